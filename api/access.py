@@ -57,10 +57,10 @@ class ApiKeys:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
             return await self._app(scope, receive, send)
-        keys, address = _keys_of(Headers(scope=scope)), _client(scope)
+        keys, address = _keys_of(Headers(scope=scope)), _client_of(scope)
         if keys and (seconds := await self._wrong.seconds_left(address)):
             return await _too_many("wrong keys", seconds).response()(scope, receive, send)
-        client = self._client(keys)
+        client = self._owner_of(keys)
         if client is None:
             if keys:
                 await self._wrong.seconds_to_wait(address)
@@ -74,7 +74,7 @@ class ApiKeys:
         scope.setdefault("state", {})["api_client"] = client
         await self._app(scope, receive, send)
 
-    def _client(self, keys: list[bytes]) -> str | None:
+    def _owner_of(self, keys: list[bytes]) -> str | None:
         """Returns a name for the owner of one of these keys, or None if none is valid.
 
         The key cannot be recovered from the name. The loop does not stop at a match, so that its
@@ -219,7 +219,7 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        client, is_uncounted = _client(scope), True
+        client, is_uncounted = _client_of(scope), True
 
         def forget() -> None:
             nonlocal is_uncounted
@@ -311,7 +311,7 @@ def _open(uri: str) -> Storage:
     return storage
 
 
-def _client(scope: Scope) -> str:
+def _client_of(scope: Scope) -> str:
     """Returns the name of the client. An IPv6 network (/64) is one client: most users have one."""
     key_owner: str | None = scope.get("state", {}).get("api_client")
     if key_owner:

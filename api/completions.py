@@ -35,7 +35,13 @@ from api.schemas.completions import (
 from api.service import Service
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import NO_TOKEN, Decoder, Sampling, as_array_decoder, log_softmax
+from calcgpt.inference.generate import (
+    Decoder,
+    Sampling,
+    as_array_decoder,
+    log_softmax,
+    stop_token,
+)
 
 SMALLEST = sys.float_info.min  # the smallest positive probability
 TOKENS_PER_OPERATION = 100  # about the tokens of an operation in worked steps
@@ -100,7 +106,7 @@ class CompletionRun:
             except DataError as error:
                 detail = f"prompt {index}: {error}"
                 raise ProblemError(422, detail, kind="invalid-request") from None
-        stop_token = model.calculator.stop if model.calculator else NO_TOKEN
+        stop = model.calculator.stop if model.calculator else stop_token(model.checkpoint)
         # Decoded once for all choices: the choices of a long prompt would hold the event loop.
         echoed = [tokenizer.decode(prompt) if request.echo else "" for prompt in self._prompts]
         self.choices = []
@@ -110,7 +116,7 @@ class CompletionRun:
                 model.name,
                 model.decoder,
                 self._prompts[row],
-                stop_token,
+                stop,
                 request.max_tokens,
                 sampling,
                 n_top=request.logprobs or 0,

@@ -73,8 +73,8 @@ def _calibration(scores: dict[str, Any] | None) -> Calibration | None:
     threshold = measured["no_error_above"]["whole"]
     return Calibration(
         n=scores["n"],
-        file=scores["file"],
-        file_sha256=scores["file_sha256"],
+        file=scores.get("file") or scores["task"],
+        file_sha256=scores.get("file_sha256") or scores["task_sha256"],
         expected_calibration_error=measured["reliability"]["expected_calibration_error"],
         no_error_above=threshold["confidence"],
         kept=threshold["kept"],

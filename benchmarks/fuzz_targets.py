@@ -25,6 +25,7 @@ from calcgpt.config import DataConfig, ModelConfig, Recipe, TrainConfig
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, UserError
 from calcgpt.inference import expression as expressions
+from calcgpt.inference import expression_tree
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
 from calcgpt.registry import best
@@ -48,15 +49,15 @@ def expression(data: bytes) -> None:
     assert tree.n_operations <= expressions.MAX_OPERATIONS
     assert tree.depth <= expressions.MAX_DEPTH
     assert 0 <= tree.start < tree.end <= len(text)
-    shown = expressions.show(tree)
+    shown = expression_tree.show(tree)
     if len(shown) <= expressions.MAX_LENGTH:
         assert _without_positions(expressions.parse(shown)) == _without_positions(tree)
 
 
-def _without_positions(tree: expressions.Expression) -> object:
-    if isinstance(tree, expressions.Literal):
+def _without_positions(tree: expression_tree.Expression) -> object:
+    if isinstance(tree, expression_tree.Literal):
         return tree.number
-    if isinstance(tree, expressions.Power):
+    if isinstance(tree, expression_tree.Power):
         return _without_positions(tree.base), tree.exponent
     return _without_positions(tree.left), tree.op, _without_positions(tree.right)
 

@@ -135,7 +135,9 @@ def main() -> None:
     if not set(arguments.operations) <= {operation.value for operation in OPERATIONS}:
         options.error("--operations are some of + - * /")
     torch.set_num_threads(arguments.threads)
-    checkpoint, decoder = load_for_scoring(resolve(arguments.checkpoint), "cpu", arguments.engine)
+    checkpoint, decoder = load_for_scoring(
+        resolve(arguments.checkpoint), "cpu", arguments.engine, None
+    )
     changes = {
         "block_size": arguments.context,
         "row_window": arguments.row_window,

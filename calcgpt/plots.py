@@ -56,8 +56,8 @@ RC_PARAMS: dict[Any, Any] = {
 # A legend's position.
 LEGEND_OUTSIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
 
-OPERATIONS: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
-SERIES = {"all": "all"} | {str(operation): label for operation, label in OPERATIONS.items()}
+OPERATION_TITLES: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
+SERIES = {"all": "all"} | {str(operation): label for operation, label in OPERATION_TITLES.items()}
 SERIES_COLOURS = {
     "all": PALETTE["black"],
     "+": PALETTE["blue"],
@@ -234,7 +234,7 @@ def draw_reliability(record: Record) -> Figure:
 
 def draw_operand_lengths(record: Record) -> Figure:
     """Draws one heat map per operation: exact match by the lengths of the operands."""
-    tables = {op: record.by_length[op] for op in OPERATIONS if op in record.by_length}
+    tables = {op: record.by_length[op] for op in OPERATION_TITLES if op in record.by_length}
     columns = min(2, len(tables))
     rows = math.ceil(len(tables) / columns)
     n_cell = max(len(table.n) for table in tables.values())
@@ -244,7 +244,7 @@ def draw_operand_lengths(record: Record) -> Figure:
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
     for axes, (operation, table) in zip(panels, tables.items(), strict=False):
         _heat_map(axes, table, has_counts=cell == CELL)
-        axes.set_title(OPERATIONS[operation])
+        axes.set_title(OPERATION_TITLES[operation])
         axes.set(xlabel="digits of B", ylabel="digits of A")
     for axes in panels[len(tables) :]:
         axes.set_axis_off()
@@ -311,7 +311,7 @@ def draw_first_errors(record: Record) -> Figure:
         axes.set_axis_off()
         return figure
     positions, left = range(len(kinds)), [0] * len(kinds)
-    for operation, label in OPERATIONS.items():
+    for operation, label in OPERATION_TITLES.items():
         counts = [by_operation.get(operation, {}).get(kind, 0) for kind in kinds]
         if any(counts):
             colour = SERIES_COLOURS[operation]

@@ -54,9 +54,9 @@ def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
     return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
 
 
-def clopper_pearson(wrong: int, n: int, level: float = LEVEL) -> tuple[float, float]:
+def clopper_pearson(wrong: int, n: int) -> tuple[float, float]:
     """Returns the two-sided interval of a share."""
-    half = (1 + level) / 2
+    half = (1 + LEVEL) / 2
     low = 0.0 if not wrong else _root(lambda p: binomial_tail(wrong - 1, n, p) - half)
     return low, upper_bound(wrong, n, half)
 

@@ -32,6 +32,8 @@ SPREAD = {
     ),
 }
 
+REACH, N_DRAW = 40, 20_000  # see `spread_frequencies`
+
 Coordinates = NDArray[np.int16]  # (T, 6), or (B, T, 6) of a batch
 Codes = NDArray[np.uint8]  # ASCII codes, (B, T)
 
@@ -139,20 +141,20 @@ def rotary_frequencies(head_dim: int) -> NDArray[np.float32]:
 
 
 @lru_cache
-def spread_frequencies(n: int, reach: int = 40, n_draw: int = 20_000) -> NDArray[np.float32]:
-    """Returns n frequencies, (n,), that distinguish positions up to `reach` apart.
+def spread_frequencies(n: int) -> NDArray[np.float32]:
+    """Returns n frequencies, (n,), that distinguish positions up to REACH apart.
 
-    They are the best of `n_draw` random sets: the set whose mean of cos(frequency * distance) has
+    They are the best of N_DRAW random sets: the set whose mean of cos(frequency * distance) has
     the smallest maximum over all distances. Powers of one base, as in RoPE, repeat at some
     distances.
     """
-    words = np.random.Philox(1).random_raw(n_draw * n) >> 11
-    candidates = 0.15 + (np.pi - 0.15) * (words.reshape(n_draw, n) / 2.0**53)
+    words = np.random.Philox(1).random_raw(N_DRAW * n) >> 11
+    candidates = 0.15 + (np.pi - 0.15) * (words.reshape(N_DRAW, n) / 2.0**53)
     # cos(kx + x) = 2 cos(x) cos(kx) - cos(kx - x), which is faster than a cosine
-    twice_cosines = 2 * np.cos(candidates.T)  # (n, n_draw)
+    twice_cosines = 2 * np.cos(candidates.T)  # (n, N_DRAW)
     previous, cosines = np.ones_like(twice_cosines), twice_cosines / 2
     largest = cosines.sum(axis=0)
-    for _ in range(2, reach + 1):
+    for _ in range(2, REACH + 1):
         previous, cosines = cosines, twice_cosines * cosines - previous
         np.maximum(largest, cosines.sum(axis=0), out=largest)
     frequencies: NDArray[np.float32] = candidates[largest.argmin()].astype(np.float32)

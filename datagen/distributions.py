@@ -206,9 +206,14 @@ DISTRIBUTIONS: dict[str, Distribution] = {
 
 def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
     """Returns `count` problems of a distribution, as columns; `answers` of datagen.arithmetic
-    solves them. Raises DataError if there is no such distribution, or if `count` is below 1."""
-    if count < 1:
-        raise DataError(f"count must be at least 1, not {count}")
+    solves them.
+
+    Raises DataError if there is no such distribution, if `count` is below 1, or if `seed` is below
+    0.
+    """
+    for argument, value, least in (("count", count, 1), ("seed", seed, 0)):
+        if value < least:
+            raise DataError(f"{argument} must be at least {least}, not {value}")
     return concatenate(list(distribution(name)(bit_generator(seed, 0, 0), count)))
 
 

@@ -65,7 +65,7 @@ def check_output_file(path: Path) -> None:
 def check_output_folder(path: Path) -> None:
     """Raises UserError if `path` cannot be a folder to write to, before the work for it begins."""
     if path.is_symlink() and not path.exists():
-        raise UserError(f"{path}: is a link to nothing")
+        raise UserError(f"{path} is a link to nothing")
     existing = next(folder for folder in (path, *path.parents, Path()) if folder.exists())
     if not existing.is_dir():
         raise UserError(f"{existing} is a file, and a folder is needed")

@@ -17,6 +17,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Field,
     StrictInt,
     StrictStr,
     ValidationError,
@@ -52,6 +53,13 @@ def _require_each_split(value: dict[Split, T]) -> dict[Split, T]:
     return value
 
 
+def _require_each_operation(value: dict[str, int]) -> dict[str, int]:
+    if value.keys() != set(OPERATIONS):
+        raise ValueError(f"the operations are not {' '.join(OPERATIONS)}")
+    return value
+
+
+Count = Annotated[StrictInt, Field(ge=0)]
 BySplit = Annotated[dict[Split, T], AfterValidator(_require_each_split)]
 
 
@@ -60,10 +68,12 @@ class FileRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    problems: StrictInt = 0
-    bytes: StrictInt = 0
+    problems: Count = 0
+    bytes: Count = 0
     sha256: StrictStr = hashlib.sha256().hexdigest()
-    operations: dict[StrictStr, StrictInt] = dict.fromkeys(OPERATIONS, 0)
+    operations: Annotated[dict[StrictStr, Count], AfterValidator(_require_each_operation)] = (
+        dict.fromkeys(OPERATIONS, 0)
+    )
 
 
 class Manifest(BaseModel):

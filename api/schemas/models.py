@@ -41,7 +41,7 @@ class Calibration(BaseModel):
     """What the confidence of a model was measured on, and how well it tells right from wrong."""
 
     n: int = Field(description="test problems, none of which the model was trained on")
-    file: str = Field(description="the file of these problems")
+    file: str = Field(description="the file, or the task, of these problems")
     file_sha256: str
     expected_calibration_error: float = Field(
         description="mean distance between `confidence.whole` and the share of right answers"

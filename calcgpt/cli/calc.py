@@ -89,14 +89,14 @@ def calc(
         raise UserError("standard input is closed: give an EXPRESSION")
     answering = Answering(
         Calculator.load(checkpoint, engine),
-        places,
-        unproven,
-        require_verified,
-        min_confidence,
-        work,
-        as_json,
-        quiet,
-        len(texts) != 1,
+        places=places,
+        unproven=unproven,
+        require_verified=require_verified,
+        min_confidence=min_confidence,
+        work=work,
+        as_json=as_json,
+        quiet=quiet,
+        several=len(texts) != 1,
     )
     if texts:
         sys.exit(max([answering.answer(text) for text in texts]))
@@ -161,7 +161,7 @@ class Answering:
         if not confidence >= self.min_confidence:  # NaN is not enough either
             return (
                 "not-confident",
-                f"the confidence is {confidence:.10g}, not {self.min_confidence:g}",
+                f"the confidence is {confidence:.10g}, below {self.min_confidence:g}",
             )
         return None
 
@@ -211,7 +211,8 @@ def as_expressions(arguments: tuple[str, ...]) -> list[str]:
         )
     if _all_parse([whole]):
         return [whole]
-    files = [argument for argument in arguments if Path(argument[:255]).exists()]
+    # Path.exists would raise for a name that is too long.
+    files = [argument for argument in arguments if argument and os.path.exists(argument)]  # noqa: PTH110
     if len(files) > 1:
         raise UserError(
             f"the shell has made file names of a *, such as {files[0]!r}; {quoted} '2 * 3'"

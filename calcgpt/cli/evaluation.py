@@ -148,7 +148,7 @@ def eval_(
     _check_options(is_shared, task, split, temperature, scored, json_file)
     folder = resolve(checkpoint)
     engine, device = engine_and_device(engine, device, ray_address)
-    loaded, decoder = in_shards.load_for_scoring(folder, device, engine)
+    loaded, decoder = in_shards.load_for_scoring(folder, device, engine, None)
     if data and predicts_text(loaded):
         _evaluate_text(loaded, data, json_file, quiet)
         return
@@ -240,7 +240,7 @@ def publish(
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine, device = engine_and_device(engine, device)
-    loaded, decoder = load_for_scoring(resolve(run), device, engine)
+    loaded, decoder = load_for_scoring(resolve(run), device, engine, None)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")

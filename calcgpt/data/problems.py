@@ -73,12 +73,15 @@ def split_line(text: str) -> Line:
 
 
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
-    """Returns the problems of a file. Raises DataError, which names the first bad line."""
+    """Returns the problems of a file, or the first `limit`. Raises DataError, which names the first
+    bad line, or if `limit` is below 1."""
     return read_hashed_problems(path, limit)[0]
 
 
 def read_hashed_problems(path: Path, limit: int | None = None) -> tuple[list[Line], str]:
     """Returns what `read_problems` returns, and the SHA-256 of the file, which is read once."""
+    if limit is not None and limit < 1:
+        raise DataError(f"limit must be at least 1, not {limit}")
     if path.is_dir():
         raise DataError(f"{path} is a folder: name a file in it, such as {path / 'test.txt'}")
     content = read_text(path)

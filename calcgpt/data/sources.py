@@ -102,12 +102,9 @@ class DataFolder:
         other way round. A stream may be any text."""
         if recipe.train.batches == "stream":
             return
-        expected = _has_work(recipe.data.format) if recipe.data else None
-        if expected is None and recipe.tokenizer == "arithmetic":
-            expected = False
-        if None in (expected, self.has_work) or expected == self.has_work:
+        if self.has_work in (None, recipe.has_work):
             return
-        if expected:
+        if recipe.has_work:
             raise ConfigError(
                 f"{self.path} has no worked steps: `calcgpt datagen --format scratchpad` makes "
                 "such data, or leave out --data"

@@ -28,6 +28,7 @@ from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
 from calcgpt.tables import markdown_table, text_table
 from datagen.files import sha256
+from datagen.manifest import MANIFEST
 from datagen.progress import progress_bar
 from datagen.splits import Split
 
@@ -84,7 +85,7 @@ def evaluation_record(
     record["by_length"] = by_operand_length(evaluation)
     if checkpoint.recipe.has_work:
         record |= first_error_record(evaluation)
-    manifest = data.parent / "manifest.json"
+    manifest = data.parent / MANIFEST
     return record | {
         "file": data.name,
         "file_sha256": data_sha256,

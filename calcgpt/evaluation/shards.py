@@ -164,7 +164,7 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
 
 @lru_cache(maxsize=2)
 def load_for_scoring(
-    folder: Path, device: str, engine: str, threads: int | None = None
+    folder: Path, device: str, engine: str, threads: int | None
 ) -> tuple[Checkpoint, Decoder]:
     """Returns a checkpoint and its decoder. Only the engine `torch` uses `device`: the others run
     on the CPU."""

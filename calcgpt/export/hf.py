@@ -25,6 +25,7 @@ from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, mod
 from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.export.hf_classes import HFClass, hf_class_of
+from calcgpt.inference.generate import NO_TOKEN, stop_token
 from datagen.arithmetic import Number, Operation, Problem
 from datagen.extras import require
 from datagen.files import new_folder, write_json, write_text
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 
 STOP = "$"  # ends a problem
-NOTATION = "$()="  # characters of every problem
 MARKER = "generation_config.json"  # a file that no checkpoint of ours has
 TOLERANCE = 1e-4  # of the logits, relative to the largest
 CHECKED_ROWS, CHECKED_TOKENS = 4, 512  # the size of the batch whose logits are compared
@@ -102,7 +102,7 @@ def _write(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> None:
     from transformers import GenerationConfig
 
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    block_size, stop = model.config.block_size, stop_id(tokenizer)
+    block_size, stop = model.config.block_size, stop_id(checkpoint)
     special = {"bos_token_id": None, "eos_token_id": stop, "pad_token_id": stop}
     hf_model = hf_class.build(model, **special)
     # The last token is never read, so a text may be one token longer than the context.
@@ -113,7 +113,7 @@ def _write(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> None:
     for file in hf_class.code:
         write_text(folder / file.name, _with_relative_imports(file.read_text("utf-8")))
     write_text(folder / "tokenizer.json", hf_tokenizer(tokenizer).to_str(pretty=True))
-    write_json(folder / "tokenizer_config.json", tokenizer_config(tokenizer, block_size))
+    write_json(folder / "tokenizer_config.json", tokenizer_config(block_size, stop is not None))
     write_json(folder / METRICS, checkpoint.metrics)
     for file in folder.iterdir():
         file.chmod(0o644)  # safetensors makes files that only their owner can read
@@ -145,8 +145,8 @@ def hf_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     return result
 
 
-def tokenizer_config(tokenizer: Tokenizer, block_size: int) -> dict[str, Any]:
-    """Returns the content of `tokenizer_config.json`."""
+def tokenizer_config(block_size: int, has_end: bool) -> dict[str, Any]:
+    """Returns the content of `tokenizer_config.json`. With `has_end`, `$` ends a text."""
     config = {
         # The generic class: the tokenizers of specific models change texts in their own ways.
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -155,21 +155,21 @@ def tokenizer_config(tokenizer: Tokenizer, block_size: int) -> dict[str, Any]:
         "clean_up_tokenization_spaces": False,
         "padding_side": "left",  # for batches of prompts of several lengths
     }
-    if stop_id(tokenizer) is not None:
+    if has_end:
         # The model has no token for padding. Padding is masked, so any token serves.
         config |= {"eos_token": STOP, "pad_token": STOP}
     return config
 
 
-def stop_id(tokenizer: Tokenizer) -> int | None:
-    """Returns the id of the `$` that ends a problem, or None if the vocabulary is that of another
-    text, in which `$` has no special meaning."""
-    if not tokenizer.is_char_level:
-        return None
-    try:
-        return int(tokenizer.encode(NOTATION)[NOTATION.index(STOP)])
-    except DataError:
-        return None
+def stop_id(checkpoint: Checkpoint) -> int | None:
+    """Returns the id of the `$` that ends a problem, or None if the model continues plain text, in
+    which `$` has no special meaning."""
+    stop = stop_token(checkpoint)
+    if stop != NO_TOKEN:
+        return stop
+    # A model of problems in a stream, such as the blog's.
+    is_known = checkpoint.tokenizer.is_char_level and _knows_the_notation(checkpoint)
+    return int(checkpoint.tokenizer.encode(STOP)[0]) if is_known else None
 
 
 @torch.inference_mode()
@@ -240,7 +240,7 @@ def _no_progress_bars() -> Iterator[None]:
 def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -> str:
     """Returns the README in Markdown. `name` is that of the class in `transformers`."""
     tokenizer = checkpoint.tokenizer
-    has_end = stop_id(tokenizer) is not None
+    has_end = stop_id(checkpoint) is not None
     is_arithmetic = has_end and _knows_the_notation(checkpoint)
     use = USE.format(
         checkpoint=checkpoint.name,

@@ -309,7 +309,7 @@ class Coordinates(Qwen3):
         Path(__file__).with_name("hf_coordinates.py"),
         *(
             Path(datagen.__file__).with_name(f"{name}.py")
-            for name in ("arithmetic", "coordinates", "layout", "slots")
+            for name in ("answer_layout", "arithmetic", "coordinates", "layout", "slots")
         ),
     )
 

@@ -23,6 +23,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -107,14 +108,7 @@ def _choose_precision(checkpoint: Checkpoint) -> tuple[bool, str]:
         return False, "32-bit weights, because some are too large for 16 bits"
     problems = list(_problems(checkpoint))
     half = cast_weights(checkpoint, half=True).items()
-    with_half = Checkpoint(
-        checkpoint.name,
-        checkpoint.recipe,
-        checkpoint.tokenizer,
-        {name: array.astype(np.float32) for name, array in half},
-        checkpoint.metrics,
-        checkpoint.domain,
-    )
+    with_half = replace(checkpoint, arrays={name: array.astype(np.float32) for name, array in half})
     before, after = _outputs(checkpoint, problems), _outputs(with_half, problems)
     answers = [f"{render_answer(answer(problem))}$" for problem in problems]
     solved = [
@@ -188,6 +182,8 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
     check_replaceable(out, LEARNING, force)
     folders = sorted(path.parent for path in run.glob("[!.]*/config.json"))
     loaded = [Checkpoint.load(folder) for folder in folders]
+    if nameless := [checkpoint.name for checkpoint in loaded if "step" not in checkpoint.metrics]:
+        raise ConfigError(f"{run / nameless[0]}: metrics.json does not say after which step it is")
     loaded.sort(key=lambda checkpoint: int(checkpoint.metrics["step"]))
     if len(loaded) < 2:
         raise ConfigError(f"fewer than two checkpoints in {run}")
@@ -210,7 +206,7 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
             write_bytes(staging / file, content)
         manifest = {
             "description": last.recipe.description,
-            "parameters": last.metrics["parameters"],
+            "parameters": last.n_parameters,
             "snapshots": snapshots,
             "curve": curve,
         }

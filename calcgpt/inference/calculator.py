@@ -15,7 +15,8 @@ from typing import NamedTuple
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.expression import Binary, Expression, Literal, Power, parse, show
+from calcgpt.inference.expression import parse
+from calcgpt.inference.expression_tree import Binary, Expression, Literal, Power, show
 from calcgpt.inference.generate import Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
 from calcgpt.inference.results import (
@@ -250,7 +251,7 @@ class Calculator:
         self.decoder: Decoder = decoder or checkpoint.model
         self.limits = limits_of(checkpoint, self.decoder.config.block_size)
         try:
-            self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[0])
+            self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[ALPHABET.index("$")])
         except DataError:
             raise DataError(
                 f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from fractions import Fraction
 
-from calcgpt.inference.expression import Expression, Literal, Power
+from calcgpt.inference.expression_tree import Expression, Literal, Power
 from datagen.arithmetic import Operation
 
 MAX_DIGITS = 10_000  # hexadecimal digits of a numerator or denominator; nested powers have billions

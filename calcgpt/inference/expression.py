@@ -1,4 +1,4 @@
-"""Expressions: text that people type to a tree of operations on numbers, and back.
+"""Expressions: text that people type to a tree of operations on numbers.
 
     12.5*3 - 1,000    a product minus a number
     7 × 6 ÷ 2         other signs for the operations
@@ -11,92 +11,23 @@
 
 What people read in two ways is refused: 6/2(3+4), 100/20% of 50, and 80+15%, which is 80.15 to some
 and 92 to others.
-
-A number alone is an expression too. Every node has the position of its text. Parentheses around an
-operand belong to the operation that uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the
-product is all of it.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
+from calcgpt.inference.expression_tree import Binary, Expression, Literal, Power, show
 from datagen.arithmetic import MAX_PLACES, Number, Operation
-from datagen.notation import number_text
 
 MAX_LENGTH = 400  # characters of an expression
 MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A number with its sign, at `text[start:end]`."""
-
-    number: Number
-    start: int
-    end: int
-    depth: ClassVar[int] = 0
-    n_operations: ClassVar[int] = 0
-
-    def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
-        """Returns where the typed digits beyond `places` begin, with the first that is not 0, and
-        where they end. There must be such a digit."""
-        text = text.translate(spelling.NORMAL)
-        typed = spelling.DIGITS.match(text, text.index(".", self.start) + 1 + places)
-        assert typed
-        return typed.end() - len(typed[0].lstrip("0")), typed.end()
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """An operation at `text[start:end]`: from the start of its left operand to the end of its right
-    operand, including parentheses around these."""
-
-    op: Operation
-    left: Expression
-    right: Expression
-    start: int
-    end: int
-    depth: int = field(init=False)  # 1 for an operation on two numbers
-    n_operations: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", 1 + max(self.left.depth, self.right.depth))
-        n_operations = self.left.n_operations + 1 + self.right.n_operations
-        object.__setattr__(self, "n_operations", n_operations)
-
-
-@dataclass(frozen=True, slots=True)
-class Power:
-    """A base times itself, `exponent` factors in all, at `text[start:end]`."""
-
-    base: Expression
-    exponent: int  # from 0 to MAX_EXPONENT
-    start: int
-    end: int
-
-    @property
-    def n_products(self) -> int:
-        """The number of products that compute it, one after the other."""
-        return max(0, self.exponent - 1)
-
-    @property
-    def depth(self) -> int:
-        return self.base.depth + self.n_products
-
-    @property
-    def n_operations(self) -> int:
-        return self.base.n_operations + self.n_products
-
-
-Expression: TypeAlias = Literal | Binary | Power
 
 
 def parse(text: str) -> Expression:
@@ -113,33 +44,6 @@ def parse(text: str) -> Expression:
         reason = f"more than {MAX_OPERATIONS} operations"
         raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
     return whole.node
-
-
-def show(expression: Expression) -> str:
-    """Returns the canonical text of a tree, without spaces and superfluous parentheses.
-
-    `parse` returns the same tree for it, except for positions, unless the text is too long.
-    """
-    if isinstance(expression, Literal):
-        return number_text(expression.number)
-    if isinstance(expression, Power):
-        base = show(expression.base)
-        is_plain = isinstance(expression.base, Literal) and not base.startswith("-")
-        return f"{base}^{expression.exponent}" if is_plain else f"({base})^{expression.exponent}"
-    left, right = show(expression.left), show(expression.right)
-    rank = _rank(expression)
-    if _rank(expression.left) < rank:
-        left = f"({left})"
-    if _rank(expression.right) <= rank:
-        right = f"({right})"
-    return f"{left}{expression.op}{right}"
-
-
-def _rank(expression: Expression) -> int:
-    """Returns the precedence of a node: 0 for + and -, 1 for * and /, 2 for others."""
-    if not isinstance(expression, Binary):
-        return 2
-    return int(expression.op in (Operation.MUL, Operation.DIV))
 
 
 class _Part(NamedTuple):
@@ -297,7 +201,8 @@ class _Reader:
             sign, right = self._signs.pop(), self._parts.pop()
             if sign.rank is _Rank.PREFIX:
                 part = _negative(sign, right) if sign.character == "-" else right
-                self._parts.append(part._replace(start=sign.start))
+                is_percentage = right.is_percentage
+                self._parts.append(part._replace(start=sign.start, is_percentage=is_percentage))
             elif sign.rank is _Rank.POWER:
                 self._parts.append(_power(self._parts.pop(), right))
             else:
@@ -364,14 +269,19 @@ def _check_percentage(left: _Part, sign: _Sign, right: _Part) -> None:
     number = left.node.number if isinstance(left.node, Literal) else None
     if left.is_percentage or (number and number.units == 10**number.places):
         return
-    assert isinstance(right.node, Binary)
-    part, more = show(right.node.left), {"+": "more", "-": "less"}[sign.character]
-    typed = f"{part}%" if isinstance(right.node.left, Literal) else f"({part})%"
+    typed, more = _show_percentage(right.node), {"+": "more", "-": "less"}[sign.character]
     reason = (
         f"{sign.character}{typed} is read in two ways: for {typed} {more}, write "
         f"*(1{sign.character}{typed}), else {sign.character}({typed})"
     )
     raise ExpressionError(ExpressionErrorKind.SYNTAX, reason, sign.start, right.end)
+
+
+def _show_percentage(node: Expression) -> str:
+    assert isinstance(node, Binary)
+    if node.op is Operation.SUB:  # -15% is 0-15/100
+        return f"-{_show_percentage(node.right)}"
+    return f"{show(node.left)}%" if isinstance(node.left, Literal) else f"({show(node.left)})%"
 
 
 def _power(base: _Part, exponent: _Part) -> _Part:

@@ -306,15 +306,21 @@ def sample(
     prompt_P, limit = tokenizer.encode(prompt), model.config.block_size
     if not 1 <= len(prompt_P) <= limit:
         raise DataError(f"the prompt has {len(prompt_P)} tokens; it must have 1 to {limit}")
-    stop = NO_TOKEN
-    if checkpoint.recipe.train.batches == "problems":
-        stop = tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
-    generation = Generation(model, prompt_P[None].astype(np.int64), stop, max_new_tokens, sampling)
+    stop, prompt_1P = stop_token(checkpoint), prompt_P[None].astype(np.int64)
+    generation = Generation(model, prompt_1P, stop, max_new_tokens, sampling)
     decode = tokenizer.incremental_decoder()
     while generation.rows:
         ids = generation.step().ids
         if text := decode(ids, not generation.rows):
             yield text
+
+
+def stop_token(checkpoint: Checkpoint) -> int:
+    """Returns the id of the `$` that ends a problem, or NO_TOKEN if the model was trained on plain
+    text or does not know the character."""
+    if checkpoint.recipe.train.batches != "problems":
+        return NO_TOKEN
+    return checkpoint.tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
 
 
 def shared_prefix(prompts_BP: Ints) -> int:

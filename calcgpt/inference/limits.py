@@ -29,7 +29,7 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AtOnce:
+class DirectLimits:
     """Limits of a model that answers at once: two places, operands of at most WIDTH characters."""
 
     default_places = USUAL_PLACES  # of an answer, unless the user chooses
@@ -61,9 +61,9 @@ class AtOnce:
 
 
 @dataclass(frozen=True)
-class WithWork:
+class ScratchpadLimits:
     """Limits of a model that writes worked steps: what it was measured for, and what its context
-    can hold. The methods are those of `AtOnce`."""
+    can hold. The methods are those of `DirectLimits`."""
 
     measured: Domain | None
     block_size: int
@@ -129,11 +129,11 @@ class WithWork:
         return Refusal(ExpressionErrorKind.UNPROVEN, reason)
 
 
-Limits = AtOnce | WithWork
+Limits = DirectLimits | ScratchpadLimits
 
 
 def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
     if checkpoint.recipe.has_work:
-        return WithWork(checkpoint.domain, block_size)
-    return AtOnce()
+        return ScratchpadLimits(checkpoint.domain, block_size)
+    return DirectLimits()

@@ -28,13 +28,13 @@ from calcgpt.evaluation.shards import ScoredProblem, scored_problems
 from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import (
     HEAT_MAP,
+    OPERATION_TITLES,
     PALETTE,
     draw_right_answers,
     new_figure,
     readable_on,
     save_figures,
 )
-from calcgpt.plots import OPERATIONS as TITLES
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
@@ -253,11 +253,11 @@ def _panels(table: Table, counts: NDArray[np.int64]) -> list[Panel]:
     """Returns a heat map for each operation, or one with a column for each if the table has one
     column. `counts` has the shape (k, 4, R, C)."""
     if len(table.columns.labels) == 1:
-        columns = Axis("", tuple(TITLES.values()))
+        columns = Axis("", tuple(OPERATION_TITLES.values()))
         return [Panel("", table.rows, columns, counts[..., 0].swapaxes(1, 2))]
     return [
         Panel(title, table.rows, table.columns, counts[:, code])
-        for code, title in enumerate(TITLES.values())
+        for code, title in enumerate(OPERATION_TITLES.values())
     ]
 
 

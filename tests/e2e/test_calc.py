@@ -130,6 +130,11 @@ def test_file_names_in_place_of_a_star_are_recognized(
     outcome = run_cli("calc", "2", "one", "two", "3")
     assert (outcome.code, outcome.out) == (2, "")
     assert "file names of a *, such as 'one'; in quotes it is one" in outcome.err
+    for others in (("", ""), ("×" * 130, "one")):  # no names of files: empty, and too long
+        outcome = run_cli("calc", "2+", *others)
+        assert outcome.code == 2
+        assert "file names" not in outcome.err
+        assert "is expected" in outcome.err
 
 
 @pytest.mark.parametrize(

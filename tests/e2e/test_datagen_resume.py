@@ -102,7 +102,6 @@ def assert_sound(out: Path, expected: dict[str, str]) -> None:
         (2, {"journal.json", "val.txt", "test.txt.partial"}),
         (4, {"journal.json", "val.txt", "test.txt", "train.txt.partial"}),
         (7, {"journal.json", "val.txt", "test.txt", "train.txt.partial"}),
-        (10, {"journal.json", "val.txt", "test.txt", "train.txt.partial"}),
     ],
 )
 def test_killed_at_each_stage(

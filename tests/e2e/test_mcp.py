@@ -73,7 +73,7 @@ def test_over_stdin_and_stdout() -> None:
 
 def test_over_http(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    server = ForkedProcess([*COMMAND, "--engine", "torch", "--http", "0"], dict(os.environ), log)
+    server = ForkedProcess([*COMMAND, "--engine", "native", "--http", "0"], dict(os.environ), log)
     try:
         wait_for(lambda: server.poll() is not None or (log.exists() and "\n" in log.read_text()))
         said, _, address = log.read_text().strip().rpartition(" ")

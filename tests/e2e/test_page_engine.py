@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import torch
-from browser import answered, calculate, violations
+from browser import answered, calculate, new_context, violations
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
@@ -27,7 +28,7 @@ from datagen.notation import number_text, render_prompt
 from datagen.work import render
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad-long")  # the default first
@@ -83,27 +84,41 @@ def of_halves(checkpoint: Checkpoint, **changes: Any) -> GPT:
     return model
 
 
-def test_windows_over_rows_and_columns(exported: Page, checkpoints: dict[str, Checkpoint]) -> None:
+@pytest.fixture(scope="module")
+def engine_page(browser: Browser, host_address: str) -> Iterator[Page]:
+    """The page for tests of its modules alone, loaded once."""
+    errors: list[str] = []
+    with new_context(browser, reduced_motion="reduce") as context:
+        page = context.new_page()
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(host_address)
+        yield page
+    assert errors == []
+
+
+def test_windows_over_rows_and_columns(
+    engine_page: Page, checkpoints: dict[str, Checkpoint]
+) -> None:
     """The engine hides the same keys as torch."""
     checkpoint = checkpoints["scratchpad-long"]
     [line] = render([b"$(0000009876*0000000543)="])
     text = line.decode()
     tokens = torch.tensor([checkpoint.tokenizer.encode(text).tolist()])
     windows = {"row_window": 1, "column_window": 3}
-    exported.evaluate(LOAD, ["scratchpad-long", windows])
+    engine_page.evaluate(LOAD, ["scratchpad-long", windows])
     with torch.inference_mode():
         logits = of_halves(checkpoint, **windows)(tokens)[0].numpy()
-    np.testing.assert_allclose(exported.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
+    np.testing.assert_allclose(engine_page.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_it_writes_what_python_writes(
-    exported: Page, checkpoints: dict[str, Checkpoint], name: str
+    engine_page: Page, checkpoints: dict[str, Checkpoint], name: str
 ) -> None:
     """Token for token as the checkpoint; logits as torch with weights of 16 bits; with and
     without WebAssembly."""
     checkpoint = checkpoints[name]
-    exported.evaluate(LOAD, [name, None])
+    engine_page.evaluate(LOAD, [name, None])
     tokenizer = checkpoint.tokenizer
     _, decoder = load_decoder(checkpoint, among=("native", "torch"))
     stop = int(tokenizer.encode("$")[0])
@@ -113,14 +128,14 @@ def test_it_writes_what_python_writes(
             prompts.append(render_prompt(problem))
             tokens = np.array([tokenizer.encode(prompts[-1]).tolist()])
             expected.append(tokenizer.decode(generate(decoder, tokens, stop)[0].ids))
-    assert exported.evaluate(WRITE, prompts) == expected
+    assert engine_page.evaluate(WRITE, prompts) == expected
 
     text = prompts[0] + expected[0][:-1]
     model = of_halves(checkpoint)
     with torch.inference_mode():
         logits = model(torch.tensor([tokenizer.encode(text).tolist()]))[0].numpy()
     for is_assembled in (True, False):
-        page_logits = exported.evaluate(LOGITS, [text, is_assembled])
+        page_logits = engine_page.evaluate(LOGITS, [text, is_assembled])
         np.testing.assert_allclose(page_logits, logits, rtol=1e-5, atol=1e-4)
 
     position = len(text) - 3
@@ -134,7 +149,7 @@ def test_it_writes_what_python_writes(
     plain.scheme.weights = record
     with torch.inference_mode():
         logits = plain(torch.tensor([tokenizer.encode(text[:position]).tolist()]))[0, -1]
-    seen = exported.evaluate(LOOK, [text, position])
+    seen = engine_page.evaluate(LOOK, [text, position])
     expected_attention = torch.stack([weights[0, :, -1] for weights in attention]).flatten()
     np.testing.assert_allclose(seen["attention"], expected_attention.numpy(), atol=1e-4)
     shares, tokens = logits.softmax(dim=0).topk(5)
@@ -243,11 +258,11 @@ def texts(value: Any) -> Any:
     return None if isinstance(value, float | int) else value
 
 
-def test_the_example_is_what_the_engine_computes(exported: Page) -> None:
+def test_the_example_is_what_the_engine_computes(engine_page: Page) -> None:
     """`calcgpt export scratchpad-long api/static/example --to example --force` makes it anew."""
     recorded = json.loads((web.PAGE / "example/example.json").read_text("utf-8"))
     assert recorded["weights"] == sha256(resolve("scratchpad-long") / "model.safetensors")
-    result = exported.evaluate(EXAMPLE, "scratchpad-long")
+    result = engine_page.evaluate(EXAMPLE, "scratchpad-long")
     assert texts(result["recorded"]) == texts(result["events"])
     np.testing.assert_allclose(numbers(result["recorded"]), numbers(result["events"]), atol=1e-3)
     assert len(result["looks"]) > 40
@@ -293,6 +308,8 @@ EXPRESSIONS = [
     "1+\u200b2",
     "1 x 2",
     "80+15%",
+    "80+-15%",
+    "-5%+10%",
     "(1+5%)*100/20% of 5",
     "= [2+3]*minus 4 ?",
     "1e5",
@@ -323,7 +340,7 @@ CALCULATE = """async expressions => {
 
 
 def test_expressions_are_understood_and_refused_as_in_python(
-    exported: Page, checkpoints: dict[str, Checkpoint]
+    engine_page: Page, checkpoints: dict[str, Checkpoint]
 ) -> None:
     calculator = Calculator(checkpoints["direct"])
     expected = []
@@ -342,7 +359,7 @@ def test_expressions_are_understood_and_refused_as_in_python(
                 }
             )
     assert sum("message" in result for result in expected) > 10
-    actual = exported.evaluate(CALCULATE, EXPRESSIONS)
+    actual = engine_page.evaluate(CALCULATE, EXPRESSIONS)
     for result in (*actual, *expected):
         for part in (result, *result.get("nodes", ())):
             part.pop("confidence", None)

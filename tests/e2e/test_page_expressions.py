@@ -6,7 +6,8 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.expression import parse, show
+from calcgpt.inference.expression import parse
+from calcgpt.inference.expression_tree import show
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

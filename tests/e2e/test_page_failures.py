@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,34 +129,39 @@ CUT = 'event: start\ndata: {"nodes": [{"expression": "1+1", "position": 0, "end"
 PROBLEM = json.dumps({"status": 504, "title": "Gateway Timeout", "detail": "not answered in 30 s"})
 
 
-@pytest.mark.parametrize(
-    ("response", "line"),
-    [
-        ({"body": CUT}, "The connection ended before the answer was complete."),
-        ({"body": f"{CUT}event: error\ndata: {PROBLEM}\n\n"}, "Not answered in 30 s."),
-        ({"body": f"{CUT}event: token\ndata: {{\n\n"}, "The connection ended"),
-        ({"status": 500, "body": "<h1>"}, "The server answered with status 500."),
-        (
-            {"status": 429, "body": '{"detail": "too fast"}', "headers": {"Retry-After": "7"}},
-            "Too fast. Try again in 7 seconds.",
-        ),
-        (
-            {"status": 503, "body": '{"detail": "full"}', "headers": {"Retry-After": "1"}},
-            "Full. Try again in a second.",
-        ),
-        (None, "The server cannot be reached."),
-    ],
-)
-def test_a_failure_is_one_clear_line(
-    page: Page, response: dict[str, Any] | None, line: str
-) -> None:
-    if response:
-        page.route("**/v1/calculate/stream", lambda route: route.fulfill(**response))
+# Responses to a calculation (None: no connection), and what the page says.
+FAILURES: list[tuple[dict[str, Any] | None, str]] = [
+    ({"body": CUT}, "The connection ended before the answer was complete."),
+    ({"body": f"{CUT}event: error\ndata: {PROBLEM}\n\n"}, "Not answered in 30 s."),
+    ({"body": f"{CUT}event: token\ndata: {{\n\n"}, "The connection ended"),
+    ({"status": 500, "body": "<h1>"}, "The server answered with status 500."),
+    (
+        {"status": 429, "body": '{"detail": "too fast"}', "headers": {"Retry-After": "7"}},
+        "Too fast. Try again in 7 seconds.",
+    ),
+    (
+        {"status": 503, "body": '{"detail": "full"}', "headers": {"Retry-After": "1"}},
+        "Full. Try again in a second.",
+    ),
+    (None, "The server cannot be reached."),
+]
+
+
+def respond(response: dict[str, Any] | None, route: Route) -> None:
+    if response is None:
+        route.abort()
     else:
-        page.route("**/v1/calculate/stream", lambda route: route.abort())
-    calculate(page, "1+1")
-    expect(page.locator("#error .failure")).to_contain_text(line)
-    expect(page.locator("#nodes .writing")).to_have_count(0)
+        route.fulfill(**response)
+
+
+def test_a_failure_is_one_clear_line(page: Page) -> None:
+    stream = "**/v1/calculate/stream"
+    for response, line in FAILURES:  # no line is part of the one before
+        page.unroute_all()
+        page.route(stream, partial(respond, response))
+        calculate(page, "1+1")
+        expect(page.locator("#error .failure"), str(response)).to_contain_text(line)
+        expect(page.locator("#nodes .writing"), str(response)).to_have_count(0)
 
 
 def test_an_event_that_cannot_be_shown_ends_the_calculation(open_page: OpenPage) -> None:

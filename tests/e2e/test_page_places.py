@@ -18,7 +18,7 @@ from api.settings import Settings
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
-from calcgpt.inference.limits import WithWork
+from calcgpt.inference.limits import ScratchpadLimits
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -133,7 +133,7 @@ def test_the_steps_and_their_rounding_are_those_of_python(plain_page: Page) -> N
     questions = [(typed, places) for typed in TYPED for places in (1, 2, 8)]
     for typed, places in questions:
         try:
-            computation = Computation(typed, "wide", WithWork(domain, 4096), places)
+            computation = Computation(typed, "wide", ScratchpadLimits(domain, 4096), places)
         except ExpressionError as error:
             span = {"position": error.position, "end": error.end}
             expected.append(({"message": error.reason, **span}, []))

@@ -10,13 +10,14 @@ import pytest
 from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.data.problems import read_problems
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.inference.engines import load_decoder
 from calcgpt.recipe import load_recipe
 from calcgpt.registry import best
 from datagen.dataset import DatasetPlan, generate
 from datagen.files import sha256
 
 ROOT = Path(__file__).parents[2] / "checkpoints"
-N_RESCORED = 500  # of the 10,000: a character takes a forward pass
+N_RESCORED = 500  # of the 10,000
 SHIPPED = sorted(file.parent for file in ROOT.glob("*/config.json"))
 
 
@@ -50,7 +51,8 @@ def test_the_best_has_the_scores_in_its_metrics(test_file: Path) -> None:
     assert sha256(test_file) == recorded["file_sha256"]
     checkpoint = Checkpoint.load(folder)
     lines = read_problems(test_file, N_RESCORED)
-    scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines).scores
+    _, decoder = load_decoder(checkpoint, "native")
+    scores = evaluate(decoder, checkpoint.tokenizer, lines).scores
     # These are some of the problems, and another processor may round differently.
     assert scores.exact_match == pytest.approx(recorded["exact_match"], abs=0.003)
     assert scores.char_accuracy == pytest.approx(recorded["char_accuracy"], abs=0.003)

@@ -427,7 +427,18 @@ function literal(number, start, end) {
 function negative(start, operand) {
   const number = numberOf(operand.node);
   if (number) return literal({ ...number, units: -number.units }, start, operand.end);
-  return operation(literal({ units: 0n, places: 0 }, start, start + 1), "-", operand);
+  const zero = literal({ units: 0n, places: 0 }, start, start + 1);
+  return { ...operation(zero, "-", operand), isPercentage: operand.isPercentage };
+}
+
+/**
+ * @param {Expression} node
+ * @returns {string}
+ */
+function showPercentage(node) {
+  if (!("op" in node)) return show(node);
+  if (node.op === "-") return `-${showPercentage(node.right)}`; // -15% is 0-15/100
+  return numberOf(node.left) ? `${show(node.left)}%` : `(${show(node.left)})%`;
 }
 
 /**
@@ -441,9 +452,8 @@ function negative(start, operand) {
  */
 function checkPercentage(left, sign, start, right) {
   const { units, places } = numberOf(left.node) ?? { units: 0n, places: 0 };
-  if (left.isPercentage || units === 10n ** BigInt(places) || !("op" in right.node)) return;
-  const part = right.node.left;
-  const typed = numberOf(part) ? `${show(part)}%` : `(${show(part)})%`;
+  if (left.isPercentage || units === 10n ** BigInt(places)) return;
+  const typed = showPercentage(right.node);
   const more = sign === "+" ? "more" : "less";
   const ways = `for ${typed} ${more}, write *(1${sign}${typed}), else ${sign}(${typed})`;
   throw new ExpressionError("syntax", `${sign}${typed} is read in two ways: ${ways}`, start, right.end);

@@ -19,14 +19,14 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 /**
  * Returns the limits of a model.
  * @param {Record<string, any>} manifest
- * @returns {AtOnce | WithWork}
+ * @returns {DirectLimits | ScratchpadLimits}
  */
 export function limitsOf({ has_work: hasWork, domain, model }) {
-  return hasWork ? new WithWork(domain, model.block_size) : new AtOnce();
+  return hasWork ? new ScratchpadLimits(domain, model.block_size) : new DirectLimits();
 }
 
 /** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. */
-class AtOnce {
+class DirectLimits {
   defaultPlaces = USUAL_PLACES;
 
   /** The domain, as the service's list of models has it. */
@@ -80,7 +80,7 @@ class AtOnce {
 
 /** The limits of a model that writes worked steps: what it was measured for, and what fits in its
  * context. */
-class WithWork {
+class ScratchpadLimits {
   #measured;
   #blockSize;
 

@@ -367,3 +367,8 @@ def test_a_confidence_says_what_it_was_measured_on() -> None:
             "no_error_above": 0.6,
             "kept": 0.5,
         }
+    scores = {"n": 4, "task": "twice.py", "task_sha256": "cd", "confidence": measured}
+    model.checkpoint.metrics["test"] = scores
+    with client_of(model) as client:
+        calibration = client.get("/v1/models").json()["data"][0]["calibration"]
+        assert (calibration["file"], calibration["file_sha256"]) == ("twice.py", "cd")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from serving import client_of, problem
 
 from api.service import LoadedModel, load_model
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import Recipe, TrainConfig
 from calcgpt.data.tokenizer import arithmetic_tokenizer, byte_pair_tokenizer, text_tokenizer
 from calcgpt.inference.generate import generate
 from calcgpt.inference.results import EXAMPLE_PROMPT as PROMPT
@@ -166,7 +168,7 @@ def cut(text: str, stops: list[str]) -> tuple[str, str]:
     st.text(LETTERS, min_size=1, max_size=30),
     st.lists(st.text(LETTERS, min_size=1, max_size=4), max_size=4),
 )
-@settings(max_examples=150)
+@settings(max_examples=40)  # `test_stops.py` has the others
 def test_stop_strings_end_a_text_before_them(
     client: TestClient, text: str, stops: list[str]
 ) -> None:
@@ -244,6 +246,16 @@ def test_a_seed_gives_the_same_texts_under_any_load(client: TestClient) -> None:
 def test_without_a_seed_each_request_draws_its_own(client: TestClient) -> None:
     body = {"prompt": PROMPT, "max_tokens": 30, "n": 16}  # one alone may end at once, twice
     assert texts(client, **body) != texts(client, **body)
+
+
+def test_a_line_of_a_task_ends_with_its_dollar() -> None:
+    task = text_model("task", text_tokenizer("twice 21=42$"))
+    recipe = Recipe(model=task.checkpoint.recipe.model, train=TrainConfig(batches="problems"))
+    task = replace(task, checkpoint=replace(task.checkpoint, recipe=recipe))
+    recite(task, "twice 21=42$11")
+    with client_of(task) as client:
+        (choice,) = ask(client, prompt="twice 21=").json()["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("42", "stop")
 
 
 @pytest.mark.parametrize("how", [{"top_k": 1}, {"top_p": 0}, {"temperature": 1e-5}])

@@ -426,7 +426,16 @@ def test_a_wrong_entry_in_a_manifest(tmp_path: Path, key: str, value: object, re
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("record", [1, {"problems": "40"}, {"problems": 40, "lines": 40}])
+@pytest.mark.parametrize(
+    "record",
+    [
+        1,
+        {"problems": "40"},
+        {"problems": 40, "lines": 40},
+        {"problems": -1},
+        {"operations": {}},
+    ],
+)
 def test_a_wrong_record_in_a_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: object
 ) -> None:

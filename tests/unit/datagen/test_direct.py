@@ -26,7 +26,7 @@ def test_lines_are_those_of_the_scalar_renderer(batch: list[Problem]) -> None:
     assert render_lines(ProblemArray.from_problems(batch)) == expected(batch)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(problems)
 def test_one_line_alone(problem: Problem) -> None:
     # Alone, so that no other problem selects the code for long lines or large numbers.

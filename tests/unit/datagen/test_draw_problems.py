@@ -244,6 +244,11 @@ def test_no_problems_cannot_be_drawn(count: int) -> None:
         generate(count)
 
 
+def test_a_seed_is_not_negative() -> None:
+    with pytest.raises(DataError, match="seed must be at least 0, not -1"):
+        generate(10, seed=-1)
+
+
 @pytest.mark.parametrize(
     ("name", "end"), [("calculater", "; did you mean 'calculator'?"), ("xyz", ", wide-40")]
 )

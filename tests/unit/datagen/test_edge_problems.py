@@ -109,12 +109,12 @@ def test_a_kind_is_what_its_name_says(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_kind_is_what_its_name_says_twenty_thousand_times(
+def test_a_kind_is_what_its_name_says_thousands_of_times(
     name: str, samples: dict[str, ProblemArray]
 ) -> None:
-    problems = samples[name].to_problems()
+    problems = samples[name].take(np.arange(4_000)).to_problems()
     assert all(PROPERTIES[name](*without_signs(problem)) for problem in problems)
-    assert len(set(problems)) > N / 20  # and it is not always the same
+    assert len(set(problems)) > 4_000 / 20  # and it is not always the same
 
 
 @pytest.mark.parametrize("name", sorted(KINDS.keys() - {"zero"}))

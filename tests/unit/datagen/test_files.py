@@ -99,7 +99,7 @@ def test_what_cannot_be_written_is_refused_before_the_work(
 def test_a_link_to_nothing_is_no_folder_to_write_to(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "absent")
-    with pytest.raises(UserError, match="link: is a link to nothing"):
+    with pytest.raises(UserError, match="link is a link to nothing"):
         check_output_folder(link)
     with pytest.raises(DataError, match="link: is a link to nothing"), writing(link):
         pass

@@ -59,7 +59,7 @@ def test_known_lines(line: str, a: str, op: str, b: str, result: str) -> None:
     assert answer_text(answer(problem)) == result
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(problems | any_problems)
 def test_parse_is_the_inverse_of_render(problem: Problem) -> None:
     line = render(problem)
@@ -192,7 +192,7 @@ def error_of(parse_text: Callable[[str], object], text: str) -> NotationError | 
     return None
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(problems | any_problems, edits)
 def test_edited_lines_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]
@@ -208,7 +208,7 @@ def test_edited_lines_are_refused_or_mean_something_else(
         assert (parse(text) == problem) == (text == line)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(problems | any_problems, edits)
 def test_edited_answers_are_refused_or_mean_something_else(
     problem: Problem, edit: tuple[int, str, str]

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from calcgpt.config import DataConfig
 from calcgpt.data import sources as module
 from calcgpt.data import workers
 from calcgpt.data.batches import NO_LOSS
-from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, split_line
+from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, read_problems, split_line
 from calcgpt.data.sources import FreshBatches
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
@@ -315,6 +316,15 @@ def test_without_a_worker_the_run_draws_its_problems_itself(
         for step in range(3):
             assert torch.equal(used.batch(step, 600)[0], alone.batch(step, 600)[0])
     assert caplog.text.count("does not start: Resource temporarily unavailable") == 1
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_is_at_least_one(limit: int, tmp_path: Path) -> None:
+    file = tmp_path / "test.txt"
+    file.write_text("$(0000000001+0000000002)=3000000000$\n" * 3)
+    assert len(read_problems(file, 2)) == 2
+    with pytest.raises(DataError, match=f"limit must be at least 1, not {limit}"):
+        read_problems(file, limit)
 
 
 @pytest.mark.parametrize("wrong", ["30000x0000$", "11=30000x0000$", "3000000000"])

@@ -158,7 +158,8 @@ def folder_of(path: Path, train: str, val: str, data_format: str | None = None) 
         ("scratchpad", "loose-scratchpad", None),
         ("nano", "direct", None),
         ("scratchpad", None, None),  # it is not known what the folder holds
-        ("task", "scratchpad", None),  # a recipe for any characters
+        ("task", "scratchpad", "has worked steps"),
+        ("task", "direct", None),
         ("small", "scratchpad", None),  # a stream
     ],
 )

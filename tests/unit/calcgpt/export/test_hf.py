@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from tokenizers import decoders
 from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig, Recipe
+from calcgpt.config import DataConfig, ModelConfig, Recipe, TrainConfig
 from calcgpt.data.tokenizer import (
     CharTokenizer,
     Tokenizer,
@@ -30,7 +31,13 @@ from calcgpt.data.tokenizer import (
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS, hf
 from calcgpt.export.hf import EXAMPLE_PROMPT, hf_card, hf_tokenizer, stop_id
-from calcgpt.export.hf_classes import HF_CLASSES, final_norm_bias, hf_class_of, unsupported
+from calcgpt.export.hf_classes import (
+    HF_CLASSES,
+    Coordinates,
+    final_norm_bias,
+    hf_class_of,
+    unsupported,
+)
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset, preset_names
 from calcgpt.registry import resolve
@@ -231,13 +238,26 @@ class TestTokenizers:
 
     def test_other_text_has_no_end(self, load: Callable[..., Any]) -> None:
         for tokenizer in (text_tokenizer(TEXT), byte_pair_tokenizer(TEXT, 260)):
-            assert stop_id(tokenizer) is None
+            assert stop_id(checkpoint(tokenizer)) is None
             loaded = load(tokenizer)
             assert (loaded.eos_token, loaded.pad_token) == (None, None)
+
+    def test_a_task_ends_as_a_problem_does(self) -> None:
+        of_task = checkpoint(text_tokenizer("twice 21=42$"))
+        assert stop_id(of_task) is None
+        recipe = Recipe(model=of_task.recipe.model, train=TrainConfig(batches="problems"))
+        assert stop_id(replace(of_task, recipe=recipe)) == of_task.tokenizer.encode("$")[0]
 
     def test_another_class_of_tokenizer_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="no equivalent of object"):
             hf_tokenizer(object())
+
+
+def test_the_code_of_a_folder_imports_nothing_that_is_not_there() -> None:
+    files = Coordinates.code
+    for file in files:
+        imported = re.findall(r"^from datagen\.(\w+) import", file.read_text("utf-8"), re.MULTILINE)
+        assert set(imported) <= {other.stem for other in files}, file.name
 
 
 class TestTheFolder:

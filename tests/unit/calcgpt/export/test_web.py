@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -74,6 +75,10 @@ def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
         ("c-middle.safetensors", 95, 0.01),
         ("a-last.safetensors", 200, 0.005),
     ]
+    replace(tiny, metrics={}).save(run / "d-unknown")
+    with pytest.raises(ConfigError, match=r"d-unknown: metrics\.json does not say after"):
+        web.export_snapshots(run, tmp_path / "unknown", force=False)
+    shutil.rmtree(run / "d-unknown")
     monkeypatch.setattr(web, "MAX_BYTES", 5_000)
     with pytest.raises(ConfigError, match="at most 5,000 are allowed"):
         web.export_snapshots(run, tmp_path / "large", force=False)

@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.expression import parse, show
-from calcgpt.inference.limits import AtOnce, Refusal
+from calcgpt.inference.expression import parse
+from calcgpt.inference.expression_tree import show
+from calcgpt.inference.limits import DirectLimits, Refusal
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -183,7 +184,7 @@ def test_nodes_of_one_level_are_one_batch() -> None:
     assert decoder.batches == [1, *[3] * 11, *[1] * 22]
 
 
-class AnyNumber(AtOnce):
+class AnyNumber(DirectLimits):
     """Limits without bounds."""
 
     def refuse_operand(self, number: Number) -> Refusal | None:
@@ -294,7 +295,7 @@ def test_the_last_result_may_be_longer_than_an_operand(exact: Calculator) -> Non
 def test_a_domain_holds_what_the_notation_can_write(number: object) -> None:
     assert isinstance(number, Number)
     fits = len(number_text(number)) <= 10
-    assert (AtOnce().refuse_operand(number) is None) == fits
+    assert (DirectLimits().refuse_operand(number) is None) == fits
 
 
 def test_a_real_model_answers_the_same_each_time(tiny: Checkpoint) -> None:

@@ -20,7 +20,7 @@ from work_strategies import prompts
 from calcgpt.config import Domain
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.limits import NOT_MEASURED, WithWork
+from calcgpt.inference.limits import NOT_MEASURED, ScratchpadLimits
 from calcgpt.inference.results import confidence, read_answer
 from datagen.notation import parse_prompt
 from datagen.work_errors import StepKind, WrongCharacter, quotient_digits
@@ -185,7 +185,7 @@ def test_there_are_1_to_9_places(places: int) -> None:
 
 def test_a_model_without_measurement_gets_a_small_domain() -> None:
     calculator = wide(None)
-    assert calculator.limits == WithWork(None, 4096)
+    assert calculator.limits == ScratchpadLimits(None, 4096)
     assert calculator.limits.default_places == NOT_MEASURED.places == 2
     assert calculator.calculate("1/3").result == "0.33"
     with pytest.raises(ExpressionError, match=r"was never measured, .* 7 digits, 2 places"):
@@ -219,8 +219,8 @@ def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
 def test_a_work_fits_exactly_if_the_model_can_write_all_of_it(prompt: str) -> None:
     length = len(prompt + right_with_work(prompt))  # the last character is never read
     problem = parse_prompt(prompt)
-    assert WithWork(WIDE, length - 1).refuse_problem(problem) is None
-    assert WithWork(WIDE, length - 2).refuse_problem(problem)
+    assert ScratchpadLimits(WIDE, length - 1).refuse_problem(problem) is None
+    assert ScratchpadLimits(WIDE, length - 2).refuse_problem(problem)
 
 
 def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:

@@ -11,7 +11,7 @@ import torch
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.inference.continuous import ContinuousBatch, RunResult
-from calcgpt.inference.generate import Sampling, generate
+from calcgpt.inference.generate import Completion, Sampling, generate
 from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.inference.native.weights import ACTIVATIONS
 from calcgpt.model.gpt import GPT
@@ -149,10 +149,13 @@ def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant:
     rng = np.random.default_rng(1)
     prompts = [row[: rng.integers(1, 60)].tolist() for row in tokens_for(model, 24, 60)]
     prompts += [tokens_for(model, 1, n)[0].tolist() for n in (79, 80, 81, 200)]
-    endless = [generate(model, torch.tensor([prompt]), -1)[0].ids for prompt in prompts]
-    ends = [[[*ids, t].index(t) for ids in endless] for t in range(VOCAB)]
+    endless = [generate(model, torch.tensor([prompt]), -1)[0] for prompt in prompts]
+    ends = [[[*row.ids, t].index(t) for row in endless] for t in range(VOCAB)]
     stop = int(np.std(ends, axis=1).argmax())  # some rows write it early and others late or never
-    expected = [generate(model, torch.tensor([prompt]), stop)[0] for prompt in prompts]
+    expected = [
+        Completion(row.ids[: end + 1], row.probabilities[: end + 1])
+        for row, end in zip(endless, ends[stop], strict=True)
+    ]
     assert len({len(completion.ids) for completion in expected}) >= 5
 
     batch, row_of, ended = ContinuousBatch(native(model), stop), dict[int, int](), {}

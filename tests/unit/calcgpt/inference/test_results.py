@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
-from calcgpt.inference.limits import WithWork
+from calcgpt.inference.limits import ScratchpadLimits
 from calcgpt.inference.results import Calculation
 from datagen.arithmetic import Operation
 
@@ -28,7 +28,9 @@ def calculate(
     typed: str, places: int = 8, completion: Callable[[str], str] = right_with_work
 ) -> Calculation:
     """Returns the answer of a model that completes prompts by `completion`, by default rightly."""
-    computation = Computation(typed, "wide", WithWork(Domain(digits=100, places=9), 10**6), places)
+    computation = Computation(
+        typed, "wide", ScratchpadLimits(Domain(digits=100, places=9), 10**6), places
+    )
     while questions := computation.questions():
         for question in questions:
             output = completion(question.prompt)

@@ -50,6 +50,15 @@ def test_every_part_is_counted_as_it_is_built(config: ModelConfig) -> None:
 
 @pytest.mark.parametrize("config", CONFIGS, ids=range(len(CONFIGS)))
 def test_the_formulas_are_the_counts(config: ModelConfig) -> None:
+    assert_counted(config)
+
+
+@pytest.mark.parametrize("position", POSITIONS)
+def test_the_formulas_of_positions_are_the_counts(position: str) -> None:
+    assert_counted(ModelConfig(position=position))
+
+
+def assert_counted(config: ModelConfig) -> None:
     numbers = sizes(config, VOCAB)
     for part, formula in formulas(config).items():
         assert {symbol.name for symbol in formula.free_symbols} <= set(numbers)
