@@ -105,9 +105,11 @@ def request(path: str, **body: object) -> bytes:
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
-async def _put(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Load:
+async def _put(
+    port: int, requests: Sequence[bytes], clients: int, seconds: float, first: int
+) -> Load:
     load = Load()
-    endless = islice(cycle(enumerate(requests)), MAX_REQUESTS)
+    endless = islice(cycle(enumerate(requests)), first, first + MAX_REQUESTS)
     loop = asyncio.get_running_loop()
     connecting = [
         loop.create_connection(lambda: Client(load, endless), LOOPBACK, port)
@@ -124,13 +126,14 @@ async def _put(port: int, requests: Sequence[bytes], clients: int, seconds: floa
     return load
 
 
-def put(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Load:
+def put(port: int, requests: Sequence[bytes], clients: int, seconds: float, first: int = 0) -> Load:
     """Puts load on the service at a port of this machine, from `clients` connections for `seconds`.
 
-    The connections take turns with the requests. Raises OSError if the service cannot be reached.
+    The connections take turns with the requests, from the index `first` on. Raises OSError if the
+    service cannot be reached.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_put(port, requests, clients, seconds))
+        return runner.run(_put(port, requests, clients, seconds, first))
 
 
 def _cpu_seconds() -> float:

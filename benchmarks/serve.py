@@ -50,7 +50,7 @@ from datagen.notation import number_text
 from datagen.sampling import bit_generator
 
 ON, OFF, DRAFT = "batching on", "batching off", "batching on, with drafts"
-PROBLEMS = 65_536
+PROBLEMS = 200_000
 BATCHES = ((32, 2), (64, 2), (64, 10))
 # Options of the peers: torch's threads, concurrent calls of `generate`, rows of a call, ms to wait.
 PEERS: dict[str, list[tuple[int, int, int, int]]] = {
@@ -136,10 +136,13 @@ class Contestant:
     rounds: list[Results] = field(default_factory=list)
     alone: list[Results] = field(default_factory=list)  # rounds of one client
 
-    def turn(self, requests: Sequence[bytes], clients: int, seconds: float) -> Results:
-        """Puts one load on the server and returns its measurements."""
+    def turn(
+        self, requests: Sequence[bytes], clients: int, seconds: float, first: int = 0
+    ) -> Results:
+        """Puts one load on the server and returns its measurements. `first` is the index of the
+        first request."""
         before = scrape(self.port) if self.has_metrics else {}
-        load = put(self.port, requests, clients, seconds)
+        load = put(self.port, requests, clients, seconds, first)
         after = scrape(self.port) if self.has_metrics else {}
         errors, verified = self._check(load)
         milliseconds = 1000 * np.array(load.latencies or [np.nan])
@@ -315,11 +318,18 @@ def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Resu
         contestants = enter(stack, folder, requests, options)
         for contestant in contestants.values():
             put(contestant.port, requests, options.clients, WARM_UP_SECONDS)
+        # Each round has problems of its own: a service remembers parts of those that it answered.
+        n_load = 2 * options.runs + 1
+        indices = iter(range(0, len(requests), len(requests) // n_load))
+        next(indices)  # the first ones are asked to warm up
         for _ in range(options.runs):
+            together, alone = next(indices), next(indices)
             for contestant in contestants.values():
                 seconds = options.seconds / options.runs
-                contestant.rounds.append(contestant.turn(requests, options.clients, seconds))
-                contestant.alone.append(contestant.turn(requests, 1, options.alone))
+                contestant.rounds.append(
+                    contestant.turn(requests, options.clients, seconds, together)
+                )
+                contestant.alone.append(contestant.turn(requests, 1, options.alone, alone))
     first = contestants[ON]
     return {name: contestant.summary(first) for name, contestant in contestants.items()}
 
