@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -35,25 +34,11 @@ def ray_cluster() -> Iterator[RayCluster]:
         yield cluster
 
 
-RUNNING = ExitStack()  # the browser, between the first and the last test of the page
-BROWSERS: list[Browser] = []
-
-
 @pytest.fixture(scope="module")
-def browser() -> Browser:
-    """One browser for all modules: a start takes two seconds. Each makes contexts of its own."""
-    if not BROWSERS:
-        BROWSERS.append(RUNNING.enter_context(chromium()))
-    return BROWSERS[0]
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """Ends the browser after the tests of the page. Until then, this thread has an event loop that
-    runs, so that no other can be run in it."""
-    if not nextitem or not nextitem.path.match("test_page*.py"):
-        RUNNING.close()
-        BROWSERS.clear()
+def browser() -> Iterator[Browser]:
+    """A browser for each module: in one that had run for minutes, service workers hung."""
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="module")
