@@ -77,6 +77,10 @@ class Tokenizer(ABC):
     def decode(self, ids: npt.ArrayLike) -> str:
         """Returns the text of `ids`, (n,)."""
 
+    def has_characters(self, characters: str) -> bool:
+        """Whether each of these characters is a token."""
+        return False
+
     def incremental_decoder(self) -> IncrementalDecoder:
         """Returns a function that decodes one text, given its ids in parts."""
         return lambda ids, final: self.decode(ids)
@@ -161,6 +165,9 @@ class CharTokenizer(Tokenizer):
 
     def decode(self, ids: npt.ArrayLike) -> str:
         return "".join(self.vocabulary[i] for i in np.asarray(ids).tolist())
+
+    def has_characters(self, characters: str) -> bool:
+        return set(characters) <= set(self.vocabulary)
 
     def to_json(self) -> str:
         return json.dumps({"type": "chars", "vocabulary": self.vocabulary}, indent=2) + "\n"

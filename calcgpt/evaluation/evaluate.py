@@ -256,11 +256,8 @@ class FirstError:
 
 def predicts_text(checkpoint: Checkpoint) -> bool:
     """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
-    tokenizer = checkpoint.tokenizer
-    writes_problems = isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(
-        tokenizer.vocabulary
-    )
-    return checkpoint.recipe.train.batches == "stream" and not writes_problems
+    is_stream = checkpoint.recipe.train.batches == "stream"
+    return is_stream and not checkpoint.tokenizer.has_characters(ALPHABET)
 
 
 def first_error(line: Line, output: str) -> FirstError | None:

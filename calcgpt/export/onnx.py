@@ -85,7 +85,7 @@ def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     """
     config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
     vocabulary = json.loads(tokenizer.to_json())["vocabulary"]
-    solves = tokenizer.is_char_level and set(EXAMPLE_PROMPT) <= set(vocabulary)
+    solves = tokenizer.has_characters(EXAMPLE_PROMPT)
     card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
     return card + USE.format(
         name=checkpoint.name,

@@ -250,13 +250,12 @@ class Calculator:
         self.checkpoint = checkpoint
         self.decoder: Decoder = decoder or checkpoint.model
         self.limits = limits_of(checkpoint, self.decoder.config.block_size)
-        try:
-            self.stop = int(checkpoint.tokenizer.encode(ALPHABET)[ALPHABET.index("$")])
-        except DataError:
+        if not checkpoint.tokenizer.has_characters(ALPHABET):
             raise DataError(
                 f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "
                 "`calcgpt generate` lets it continue a text"
-            ) from None
+            )
+        self.stop = int(checkpoint.tokenizer.encode("$")[0])
 
     @classmethod
     def load(cls, reference: str = "best", engine: str = "auto") -> Calculator:

@@ -130,7 +130,7 @@ def inspect(
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{name} has no layers to inspect: its architecture is {architecture!r}")
     tokenizer = checkpoint.tokenizer
-    if not (isinstance(tokenizer, CharTokenizer) and set(ALPHABET) <= set(tokenizer.vocabulary)):
+    if not (isinstance(tokenizer, CharTokenizer) and tokenizer.has_characters(ALPHABET)):
         raise DataError(f"{name} cannot be inspected: it does not read problems by characters")
     answer = Calculator(checkpoint).calculate(expression)
     if len(answer.nodes) != 1:
@@ -213,7 +213,7 @@ def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -
     """
     config = recipe.data
     if config is None:
-        has_work = set(WORK_ALPHABET) <= set(tokenizer.vocabulary)
+        has_work = tokenizer.has_characters(WORK_ALPHABET)
         config = DataConfig(format="scratchpad" if has_work else "direct", mixture={"blog": 1.0})
     problems = FreshProblems(config, seed)
     max_length = recipe.model.block_size + 1  # the last character is not read
