@@ -136,13 +136,7 @@ def eval_(
     from calcgpt.registry import resolve
     from datagen.files import write_json, write_text
 
-    if data and data.is_dir():
-        if not (data / "test.txt").is_file():
-            val = data / "val.txt"
-            raise UserError(
-                f"{data} is a folder without test.txt: name a file in it, such as {val}"
-            )
-        data = data / "test.txt"
+    data = _test_file(data)
     source = _source_of(data, task)
     is_shared = bool(workers or ray_address or shards)
     _check_options(is_shared, task, split, temperature, scored, json_file)
@@ -183,6 +177,16 @@ def eval_(
     _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
+
+
+def _test_file(data: Path | None) -> Path | None:
+    """Returns the file of problems that `data` means: itself, or in a folder its test.txt."""
+    if not data or not data.is_dir():
+        return data
+    if not (data / "test.txt").is_file():
+        val = data / "val.txt"
+        raise UserError(f"{data} is a folder without test.txt: name a file in it, such as {val}")
+    return data / "test.txt"
 
 
 @click.command()

@@ -27,6 +27,7 @@ from calcgpt.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from calcgpt.config import TrainConfig
     from calcgpt.training.trackers import TrackerFactory
 
 log = logging.getLogger(__name__)
@@ -126,13 +127,8 @@ def train(
         with group.share_errors():
             loaded = load_recipe(recipe, overrides)
             source = load_task(task) if task else data
-            if main and loaded.train.warmup_steps >= loaded.train.steps:
-                log.warning(
-                    "train.warmup_steps (%d) is not below train.steps (%d): "
-                    "the run ends in its warm-up",
-                    loaded.train.warmup_steps,
-                    loaded.train.steps,
-                )
+            if main:
+                _note_short_run(loaded.train)
             trackers = _trackers(wandb_project) if main else []
         last = run(
             loaded,
@@ -146,6 +142,15 @@ def train(
         )
     if main:
         click.echo(f"the run is complete; its last checkpoint is {last}")
+
+
+def _note_short_run(config: TrainConfig) -> None:
+    if config.warmup_steps >= config.steps:
+        log.warning(
+            "train.warmup_steps (%d) is not below train.steps (%d): the run ends in its warm-up",
+            config.warmup_steps,
+            config.steps,
+        )
 
 
 @contextmanager
