@@ -168,7 +168,7 @@ def stop_id(checkpoint: Checkpoint) -> int | None:
     if stop != NO_TOKEN:
         return stop
     # A model of problems in a stream, such as the blog's.
-    is_known = checkpoint.tokenizer.is_char_level and _knows_the_notation(checkpoint)
+    is_known = checkpoint.tokenizer.has_characters(EXAMPLE_PROMPT)
     return int(checkpoint.tokenizer.encode(STOP)[0]) if is_known else None
 
 
