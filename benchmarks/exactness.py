@@ -1,7 +1,8 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
     python -m benchmarks.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
-        [--ray-address HOST:PORT] [--shards DIR] [--scored FILE] [--json FILE] [NAME[=N] ...]
+        [--device NAME] [--ray-address HOST:PORT] [--shards DIR] [--scored FILE] [--json FILE]
+        [NAME[=N] ...]
 
 NAME is a distribution, or one of these:
 
@@ -19,7 +20,7 @@ confidence of the most confident wrong answer.
 `--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
 torch. It says how often the two differ (they should never), and the ratio of their speeds.
 
-`--workers` processes share the work, or the CPUs of a Ray cluster. With `--shards`, the same
+`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster. With `--shards`, the same
 command continues after an interruption. `calcgpt coverage --scored FILE` shows the exactness by
 class of problems.
 """
@@ -281,6 +282,7 @@ def main() -> None:
     )
     options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
     options.add_argument("--engine", default="torch", help="what decodes; native is faster")
+    options.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     options.add_argument("--plain", action="store_true", help="decode every answer")
     options.add_argument(
         "--compare", action="store_true", help="compare one pass with plain decoding"
@@ -292,7 +294,8 @@ def main() -> None:
     data = Checkpoint.load(folder).recipe.data
     format_ = data.format.removeprefix("loose-") if data else "direct"
     threads = 1 if arguments.workers or arguments.ray_address else None
-    scoring = Scoring(folder, "cpu", arguments.engine, arguments.plain, format_, threads)
+    device = str(arguments.device)
+    scoring = Scoring(folder, device, arguments.engine, arguments.plain, format_, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     if arguments.scored:
@@ -314,7 +317,7 @@ def main() -> None:
         "workers": arguments.workers,
         "seed": arguments.seed,
         "split": arguments.split,
-        "environment": environment(torch.device("cpu")),
+        "environment": environment(arguments.device),
         "results": results,
     }
     write(arguments.json, record)

@@ -24,8 +24,10 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.problems import Line
 from calcgpt.data.sources import training_data
-from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.evaluation.losses import Loss, summed_loss
+from calcgpt.inference.generate import Decoder
+from calcgpt.inference.graph_decoder import GraphDecoder
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.model.parameters import count, flops
 from calcgpt.recipe import load_preset, load_recipe
@@ -170,30 +172,36 @@ def decoding(options: Namespace) -> Rows:
     source = training_data(checkpoint.recipe, None)
     n_same, batches = (2, [2]) if options.tiny else (100, [1, 256, 4096])
 
-    def answers(lines: list[Line], device: torch.device, batch: int, plain: bool) -> Any:
-        model = checkpoint.model.to(device)
-        return evaluate(model, checkpoint.tokenizer, lines, batch_size=batch, plain=plain)
+    def answers(decoder: Decoder, lines: list[Line], batch: int, plain: bool) -> Evaluation:
+        return evaluate(decoder, checkpoint.tokenizer, lines, batch_size=batch, plain=plain)
 
     def same() -> Row:
         lines = source.validation_problems(n_same) or []
-        devices = (torch.device("cpu"), options.device)
-        outputs = [answers(lines, device, n_same, plain=True).outputs for device in devices]
-        return {"n": len(lines), "same": sum(map(str.__eq__, *outputs))}
+        expected = answers(checkpoint.model.cpu(), lines, n_same, plain=True).outputs
+        decoder = GraphDecoder(checkpoint.model.to(options.device))
+        rows: Row = {"n": len(lines)}
+        for name in ("same", "same, captured", "same, replayed"):  # the n-th time
+            outputs = answers(decoder, lines, n_same, plain=True).outputs
+            rows[name] = sum(map(str.__eq__, outputs, expected))
+        return rows
 
-    def speed(batch: int, plain: bool) -> Row:
+    def speed(batch: int, plain: bool, graphs: bool = True) -> Row:
+        model = checkpoint.model.to(options.device)
+        decoder: Decoder = GraphDecoder(model) if graphs else model
         lines = source.validation_problems(12 * max(batch, 16)) or []
         [(length, _)] = Counter(len(line.prompt) for line in lines).most_common(1)
         lines = [line for line in lines if len(line.prompt) == length]
         lines = lines[: 2 if options.tiny else max(batch, 16)]
-        answers(lines, options.device, batch, plain)  # the first use
+        for _ in range(2):  # as usual, then captured
+            answers(decoder, lines, batch, plain)
         runs = [
-            answers(lines, options.device, batch, plain).problems_per_second
-            for _ in range(options.runs)
+            answers(decoder, lines, batch, plain).problems_per_second for _ in range(options.runs)
         ]
         return {"n": len(lines), "answers_per_s": median(runs), "runs": runs}
 
     rows: Rows = {"same as the CPU": same}
     rows |= {f"batch {n}": partial(speed, n, True) for n in batches}
+    rows |= {f"batch {n}, no graphs": partial(speed, n, True, graphs=False) for n in batches}
     return rows | {"checked in one pass": partial(speed, batches[-1], False)}
 
 

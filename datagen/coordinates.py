@@ -44,16 +44,19 @@ def batch_coordinates(codes_BS: Codes, start: int = 0) -> Coordinates:
     Code 0 stands for a token that is not a character, such as one that an attention scheme inserts.
     Its coordinates are 0.
     """
-    return np.stack([_code_coordinates(codes_S, start) for codes_S in codes_BS])
+    n = codes_BS.shape[1]
+    return np.stack([code_coordinates(codes_S)[start:n] for codes_S in codes_BS])
 
 
-def _code_coordinates(codes_S: NDArray[np.uint8], start: int) -> Coordinates:
+def code_coordinates(codes_S: NDArray[np.uint8]) -> Coordinates:
+    """Returns the coordinates of a line, and of the later characters that it already determines,
+    (S or more, 6). After a line with code 0, see `batch_coordinates`, nothing follows."""
     is_character = codes_S != 0
     if is_character.all():
-        return coordinates(codes_S.tobytes(), start)
+        return determined_coordinates(codes_S.tobytes())
     result_S6 = np.zeros((len(codes_S), N_COORDINATES), np.int16)
     result_S6[is_character] = coordinates(codes_S[is_character].tobytes())
-    return result_S6[start:]
+    return result_S6
 
 
 def coordinates(line: bytes, start: int = 0) -> Coordinates:

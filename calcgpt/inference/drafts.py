@@ -182,9 +182,11 @@ def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
 
 
 def torch_model(decoder: Decoder) -> LanguageModel | None:
-    """Returns the decoder if it is a module of torch, else None."""
+    """Returns the model of torch that a decoder is, or whose graphs it replays; None if there is
+    none."""
     gpt = sys.modules.get("calcgpt.model.gpt")  # not imported: no model of torch exists
-    return decoder if gpt and isinstance(decoder, gpt.LanguageModel) else None
+    model = getattr(decoder, "model", decoder)
+    return model if gpt and isinstance(model, gpt.LanguageModel) else None
 
 
 def device_of(module: LanguageModel) -> torch.device:

@@ -37,13 +37,16 @@ def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> D
 
 
 def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns the model itself. `threads` applies to the whole process."""
+    """Returns the model itself, or on a GPU a decoder that replays CUDA graphs. `threads` applies
+    to the whole process."""
     require("engine 'torch'", "torch")
-    if threads:
-        import torch
+    import torch
 
+    from calcgpt.inference.graph_decoder import decoder_of
+
+    if threads:
         torch.set_num_threads(threads)
-    return checkpoint.model
+    return decoder_of(checkpoint.model)
 
 
 ENGINES: dict[str, Engine] = {  # the fastest first

@@ -58,18 +58,24 @@ class ArrayDecoder(Protocol):
 
 
 @runtime_checkable
-class GreedyWriter(Protocol):
+class BatchWriter(Protocol):
     """A decoder that writes greedily, without returning to its caller after each token."""
 
     config: ModelConfig
-    at_once: int  # rows that it writes at once without losing speed
-
-    def new_array_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache, as an ArrayDecoder does."""
 
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
         after the end of a row, and their probabilities, both (B, length)."""
+
+
+@runtime_checkable
+class GreedyWriter(BatchWriter, Protocol):
+    """A BatchWriter that also takes rows into a batch which is being written."""
+
+    at_once: int  # rows that it writes at once without losing speed
+
+    def new_array_cache(self, batch: int, n_token: int) -> Any:
+        """Returns an empty cache, as an ArrayDecoder does."""
 
     def join(self, tokens_P: Ints, cache: Any, stop_token: int) -> tuple[int, float]:
         """Adds a sequence of these tokens to a cache as its last row. Returns the next token, which
@@ -236,7 +242,7 @@ def generate(
 ) -> list[Completion]:
     """Returns the completion of each prompt, which includes `stop_token`; see `Generation`."""
     is_greedy = sampling is None or sampling.temperature == 0
-    if is_greedy and isinstance(model, GreedyWriter):
+    if is_greedy and isinstance(model, BatchWriter):
         return _write_greedily(model, np.asarray(prompts_BP), stop_token, max_new_tokens)
     generation = Generation(model, prompts_BP, stop_token, max_new_tokens, sampling)
     outputs = [Completion() for _ in prompts_BP]
@@ -263,7 +269,7 @@ def complete(
 
 
 def _write_greedily(
-    model: GreedyWriter, prompts_BP: Ints, stop_token: int, max_new_tokens: int | None
+    model: BatchWriter, prompts_BP: Ints, stop_token: int, max_new_tokens: int | None
 ) -> list[Completion]:
     length = room_after(model, prompts_BP.shape[1], max_new_tokens)
     if length < 1:
@@ -282,7 +288,7 @@ def until_end(ids_BL: Ints, probabilities_BL: Floats) -> tuple[list[list[int]], 
 
 
 def room_after(
-    model: Decoder | GreedyWriter, n_prompt: int, max_new_tokens: int | None = None
+    model: Decoder | BatchWriter, n_prompt: int, max_new_tokens: int | None = None
 ) -> int:
     """Returns how many tokens may follow a prompt."""
     room = model.config.block_size - n_prompt + 1  # the last token is never read

@@ -6,6 +6,7 @@ G key/value heads, D head width.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -48,10 +49,10 @@ class KVCache:
 
     def append_tokens(self, tokens_BT: torch.Tensor) -> torch.Tensor:
         """Stores the new tokens. Returns all tokens so far, (B, S)."""
-        self._reserve(self.length + tokens_BT.size(1))
+        self.reserve(self.length + tokens_BT.size(1))
         return _append(self.tokens, tokens_BT, self.length, dim=1)
 
-    def _reserve(self, n_token: int) -> None:
+    def reserve(self, n_token: int) -> None:
         """Makes room for `n_token` tokens in all."""
         allocated = self.tokens.size(1)
         if n_token > allocated:
@@ -67,6 +68,14 @@ class KVCache:
         k_BGSD = _append(self.k[layer], k_BGTD, self.length, dim=2)
         v_BGSD = _append(self.v[layer], v_BGTD, self.length, dim=2)
         return k_BGSD, v_BGSD
+
+    def first(self, n_row: int, length: int) -> KVCache:
+        """Returns a cache of the first rows of the batch and their first `length` tokens. It shares
+        the memory of this one."""
+        part = copy.copy(self)
+        part.k, part.v = [k[:n_row] for k in self.k], [v[:n_row] for v in self.v]
+        part.tokens, part.length = self.tokens[:n_row], length
+        return part
 
     def select(self, rows: torch.Tensor) -> None:
         """Keeps the rows of the batch at these indices, in this order. An index may repeat."""

@@ -82,7 +82,7 @@ class LanguageModel(nn.Module, ABC):
         """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`.
 
         With a cache, `tokens_BT` follow the cached tokens and are added to the cache. `parsed` is
-        the result of `parse` for these tokens, if it was called before; only without a cache.
+        the result of `parse` for all of them, if it was called before.
         Raises ValueError for more than `block_size` tokens.
         """
 

@@ -48,7 +48,7 @@ class PositionalScheme(nn.Module):
         self, tokens_BS: torch.Tensor, start: int, parsed: torch.Tensor | None = None
     ) -> Any:
         """Returns what `embed`, `rotate` and `visible` need from the text: by default all tokens so
-        far, S = start + T. `parsed` is the result of `parse`, if it was called before."""
+        far, S = start + T. `parsed` is the result of `parse` from 0 on, if it was called before."""
         return tokens_BS
 
     def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:

@@ -147,7 +147,7 @@ class CoordinatePositions(PositionalScheme):
     ) -> Located:
         visible_BTS = None
         if self.row_window is None and self.column_window is None:
-            new_BT6 = self.parse(tokens_BS, start) if parsed is None else parsed
+            new_BT6 = self.parse(tokens_BS, start) if parsed is None else parsed[:, start:]
         else:  # a window needs the coordinates of all keys
             all_BS6 = self.parse(tokens_BS, 0) if parsed is None else parsed
             new_BT6 = all_BS6[:, start:]

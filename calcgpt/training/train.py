@@ -27,6 +27,7 @@ from calcgpt.data.task import AnyTask
 from calcgpt.errors import ConfigError, TrainingError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
+from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.training.devices import pick_device
@@ -336,7 +337,7 @@ class Trainer:
             return loss, None
         # On a CPU, answers are those of the saved weights, in float32.
         with self.autocast if self.device.type == "cuda" else nullcontext():
-            return loss, evaluate(model, self.tokenizer, self.val_problems).scores
+            return loss, evaluate(decoder_of(model), self.tokenizer, self.val_problems).scores
 
     def save(self, metrics: dict[str, Any]) -> None:
         """Writes the checkpoint of this step, then removes checkpoints that are not kept."""

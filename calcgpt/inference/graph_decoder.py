@@ -1,0 +1,287 @@
+"""Greedy decoding on a GPU without waiting for Python: CUDA graphs, and coordinates ahead of time.
+
+A small model spends a decoding step on launching kernels, not on running them. A CUDA graph runs
+all kernels of a step with one launch, but always at the same addresses and with the same sizes. So
+the keys, values and tokens of all rows stay where they are, and there is a graph for each position
+and number of rows. The model itself is not changed: in each graph, the position is a number.
+
+Shapes: B rows, P prompt tokens, L tokens to write, N tokens in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from calcgpt.inference.generate import Floats, Ints
+from calcgpt.model.attention import KVCache
+from calcgpt.model.gpt import LanguageModel
+from datagen.coordinates import N_COORDINATES, code_coordinates
+
+CHECK_EVERY = 8  # tokens after which finished rows are looked for; looking waits for the GPU
+MAX_GRAPHS = 2**12  # each takes memory of the driver; later steps run without one
+
+NEVER_NEEDED = np.iinfo(np.int64).max  # more positions than there are
+
+log = logging.getLogger(__name__)
+
+
+class GraphDecoder(nn.Module):
+    """A LanguageModel that writes greedily by replaying CUDA graphs.
+
+    A step that occurs for the first time runs as usual. The second time it is captured in a graph,
+    and from then on replayed. On other devices, and if a step cannot be captured, all steps run as
+    usual. Rows that have ended stay in the batch until half of it can be dropped.
+
+    A model that reads coordinates from the text gets them for all later tokens that the text
+    already determines: those of worked steps follow from the question. So Python reads a line
+    twice, not after each token.
+
+    It implements `BatchWriter` and, for sampling, `TensorDecoder`. The model must be in evaluation
+    mode.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        super().__init__()
+        self.model, self.config = model, model.config
+        self._memory: _Memory | None = None
+
+    def forward(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
+        logits_BTV: torch.Tensor = self.model(tokens_BT, cache, last_only)
+        return logits_BTV
+
+    def new_cache(self, batch: int, n_token: int) -> Any:
+        """Returns an empty cache, as the model does."""
+        return self.model.new_cache(batch, n_token)
+
+    @torch.inference_mode()
+    def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
+        """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
+        after the end of a row, and their probabilities, both (B, length). Raises ValueError if a
+        prompt and `length` do not fit in the context."""
+        batch, n_prompt = prompts_BP.shape
+        if not batch:
+            return np.zeros((0, length), np.int64), np.zeros((0, length), np.float32)
+        n_slot = _power_of_two(batch)
+        if self._memory is None or not self._memory.fits(n_slot):
+            self._memory = _Memory(self.model, n_slot)
+        rows = _Rows(self._memory, prompts_BP, n_slot, stop_token, length)
+        for end in range(n_prompt, n_prompt + length):
+            rows.locate(end)
+            self._memory.run(rows.n_slot, end - 1 if end > n_prompt else 0, end)
+            is_last = end + 1 == n_prompt + length
+            if is_last or (end - n_prompt) % CHECK_EVERY == CHECK_EVERY - 1:
+                rows.fetch(end + 1)
+                if rows.ended_B.all():
+                    break
+                rows.drop_ended(end + 1)
+        return rows.outputs()
+
+
+def decoder_of(model: LanguageModel) -> LanguageModel | GraphDecoder:
+    """Returns what decodes with a model fastest: on a GPU a GraphDecoder, elsewhere the model."""
+    is_on_gpu = next(model.parameters()).device.type == "cuda"
+    return GraphDecoder(model) if is_on_gpu else model
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()
+
+
+class _Memory:
+    """What the steps of a batch read and write: tensors that stay where they are, and the graphs
+    that use them. A graph serves the first rows of the memory, so smaller batches need no other."""
+
+    def __init__(self, model: LanguageModel, n_slot: int) -> None:
+        self.model = model
+        self.device = next(model.parameters()).device
+        self.cache: KVCache = model.new_cache(n_slot, model.config.block_size)
+        n_token = self.cache.tokens.size(1) + 1  # the last token is written, but never read
+        self.tokens_BN = torch.zeros((n_slot, n_token), dtype=torch.int64, device=self.device)
+        self.probs_BN = torch.zeros((n_slot, n_token), device=self.device)
+        self.parsed_BN6: torch.Tensor | None = None  # coordinates, if the model reads them
+        if model.codes(self.tokens_BN[:1, :1]) is not None:
+            shape = (n_slot, n_token, N_COORDINATES)
+            self.parsed_BN6 = torch.zeros(shape, dtype=torch.int64, device=self.device)
+        self._can_capture = self.device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if self._can_capture else None
+        # By number of rows and position. None: the step has run once, and was not captured.
+        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph | None] = {}
+        self._addresses = self._weight_addresses()
+
+    def fits(self, n_slot: int) -> bool:
+        """Whether a batch of this size can use the memory, and the weights are where they were."""
+        return n_slot <= len(self.tokens_BN) and self._addresses == self._weight_addresses()
+
+    def _weight_addresses(self) -> list[int]:
+        return [tensor.data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())]
+
+    def reserve(self, n_token: int) -> None:
+        """Makes room for `n_token` tokens of each row. Tensors that move make all graphs void."""
+        n_before = self.cache.tokens.size(1)
+        self.cache.length = n_before  # all of it is kept
+        self.cache.reserve(self.model.n_positions(n_token))
+        n_more = self.cache.tokens.size(1) - n_before
+        if not n_more:
+            return
+        self._graphs.clear()
+        self.tokens_BN = nn.functional.pad(self.tokens_BN, (0, n_more))
+        self.probs_BN = nn.functional.pad(self.probs_BN, (0, n_more))
+        if self.parsed_BN6 is not None:
+            self.parsed_BN6 = nn.functional.pad(self.parsed_BN6, (0, 0, 0, n_more))
+
+    def run(self, n_slot: int, start: int, end: int) -> None:
+        """Reads the tokens from `start` to `end` of the first rows, and writes token `end`."""
+        key = (n_slot, end)
+        if not self._can_capture or end - start > 1:  # a prompt is not worth a graph
+            self._step(n_slot, start, end)
+        elif key not in self._graphs:
+            self._step(n_slot, start, end)  # loads the kernels, which a capture must not
+            if len(self._graphs) < MAX_GRAPHS:
+                self._graphs[key] = None
+        else:
+            graph = self._graphs[key] or self._capture(n_slot, start, end)
+            if graph is None:
+                self._step(n_slot, start, end)
+            else:
+                self._graphs[key] = graph
+                graph.replay()
+
+    def _capture(self, n_slot: int, start: int, end: int) -> torch.cuda.CUDAGraph | None:
+        """Returns the graph of a step, which has not run; None if the step cannot be captured."""
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        try:
+            with torch.cuda.stream(stream):
+                graph.capture_begin(pool=self._pool)
+                try:
+                    self._step(n_slot, start, end)
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:
+            log.warning("decoding without CUDA graphs: %s", str(error).splitlines()[0])
+            self._can_capture = False
+            return None
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        return graph
+
+    def _step(self, n_slot: int, start: int, end: int) -> None:
+        n_read, n_position = self.model.n_positions(start), self.model.n_positions(end)
+        cache = self.cache.first(n_slot, n_read)
+        parsed = None if self.parsed_BN6 is None else self.parsed_BN6[:n_slot, :n_position]
+        kind = self.device.type
+        # Autocast must not keep weights that it has cast for one step: they are in its graph.
+        with torch.autocast(
+            kind,
+            torch.get_autocast_dtype(kind),
+            enabled=torch.is_autocast_enabled(kind),
+            cache_enabled=False,
+        ):
+            logits_BV = self.model(self.tokens_BN[:n_slot, start:end], cache, True, parsed)[:, -1]
+        logits_BV = logits_BV.float()
+        next_B1 = logits_BV.argmax(dim=1, keepdim=True)
+        self.tokens_BN[:n_slot, end] = next_B1[:, 0]
+        self.probs_BN[:n_slot, end] = logits_BV.softmax(dim=1).gather(1, next_B1)[:, 0]
+
+    def select(self, slots: Iterable[int], n_token: int) -> None:
+        """Moves these rows, with their first `n_token` tokens, to the beginning of the memory."""
+        index = torch.tensor(list(slots), device=self.device)
+        n, n_position = len(index), self.model.n_positions(n_token)
+        for store in (*self.cache.k, *self.cache.v):
+            store[:n, :, :n_position] = store[index, :, :n_position]
+        self.cache.tokens[:n, :n_position] = self.cache.tokens[index, :n_position]
+        self.tokens_BN[:n, :n_token] = self.tokens_BN[index, :n_token]
+        if self.parsed_BN6 is not None:
+            self.parsed_BN6[:n] = self.parsed_BN6[index]
+
+
+class _Rows:
+    """The rows of a batch: their text, which the GPU writes, and in which slots of the memory they
+    are. Slots without a row of their own repeat the last one."""
+
+    def __init__(
+        self, memory: _Memory, prompts_BP: Ints, n_slot: int, stop_token: int, length: int
+    ) -> None:
+        batch, self._n_prompt = prompts_BP.shape
+        self._memory, self._stop_token = memory, stop_token
+        n_token = self._n_prompt + length
+        self._text_BN = np.full((batch, n_token), stop_token, np.int64)
+        self._text_BN[:, : self._n_prompt] = prompts_BP
+        self._probs_BN = np.zeros((batch, n_token), np.float32)
+        self._n_fetched = self._n_prompt  # tokens that the text has
+        self.ended_B: NDArray[np.bool_] = np.zeros(batch, np.bool_)
+        self._row_of_slot = np.minimum(np.arange(n_slot), batch - 1)
+        # Positions of each slot whose coordinates the memory has.
+        self._n_known = np.zeros(n_slot, np.int64)
+        memory.reserve(self._n_prompt)
+        memory.tokens_BN[:n_slot, : self._n_prompt] = self._on_device(prompts_BP[self._row_of_slot])
+
+    @property
+    def n_slot(self) -> int:
+        """Slots in use."""
+        return len(self._row_of_slot)
+
+    def _on_device(self, array: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(array).to(self._memory.device)
+
+    def locate(self, end: int) -> None:
+        """Makes room for the tokens before `end`, and reads their coordinates where they are not
+        known."""
+        memory = self._memory
+        memory.reserve(end)
+        parsed_BN6, n_position = memory.parsed_BN6, memory.model.n_positions(end)
+        if parsed_BN6 is None or (self._n_known >= n_position).all():
+            return
+        self.fetch(end)
+        self._n_known[self.ended_B[self._row_of_slot]] = NEVER_NEEDED
+        slots = np.flatnonzero(self._n_known < n_position)
+        if not len(slots):
+            return
+        text_BN = self._text_BN[self._row_of_slot[slots], :end]
+        codes_BS = memory.model.codes(torch.from_numpy(text_BN))
+        assert codes_BS is not None  # the model reads text
+        lines = [code_coordinates(codes_S) for codes_S in codes_BS]
+        if n_position != end:  # an attention scheme inserts tokens that the lines lack
+            lines = [line[:n_position] for line in lines]
+        width = min(parsed_BN6.size(1), max(map(len, lines)))
+        padded = np.zeros((len(lines), width, N_COORDINATES), np.int16)
+        for row, line in zip(padded, lines, strict=True):
+            row[: len(line)] = line[:width]
+        parsed_BN6[self._on_device(slots), :width] = self._on_device(padded).long()
+        self._n_known[slots] = np.minimum([len(line) for line in lines], width)
+
+    def fetch(self, n_token: int) -> None:
+        """Reads the first `n_token` tokens of each row from the GPU, unless it has."""
+        new = slice(self._n_fetched, n_token)
+        if new.start >= n_token:
+            return
+        memory, rows = self._memory, self._row_of_slot
+        self._text_BN[rows, new] = memory.tokens_BN[: self.n_slot, new].cpu().numpy()
+        self._probs_BN[rows, new] = memory.probs_BN[: self.n_slot, new].cpu().numpy()
+        self.ended_B[rows] |= (self._text_BN[rows, new] == self._stop_token).any(axis=1)
+        self._n_fetched = n_token
+
+    def drop_ended(self, n_token: int) -> None:
+        """Drops rows that have ended, if half of the slots suffice for the others."""
+        slots = np.flatnonzero(~self.ended_B[self._row_of_slot])
+        n_slot = _power_of_two(len(slots))
+        if n_slot >= self.n_slot:
+            return
+        slots = np.pad(slots, (0, n_slot - len(slots)), mode="edge")
+        self._memory.select(slots.tolist(), n_token)
+        self._row_of_slot, self._n_known = self._row_of_slot[slots], self._n_known[slots]
+
+    def outputs(self) -> tuple[Ints, Floats]:
+        """Returns what `GraphDecoder.write` returns."""
+        tokens_BL = self._text_BN[:, self._n_prompt :].copy()
+        is_stop_BL = tokens_BL == self._stop_token
+        is_after_BL = (is_stop_BL.cumsum(axis=1) - is_stop_BL) > 0
+        tokens_BL[is_after_BL] = -1
+        return tokens_BL, np.where(is_after_BL, 0, self._probs_BN[:, self._n_prompt :])
