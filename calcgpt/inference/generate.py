@@ -65,7 +65,8 @@ class BatchWriter(Protocol):
 
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
-        after the end of a row, and their probabilities, both (B, length)."""
+        after the end of a row, and their probabilities, both (B, L): L is at most `length`, and at
+        least as long as the longest row."""
 
 
 @runtime_checkable

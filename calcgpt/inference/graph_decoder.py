@@ -63,15 +63,16 @@ class GraphDecoder(nn.Module):
     @torch.inference_mode()
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
-        after the end of a row, and their probabilities, both (B, length). Raises ValueError if a
-        prompt and `length` do not fit in the context."""
+        after the end of a row, and their probabilities, both (B, L), where L is not much longer
+        than the longest row. Raises ValueError if a prompt and `length` do not fit in the context.
+        """
         batch, n_prompt = prompts_BP.shape
         if not batch:
-            return np.zeros((0, length), np.int64), np.zeros((0, length), np.float32)
+            return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
         n_slot = _power_of_two(batch)
         if self._memory is None or not self._memory.fits(n_slot):
             self._memory = _Memory(self.model, n_slot)
-        rows = _Rows(self._memory, prompts_BP, n_slot, stop_token, length)
+        rows = _Rows(self._memory, prompts_BP, n_slot, stop_token)
         for end in range(n_prompt, n_prompt + length):
             rows.locate(end)
             self._memory.run(rows.n_slot, end - 1 if end > n_prompt else 0, end)
@@ -206,16 +207,13 @@ class _Rows:
     """The rows of a batch: their text, which the GPU writes, and in which slots of the memory they
     are. Slots without a row of their own repeat the last one."""
 
-    def __init__(
-        self, memory: _Memory, prompts_BP: Ints, n_slot: int, stop_token: int, length: int
-    ) -> None:
+    def __init__(self, memory: _Memory, prompts_BP: Ints, n_slot: int, stop_token: int) -> None:
         batch, self._n_prompt = prompts_BP.shape
         self._memory, self._stop_token = memory, stop_token
-        n_token = self._n_prompt + length
-        self._text_BN = np.full((batch, n_token), stop_token, np.int64)
-        self._text_BN[:, : self._n_prompt] = prompts_BP
-        self._probs_BN = np.zeros((batch, n_token), np.float32)
-        self._n_fetched = self._n_prompt  # tokens that the text has
+        # The first `_n_fetched` columns are those of the memory. A row that was dropped ends there.
+        self._text_BN = np.array(prompts_BP, np.int64)
+        self._probs_BN = np.zeros(self._text_BN.shape, np.float32)
+        self._n_fetched = self._n_prompt
         self.ended_B: NDArray[np.bool_] = np.zeros(batch, np.bool_)
         self._row_of_slot = np.minimum(np.arange(n_slot), batch - 1)
         # Positions of each slot whose coordinates the memory has.
@@ -263,6 +261,10 @@ class _Rows:
         if new.start >= n_token:
             return
         memory, rows = self._memory, self._row_of_slot
+        if n_token > (width := self._text_BN.shape[1]):
+            more = ((0, 0), (0, max(n_token, 2 * width) - width))
+            self._text_BN = np.pad(self._text_BN, more, constant_values=self._stop_token)
+            self._probs_BN = np.pad(self._probs_BN, more)
         self._text_BN[rows, new] = memory.tokens_BN[: self.n_slot, new].cpu().numpy()
         self._probs_BN[rows, new] = memory.probs_BN[: self.n_slot, new].cpu().numpy()
         self.ended_B[rows] |= (self._text_BN[rows, new] == self._stop_token).any(axis=1)
@@ -280,8 +282,9 @@ class _Rows:
 
     def outputs(self) -> tuple[Ints, Floats]:
         """Returns what `GraphDecoder.write` returns."""
-        tokens_BL = self._text_BN[:, self._n_prompt :].copy()
+        written = slice(self._n_prompt, self._n_fetched)
+        tokens_BL = self._text_BN[:, written].copy()
         is_stop_BL = tokens_BL == self._stop_token
         is_after_BL = (is_stop_BL.cumsum(axis=1) - is_stop_BL) > 0
         tokens_BL[is_after_BL] = -1
-        return tokens_BL, np.where(is_after_BL, 0, self._probs_BN[:, self._n_prompt :])
+        return tokens_BL, np.where(is_after_BL, 0, self._probs_BN[:, written])
