@@ -112,7 +112,6 @@ def first_error(prompt: str, work: str) -> WrongCharacter | None:
     length = len(plan.slots) - plan.prompt_length - 1  # without `=`
     text = (prompt + work[:length]).encode("ascii", "replace")
     if error := _first_wrong(shape, text):
-        # `text` has only ASCII.
         return replace(error, actual=work[error.position : error.position + 1])
     if len(work) > length:
         return WrongCharacter(StepKind.LAYOUT, length, "", work[length])
@@ -219,7 +218,8 @@ def slot_groups(shape: Shape) -> list[SlotGroup]:
 
 
 def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
-    """Returns the first wrong character of a prompt and a work, which may end too early."""
+    """Returns the first wrong character of a prompt and a work, which may end too early. `actual`
+    is left empty: the text may have had characters that are not ASCII."""
     plan = layout(shape)
     actual = np.zeros(len(plan.slots) + 1, np.uint8)  # NOWHERE reads the last one
     actual[: len(text)] = np.frombuffer(text, np.uint8)
@@ -233,8 +233,7 @@ def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
         division = divisions(shape).get(position)
         if division and 0 <= digit <= 9 and division.valid_digits(actual.tolist())[digit]:
             continue  # a quotient digit that later ones correct
-        character = chr(actual[position]) if position < len(text) else ""
         kind = STEP_KIND[plan.slots[position].kind]
         work_position = position - plan.prompt_length
-        return WrongCharacter(kind, work_position, chr(expected[position]), character)
+        return WrongCharacter(kind, work_position, chr(expected[position]), actual="")
     return None

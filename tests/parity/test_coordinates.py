@@ -11,7 +11,7 @@ from parity.variants import build, small
 from calcgpt.config import ModelConfig
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.model.positions import POSITIONS
-from datagen.coordinates import rotary_frequencies, spread_frequencies
+from datagen.coordinates import ROW, rotary_frequencies, spread_frequencies
 from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.slots import LOWEST, Kind
@@ -129,6 +129,10 @@ def test_one_offset_for_each_sequence_and_axis_in_training_alone() -> None:
     angles = torch.cat((moved.cos_BXTD, moved.sin_BXTD), dim=3)[:, -1, position]
     assert 30 <= len(angles.unique(dim=0)) <= 36
     assert len(still.cos_BXTD[:, -1, position].unique(dim=0)) == 1
+    axes_BT4 = scheme.parse(tokens, 0)[..., ROW:]
+    offsets_BT4 = scheme.train().add_offsets(axes_BT4) - axes_BT4
+    assert torch.equal(offsets_BT4[axes_BT4 > 0].unique(), torch.arange(6))
+    assert not offsets_BT4[axes_BT4 == 0].any()
     # A mark has a row, but no column.
     assert torch.equal(moved.kinds_BT, still.kinds_BT)
 

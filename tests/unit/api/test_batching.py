@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
 import pytest
@@ -256,6 +256,49 @@ def test_a_job_cancelled_while_it_waits_never_runs() -> None:
 
     run(work, max_groups=1)
     assert decoder.batches == [1] * 11
+
+
+def test_jobs_behind_a_cancelled_one_keep_their_turn() -> None:
+    decoder = gated_decoder()
+
+    async def work(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.complete(job(decoder)))
+        await asyncio.to_thread(decoder.called.wait)
+        waiting = [asyncio.create_task(batcher.complete(job(decoder))) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        await asyncio.wait([waiting[1]])
+        decoder.gate.set()
+        await asyncio.gather(first, waiting[0], waiting[2])
+
+    run(work, max_groups=1)
+    assert decoder.batches[-10:] == [2] * 10
+
+
+class Unsortable(Job):
+    @property
+    def kind(self) -> Hashable:
+        raise RuntimeError("no kind")
+
+
+def test_an_error_outside_of_any_group_ends_all_jobs_and_not_the_thread() -> None:
+    decoder = gated_decoder()
+
+    async def work(batcher: Batcher) -> None:
+        first = asyncio.create_task(batcher.complete(job(decoder)))
+        await asyncio.to_thread(decoder.called.wait)
+        broken = job(decoder)
+        broken.__class__ = Unsortable
+        waiting = asyncio.create_task(batcher.complete(broken))
+        await asyncio.sleep(0)  # it is waiting now
+        decoder.gate.set()
+        results = await asyncio.gather(first, waiting, return_exceptions=True)
+        assert [str(result) for result in results] == ["no kind"] * 2
+        done = job(decoder)
+        await batcher.complete(done)
+        assert text_of(done) == "3000000000$"
+
+    run(work)
 
 
 def test_tokens_are_reported_in_the_event_loop() -> None:

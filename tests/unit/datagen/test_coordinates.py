@@ -51,6 +51,11 @@ def test_coordinates_follow_from_the_text_so_far(prompt: str, data: st.DataObjec
     assert np.array_equal(coordinates(line[:length], start), part[start:])
 
 
+@pytest.mark.parametrize("text", ["(0000000001", "$12(0000000001", "x(0000000001", "$0000000001"])
+def test_what_is_no_question_has_no_coordinates(text: str) -> None:
+    assert not coordinates(text.encode()).any()
+
+
 @given(prompts())
 def test_a_character_knows_the_kind_of_the_next(prompt: str) -> None:
     [line] = render([prompt.encode()])

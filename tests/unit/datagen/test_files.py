@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from datagen import files
-from datagen.errors import ConfigError, DataError, UserError
+from datagen.errors import ConfigError, DataError, UserError, file_error
 from datagen.files import (
     check_output_file,
     check_output_folder,
@@ -324,3 +325,15 @@ def test_json_is_written_for_people_to_read(tmp_path: Path) -> None:
     write_json(tmp_path / "file.json", {"text": "a·b", "rows": [1, 2]})
     expected = '{\n  "text": "a·b",\n  "rows": [\n    1,\n    2\n  ]\n}\n'
     assert (tmp_path / "file.json").read_text("utf-8") == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError("the disk is gone"), "cannot write: the disk is gone"),
+        (OSError(errno.ENOSPC, "No space left on device"), "cannot write: No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "a.txt"), "a.txt: Permission denied"),
+    ],
+)
+def test_an_error_of_the_system_is_one_line(error: OSError, expected: str) -> None:
+    assert file_error(error) == expected

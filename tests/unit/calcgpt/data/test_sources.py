@@ -181,6 +181,17 @@ def test_the_characters_of_a_text_are_those_of_both_splits(tmp_path: Path) -> No
     assert tokenizer.vocabulary == "abc"
 
 
+def test_coordinates_need_the_characters_of_the_tokenizer() -> None:
+    recipe = load_recipe("scratchpad")
+    data = training_data(recipe, None)
+    tokenizer = tokenizer_for(recipe, data, [])
+    assert isinstance(tokenizer, CharTokenizer)
+    assert tokenizer.vocabulary == recipe.model.characters
+    other = load_recipe("scratchpad", ("tokenizer=arithmetic",))
+    with pytest.raises(ConfigError, match="model.characters must be"):
+        tokenizer_for(other, data, [])
+
+
 def test_an_unknown_character_is_named_with_its_file_and_line(tmp_path: Path) -> None:
     sums = "$(1+1)=2$\n" * 9
     data = DataFolder.load(folder_of(tmp_path, sums, f"{sums}$(1+x)=2$\n"))

@@ -125,6 +125,17 @@ def test_every_tokenizer_is_read_back_as_what_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(TOKENIZERS))
+def test_a_text_is_decoded_in_parts(name: str) -> None:
+    text = "to be or not to be " * 9
+    tokenizer = TOKENIZERS[name](text, 300)
+    known = text if name in ("bpe", "chars") else "$(12+3)=51$"
+    ids = tokenizer.encode(known).tolist()
+    decode = tokenizer.incremental_decoder()
+    parts = [decode(ids[start : start + 3], False) for start in range(0, len(ids), 3)]
+    assert "".join(parts) + decode([], True) == known
+
+
+@pytest.mark.parametrize("name", list(TOKENIZERS))
 def test_a_tokenizer_says_whether_its_tokens_are_characters(name: str) -> None:
     tokenizer = TOKENIZERS[name]("to be or not to be " * 9, 300)
     longest = max(len(tokenizer.decode([i])) for i in range(len(tokenizer)))

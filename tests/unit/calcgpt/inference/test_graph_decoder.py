@@ -1,11 +1,15 @@
 """Decoding in fixed memory writes what step by step decoding writes. On a GPU, also with graphs."""
 
+from typing import NoReturn
+
 import numpy as np
 import pytest
 import torch
 
 from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.sources import training_data
+from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.generate import Completion, complete, generate
 from calcgpt.inference.graph_decoder import GraphDecoder
 from calcgpt.model.attention import FIRST_CAPACITY
@@ -43,6 +47,19 @@ def test_every_variant_writes_the_same(name: str, device: str) -> None:
         stop = written[0].ids[7]
         assert_same(generate(decoder, prompts, VOCAB), written)
         assert_same(generate(decoder, prompts, stop, 25), generate(model, prompts, stop, 25))
+
+
+class Unused(GraphDecoder):
+    def write(self, *arguments: object) -> NoReturn:
+        raise AssertionError("the answers were decoded")
+
+
+def test_right_answers_are_read_in_one_pass() -> None:
+    checkpoint = Checkpoint.load(resolve("scratchpad-tiny"))
+    lines = training_data(checkpoint.recipe, None).validation_problems(20)
+    assert lines
+    evaluation = evaluate(Unused(checkpoint.model), checkpoint.tokenizer, lines)
+    assert evaluation.scores.exact_match == 1
 
 
 @pytest.mark.parametrize("device", DEVICES)
