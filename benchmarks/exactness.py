@@ -20,9 +20,9 @@ confidence of the most confident wrong answer.
 `--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
 torch. It says how often the two differ (they should never), and the ratio of their speeds.
 
-`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster. With `--shards`, the same
-command continues after an interruption. `calcgpt coverage --scored FILE` shows the exactness by
-class of problems.
+`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster. With `--shards`,
+the same command continues after an interruption. `calcgpt coverage --scored FILE` shows the
+exactness by class of problems.
 """
 
 import argparse

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +36,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path
 # Parts that measure no times, so that several processes may share their rows.
 SHARED = ("agreement", "agreement-compiled")
 N_THREAD = 2  # of each of these processes
+UNFINISHED = {"error": "the process ended"}
 
 
 def read_rows(path: Path) -> dict[str, Row]:
@@ -44,6 +45,14 @@ def read_rows(path: Path) -> dict[str, Row]:
         rows: dict[str, Row] = json.loads(path.read_text("utf-8"))["rows"]
         return rows
     return {}
+
+
+def drop_rows(path: Path, is_dropped: Callable[[Row], bool]) -> None:
+    """Removes some rows from the file of a part, if there is one."""
+    if rows := read_rows(path):
+        kept = {name: row for name, row in rows.items() if not is_dropped(row)}
+        content = {**json.loads(path.read_text("utf-8")), "rows": kept}
+        write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def measure(part: str, options: Namespace) -> None:
@@ -60,7 +69,7 @@ def measure(part: str, options: Namespace) -> None:
     for name, row in list(PARTS[part](options).items())[first::step]:
         if name in read_rows(path) or time.monotonic() > options.deadline:
             continue
-        write(name, {"error": "the process ended"})  # stays if it does
+        write(name, UNFINISHED)  # stays if the process ends
         try:
             result = row()
         except Exception as error:  # whatever it is, the other rows are wanted
@@ -80,10 +89,7 @@ def run_part(part: str, arguments: Sequence[str], options: Namespace) -> None:
     """Measures a part in its own process, because a fault of the GPU ends the process. Rows that
     failed in an earlier command are measured again."""
     path = options.out / f"{part}.json"
-    if rows := read_rows(path):
-        kept = {name: row for name, row in rows.items() if "error" not in row}
-        content = {**json.loads(path.read_text("utf-8")), "rows": kept}
-        write_text(path, json.dumps(content, indent=2) + "\n")
+    drop_rows(path, lambda row: "error" in row)
     variables, n_process = ENVIRONMENT, 1
     if part in SHARED:
         n_process = max(1, usable_cores() // N_THREAD)
@@ -105,6 +111,7 @@ def run_part(part: str, arguments: Sequence[str], options: Namespace) -> None:
             for process in processes:
                 process.kill()  # files are written whole
                 process.wait()
+            drop_rows(path, lambda row: row == UNFINISHED)
             return
         if not any(codes) or len(read_rows(path)) == n_row:
             return

@@ -188,7 +188,7 @@ def test_coordinates_need_the_characters_of_the_tokenizer() -> None:
     assert isinstance(tokenizer, CharTokenizer)
     assert tokenizer.vocabulary == recipe.model.characters
     other = load_recipe("scratchpad", ("tokenizer=arithmetic",))
-    with pytest.raises(ConfigError, match="model.characters must be"):
+    with pytest.raises(ConfigError, match=r"model\.characters must be"):
         tokenizer_for(other, data, [])
 
 

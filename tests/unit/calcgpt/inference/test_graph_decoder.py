@@ -10,6 +10,7 @@ from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.sources import training_data
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.inference.drafts import torch_model
 from calcgpt.inference.generate import Completion, complete, generate
 from calcgpt.inference.graph_decoder import GraphDecoder
 from calcgpt.model.attention import FIRST_CAPACITY
@@ -58,8 +59,9 @@ def test_right_answers_are_read_in_one_pass() -> None:
     checkpoint = Checkpoint.load(resolve("scratchpad-tiny"))
     lines = training_data(checkpoint.recipe, None).validation_problems(20)
     assert lines
-    evaluation = evaluate(Unused(checkpoint.model), checkpoint.tokenizer, lines)
-    assert evaluation.scores.exact_match == 1
+    decoder = Unused(checkpoint.model)
+    assert torch_model(decoder) is checkpoint.model
+    assert evaluate(decoder, checkpoint.tokenizer, lines).scores.exact_match == 1
 
 
 @pytest.mark.parametrize("device", DEVICES)
