@@ -19,15 +19,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from calcgpt.inference.drafts import device_of
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.attention import KVCache
 from calcgpt.model.gpt import LanguageModel
 from datagen.coordinates import N_COORDINATES, code_coordinates
 
-CHECK_EVERY = 8  # tokens after which finished rows are looked for; looking waits for the GPU
+CHECK_EVERY = 8  # tokens between checks for rows that have ended; a check waits for the GPU
 MAX_GRAPHS = 2**12  # each takes memory of the driver; later steps run without one
 
-NEVER_NEEDED = np.iinfo(np.int64).max  # more positions than there are
+NEVER_NEEDED = np.iinfo(np.int64).max  # larger than any position
 
 log = logging.getLogger(__name__)
 
@@ -64,18 +65,28 @@ class GraphDecoder(nn.Module):
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
         after the end of a row, and their probabilities, both (B, L), where L is not much longer
-        than the longest row. Raises ValueError if a prompt and `length` do not fit in the context.
+        than the longest row. Raises ValueError if a row does not fit in the context. One thread at
+        a time may call it.
         """
-        batch, n_prompt = prompts_BP.shape
-        if not batch:
+        if not len(prompts_BP):
             return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
+        try:
+            return self._write(prompts_BP, stop_token, length)
+        except BaseException:
+            self._memory = None  # a part of it may have grown, and another part not
+            raise
+
+    def _write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
+        batch, n_prompt = prompts_BP.shape
         n_slot = _power_of_two(batch)
         if self._memory is None or not self._memory.fits(n_slot):
+            self._memory = None  # before new memory is taken
             self._memory = _Memory(self.model, n_slot)
-        rows = _Rows(self._memory, prompts_BP, n_slot, stop_token)
+        memory = self._memory
+        rows = _Rows(memory, prompts_BP, n_slot, stop_token)
         for end in range(n_prompt, n_prompt + length):
             rows.locate(end)
-            self._memory.run(rows.n_slot, end - 1 if end > n_prompt else 0, end)
+            memory.run(rows.n_slot, end - 1 if end > n_prompt else 0, end)
             is_last = end + 1 == n_prompt + length
             if is_last or (end - n_prompt) % CHECK_EVERY == CHECK_EVERY - 1:
                 rows.fetch(end + 1)
@@ -87,8 +98,7 @@ class GraphDecoder(nn.Module):
 
 def decoder_of(model: LanguageModel) -> LanguageModel | GraphDecoder:
     """Returns what decodes with a model fastest: on a GPU a GraphDecoder, elsewhere the model."""
-    is_on_gpu = next(model.parameters()).device.type == "cuda"
-    return GraphDecoder(model) if is_on_gpu else model
+    return GraphDecoder(model) if device_of(model).type == "cuda" else model
 
 
 def _power_of_two(n: int) -> int:
@@ -100,8 +110,9 @@ class _Memory:
     that use them. A graph serves the first rows of the memory, so smaller batches need no other."""
 
     def __init__(self, model: LanguageModel, n_slot: int) -> None:
-        self.model = model
-        self.device = next(model.parameters()).device
+        self.model, self.device = model, device_of(model)
+        size = model.config.block_size
+        self.has_inserted_tokens = model.n_positions(size) != size  # by the attention scheme
         self.cache: KVCache = model.new_cache(n_slot, model.config.block_size)
         n_token = self.cache.tokens.size(1) + 1  # the last token is written, but never read
         self.tokens_BN = torch.zeros((n_slot, n_token), dtype=torch.int64, device=self.device)
@@ -111,31 +122,42 @@ class _Memory:
             shape = (n_slot, n_token, N_COORDINATES)
             self.parsed_BN6 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._can_capture = self.device.type == "cuda"
-        self._pool = torch.cuda.graph_pool_handle() if self._can_capture else None
-        # By number of rows and position. None: the step has run once, and was not captured.
-        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph | None] = {}
-        self._addresses = self._weight_addresses()
+        self._stream: torch.cuda.Stream | None = None
+        self._forget_graphs()
+        self._state = self._captured_state()
 
     def fits(self, n_slot: int) -> bool:
-        """Whether a batch of this size can use the memory, and the weights are where they were."""
-        return n_slot <= len(self.tokens_BN) and self._addresses == self._weight_addresses()
+        """Whether a batch of this size can use the memory, and its graphs are still right."""
+        return n_slot <= len(self.tokens_BN) and self._state == self._captured_state()
 
-    def _weight_addresses(self) -> list[int]:
-        return [tensor.data_ptr() for tensor in (*self.model.parameters(), *self.model.buffers())]
+    def _captured_state(self) -> list[Any]:
+        """Returns what a graph depends on, apart from the memory."""
+        tensors = (*self.model.parameters(), *self.model.buffers())
+        kind = self.device.type
+        autocast = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+        precision = torch.get_float32_matmul_precision()
+        return [*autocast, precision, *(tensor.data_ptr() for tensor in tensors)]
 
-    def reserve(self, n_token: int) -> None:
-        """Makes room for `n_token` tokens of each row. Tensors that move make all graphs void."""
-        n_before = self.cache.tokens.size(1)
-        self.cache.length = n_before  # all of it is kept
-        self.cache.reserve(self.model.n_positions(n_token))
-        n_more = self.cache.tokens.size(1) - n_before
-        if not n_more:
+    def _forget_graphs(self) -> None:
+        # By number of rows and position. None: not captured yet.
+        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph | None] = {}
+        # A pool that has lost its last graph takes no other.
+        self._pool = torch.cuda.graph_pool_handle() if self._can_capture else None
+
+    def reserve(self, n_slot: int, n_token: int) -> None:
+        """Makes room for `n_token` tokens in each of the first `n_slot` rows. If there is too
+        little, only these rows are kept, and all graphs are lost, because tensors move."""
+        n_before, n_position = self.cache.tokens.size(1), self.model.n_positions(n_token)
+        if n_position <= n_before:
             return
-        self._graphs.clear()
-        self.tokens_BN = nn.functional.pad(self.tokens_BN, (0, n_more))
-        self.probs_BN = nn.functional.pad(self.probs_BN, (0, n_more))
+        self._forget_graphs()
+        self.cache = self.cache.first(n_slot, n_before)
+        self.cache.reserve(n_position)
+        n_more = self.cache.tokens.size(1) - n_before
+        self.tokens_BN = nn.functional.pad(self.tokens_BN[:n_slot], (0, n_more))
+        self.probs_BN = nn.functional.pad(self.probs_BN[:n_slot], (0, n_more))
         if self.parsed_BN6 is not None:
-            self.parsed_BN6 = nn.functional.pad(self.parsed_BN6, (0, 0, 0, n_more))
+            self.parsed_BN6 = nn.functional.pad(self.parsed_BN6[:n_slot], (0, 0, 0, n_more))
 
     def run(self, n_slot: int, start: int, end: int) -> None:
         """Reads the tokens from `start` to `end` of the first rows, and writes token `end`."""
@@ -157,7 +179,9 @@ class _Memory:
     def _capture(self, n_slot: int, start: int, end: int) -> torch.cuda.CUDAGraph | None:
         """Returns the graph of a step, which has not run; None if the step cannot be captured."""
         graph = torch.cuda.CUDAGraph()
-        stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        if self._stream is None:  # always the same: each takes memory for its products
+            self._stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        stream = self._stream
         stream.wait_stream(torch.cuda.current_stream(self.device))
         try:
             with torch.cuda.stream(stream):
@@ -218,7 +242,7 @@ class _Rows:
         self._row_of_slot = np.minimum(np.arange(n_slot), batch - 1)
         # Positions of each slot whose coordinates the memory has.
         self._n_known = np.zeros(n_slot, np.int64)
-        memory.reserve(self._n_prompt)
+        memory.reserve(n_slot, self._n_prompt)
         memory.tokens_BN[:n_slot, : self._n_prompt] = self._on_device(prompts_BP[self._row_of_slot])
 
     @property
@@ -233,7 +257,7 @@ class _Rows:
         """Makes room for the tokens before `end`, and reads their coordinates where they are not
         known."""
         memory = self._memory
-        memory.reserve(end)
+        memory.reserve(self.n_slot, end)
         parsed_BN6, n_position = memory.parsed_BN6, memory.model.n_positions(end)
         if parsed_BN6 is None or (self._n_known >= n_position).all():
             return
@@ -246,7 +270,7 @@ class _Rows:
         codes_BS = memory.model.codes(torch.from_numpy(text_BN))
         assert codes_BS is not None  # the model reads text
         lines = [code_coordinates(codes_S) for codes_S in codes_BS]
-        if n_position != end:  # an attention scheme inserts tokens that the lines lack
+        if memory.has_inserted_tokens:  # the later characters of the lines lack them
             lines = [line[:n_position] for line in lines]
         width = min(parsed_BN6.size(1), max(map(len, lines)))
         padded = np.zeros((len(lines), width, N_COORDINATES), np.int16)
@@ -272,7 +296,8 @@ class _Rows:
 
     def drop_ended(self, n_token: int) -> None:
         """Drops rows that have ended, if half of the slots suffice for the others."""
-        slots = np.flatnonzero(~self.ended_B[self._row_of_slot])
+        open_rows, slots = np.unique(self._row_of_slot, return_index=True)
+        slots = slots[~self.ended_B[open_rows]]
         n_slot = _power_of_two(len(slots))
         if n_slot >= self.n_slot:
             return

@@ -1,6 +1,7 @@
 """Decoding in fixed memory writes what step by step decoding writes. On a GPU, also with graphs."""
 
 from typing import NoReturn
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -8,13 +9,16 @@ import torch
 
 from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig
 from calcgpt.data.sources import training_data
+from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.drafts import torch_model
-from calcgpt.inference.generate import Completion, complete, generate
+from calcgpt.inference.generate import NO_TOKEN, Completion, complete, generate
 from calcgpt.inference.graph_decoder import GraphDecoder
 from calcgpt.model.attention import FIRST_CAPACITY
 from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.recipe import load_recipe
 from calcgpt.registry import resolve
 
 VOCAB = 21
@@ -40,7 +44,7 @@ def test_every_variant_writes_the_same(name: str, device: str) -> None:
     config = VARIANTS[name].model_copy(update={"n_layer": 2, "block_size": 40})
     model: LanguageModel = build_model(config, VOCAB).eval()
     for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)  # rows differ, and end at unlike times
+        torch.nn.init.normal_(parameter, std=0.5)  # rows differ, and end at different times
     decoder = GraphDecoder(model.to(device))
     for seed, n_prompt in enumerate((6, 6, 6, 1, 11)):
         prompts = np.random.default_rng(seed).integers(VOCAB, size=(9 - seed, n_prompt))
@@ -65,9 +69,53 @@ def test_right_answers_are_read_in_one_pass() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("block", [16, 64])  # shorter and longer than the prompt
+def test_coordinates_between_landmarks(block: int, device: str) -> None:
+    recipe = load_recipe("scratchpad-tiny")
+    changes = {"attention": "landmark", "landmark_block": block, "block_size": 200}
+    config = recipe.model.model_copy(update={**changes, "row_window": None, "column_window": None})
+    torch.manual_seed(0)
+    model: LanguageModel = build_model(config, len(config.characters)).eval()
+    tokenizer = CharTokenizer(config.characters)
+    prompts = [f"$({a:0>10}{op}{b:0>10})=" for a, op, b in QUESTIONS[:6]]
+    expected = complete(model, tokenizer, prompts, NO_TOKEN)
+    decoder = GraphDecoder(model.to(device))
+    for _ in range(3):
+        assert_same(complete(decoder, tokenizer, prompts, NO_TOKEN), expected)
+
+
+def test_memory_is_that_of_one_batch() -> None:
+    """A long text after many short ones needs no memory for as many long ones."""
+    config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=3 * FIRST_CAPACITY)
+    model: LanguageModel = build_model(config, VOCAB).eval()
+    decoder = GraphDecoder(model)
+    prompts = np.ones((100, 5), np.int64)
+    for n_row, length in ((100, 3), (3, 2 * FIRST_CAPACITY), (50, 4)):
+        expected = generate(model, prompts[:n_row], NO_TOKEN, length)
+        assert_same(generate(decoder, prompts[:n_row], NO_TOKEN, length), expected)
+        assert decoder._memory
+        n_slot, n_token = decoder._memory.tokens_BN.shape
+        assert n_slot * n_token < 128 * 2 * FIRST_CAPACITY
+
+
+def test_a_decoder_works_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=3 * FIRST_CAPACITY)
+    model: LanguageModel = build_model(config, VOCAB).eval()
+    decoder, prompts = GraphDecoder(model), np.ones((2, 5), np.int64)
+    generate(decoder, prompts, NO_TOKEN, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr("torch.nn.functional.pad", Mock(side_effect=MemoryError))
+        with pytest.raises(MemoryError):
+            generate(decoder, prompts, NO_TOKEN, 2 * FIRST_CAPACITY)
+    for length in (3, 2 * FIRST_CAPACITY):
+        expected = generate(model, prompts, NO_TOKEN, length)
+        assert_same(generate(decoder, prompts, NO_TOKEN, length), expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", ["scratchpad-long", "scratchpad-tiny"])  # without and with windows
-def test_worked_steps_of_unlike_lengths(name: str, device: str) -> None:
-    """Answers end at unlike times, and the longest need more memory than there is at first."""
+def test_worked_steps_of_different_lengths(name: str, device: str) -> None:
+    """Answers end at different times, and the longest need more memory than there is at first."""
     checkpoint = Checkpoint.load(resolve(name))
     tokenizer, stop = checkpoint.tokenizer, int(checkpoint.tokenizer.encode("$")[0])
     prompts = [f"$({a:0>10}{op}{b:0>10})=" for a, op, b in QUESTIONS]
