@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, stream_responses
 from api.schemas.calculator import (
+    AnswerOptions,
     BatchItem,
     BatchRequest,
     BatchResponse,
     CalculateQuery,
     CalculateRequest,
     CalculateResponse,
-    Demands,
     NodeEnd,
     NodeStart,
     Start,
@@ -56,6 +57,12 @@ EVENTS: dict[type[BaseModel], str] = {
 SHORT = 100  # characters of an expression that is parsed within 3 ms
 READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
+# In a URL, 2+(3) reads `2 (3)`, a product, which is seldom what was meant.
+_SPACES = rb"(?:\+|%20)*"
+_PRODUCT_BY_PLUS = re.compile(
+    rb"(?:[0-9.)\]}]|%25|%29|%5D|%7D)" + _SPACES + rb"\+" + _SPACES + rb"(?:[(\[{]|%28|%5B|%7B)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +72,12 @@ class Inquiry:
     service: Service
     calculator: Calculator
     computation: Computation
-    demands: Demands
+    options: AnswerOptions
 
     async def answer(self, listener: Listener | None = None) -> Calculation:
         """Returns the answer. Asks the model together about all nodes whose operands are ready.
 
-        Raises ProblemError if the answer does not meet the demands.
+        Raises ProblemError if the answer does not meet the requirements.
         """
         while questions := self.computation.questions():
             await asyncio.gather(*(self._ask(question, listener) for question in questions))
@@ -104,17 +111,17 @@ class Inquiry:
             listener(NodeEnd(node=node, **dict(result)))
 
     def _check(self, calculation: Calculation) -> None:
-        """Raises ProblemError, with the evidence, if the answer does not meet the demands."""
+        """Raises ProblemError, with the evidence, if the answer does not meet the requirements."""
         model, confidence = calculation.model, calculation.confidence.whole
-        demands, result = self.demands, calculation.result or "something that is not a number"
-        if not calculation.verified and (demands.require_verified or demands.on_wrong == "error"):
-            kind = "not-verified" if demands.require_verified else "wrong-answer"
+        options, result = self.options, calculation.result or "something that is not a number"
+        if not calculation.verified and (options.require_verified or options.on_wrong == "error"):
+            kind = "not-verified" if options.require_verified else "wrong-answer"
             detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
-        elif not confidence >= demands.min_confidence:  # NaN is not enough either
+        elif not confidence >= options.min_confidence:  # NaN is not enough either
             kind = "not-confident"
             detail = (
                 f"the confidence of {model} in {result} is {confidence:.10g}, not at least "
-                f"{demands.min_confidence:g}"
+                f"{options.min_confidence:g}"
             )
         else:
             return
@@ -178,14 +185,14 @@ def router(service: Service) -> APIRouter:
 
 
 async def begin(
-    service: Service, expression: str, demands: Demands, request: Request, stack: ExitStack
+    service: Service, expression: str, options: AnswerOptions, request: Request, stack: ExitStack
 ) -> Inquiry:
     """Returns the inquiry of a request, whose operations are admitted."""
-    calculator = service.calculator(demands.model)
+    calculator = service.calculator(options.model)
     service.admission.require_room()
-    computation = await _parsed(calculator, expression, demands)
+    computation = await _parsed(calculator, expression, options)
     await service.admit(request, stack, max(1, computation.n_operations))
-    return Inquiry(service, calculator, computation, demands)
+    return Inquiry(service, calculator, computation, options)
 
 
 async def _begin_query(
@@ -195,6 +202,9 @@ async def _begin_query(
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
         raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
+    if _PRODUCT_BY_PLUS.search(request.scope["query_string"]):
+        reason = "in a URL, + means a space: write + as %2B, or write * for a product before ("
+        raise ProblemError(422, reason, kind="no-operation", position=0, end=len(query.expression))
     try:
         return await begin(service, query.expression, query, request, stack)
     except ExpressionError as error:
@@ -204,12 +214,12 @@ async def _begin_query(
         raise problem from None
 
 
-async def _parsed(calculator: Calculator, text: str, demands: Demands) -> Computation:
+async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> Computation:
     """Returns the computation of an expression. Parses a long expression in a thread, so that other
     requests do not wait. Raises ExpressionError."""
     if len(text) <= SHORT:
-        return calculator.begin(text, demands.places, demands.unproven)
-    return await asyncio.to_thread(calculator.begin, text, demands.places, demands.unproven)
+        return calculator.begin(text, options.places, options.unproven)
+    return await asyncio.to_thread(calculator.begin, text, options.places, options.unproven)
 
 
 async def _begin_all(

@@ -123,8 +123,14 @@ class Settings(BaseSettings):
     @classmethod
     def _check_rate(cls, rate: str | None) -> str | None:
         if rate is not None:
-            from api.access import Limiter  # takes a while to import
+            from limits import parse_many  # takes a while to import
 
+            from api.access import Limiter
+
+            try:
+                parse_many(rate)
+            except ValueError:
+                raise ValueError(f"{rate!r} is not a rate, such as 600/minute") from None
             try:
                 Limiter(rate)  # the storage may need a library of another machine
             except ConfigError as error:
@@ -203,7 +209,7 @@ class Settings(BaseSettings):
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
         if self.health_port and self.health_port == self.port:
-            raise ValueError("health_port must differ from port: another process listens there")
+            raise ValueError("--health-port must differ from --port")
         if self.threads > usable_cores() and not self.force_threads:
             raise ValueError(
                 f"{self.threads} threads are more than the {usable_cores()} cores; "

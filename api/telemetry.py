@@ -196,7 +196,7 @@ class Metrics:
             "Answers withheld: not as sure, or not verified, as requested",
             ("model", "reason"),
         )
-        self.sheds = counter("calcgpt_sheds", "Requests given up, by reason", ("reason",))
+        self.sheds = counter("calcgpt_sheds", "Requests shed, by reason", ("reason",))
         self.loop_lag = histogram(
             "calcgpt_event_loop_lag_seconds",
             "Seconds that the event loop was late",

@@ -47,6 +47,8 @@ if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need i
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
+# A key of each of these files that those of other programs lack.
+OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
 WEIGHT_TYPE = "F32"  # as safetensors names it
 DOMAIN = "domain"  # a key of config.json
 SPLITS = {
@@ -172,18 +174,20 @@ def load_metrics(folder: Path) -> dict[str, Any]:
     return _load_metrics(folder, read_config(folder)[1] if (folder / CONFIG).exists() else {})
 
 
-def check_replaceable(out: Path, marker: str, force: bool) -> None:
-    """Raises CheckpointError if `out` exists, unless `force` is set and `out` is a folder with a
-    file named `marker`, which shows that we wrote it. Other programs write a `config.json` as well,
-    but without hashes."""
+def check_replaceable(out: Path, force: bool, *markers: str) -> None:
+    """Raises CheckpointError if `out` exists, unless `force` is set and `out` is a folder with
+    files of these names, which show that we wrote it. Other programs write a `config.json` and a
+    `tokenizer.json` as well, but without the keys of OUR_KEYS."""
     if not out.exists():
         return
-    if not (out / marker).is_file():
-        raise CheckpointError(f"{out} exists and has no {marker}: it is not replaced")
-    if marker == CONFIG and "sha256" not in read_json(out / CONFIG, CheckpointError):
-        raise CheckpointError(
-            f"{out} exists and calcgpt did not write its {CONFIG}: it is not replaced"
-        )
+    for marker in markers:
+        if not (out / marker).is_file():
+            raise CheckpointError(f"{out} exists and has no {marker}: it is not replaced")
+        key = OUR_KEYS.get(marker)
+        if key and key not in read_json(out / marker, CheckpointError):
+            raise CheckpointError(
+                f"{out} exists and calcgpt did not write its {marker}: it is not replaced"
+            )
     if not force:
         raise CheckpointError(f"{out} exists; --force replaces it")
 

@@ -151,6 +151,7 @@ def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
         name = file.resolve().parent.name if file.stem == "metrics" else file.stem
         return {f"{name}-curves": partial(draw_curves, read_curves(file), name)}
     if file.suffix != ".json":
+        _check_exists(file)
         raise DataError(f"{file}: neither a metrics.jsonl nor a .json that `eval` wrote")
     record, name = read_record(file), file.stem
     figures = {f"{name}-reliability": partial(draw_reliability, record)}
@@ -159,6 +160,13 @@ def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
     if record.first_errors is not None:
         figures[f"{name}-errors"] = partial(draw_first_errors, record)
     return figures
+
+
+def _check_exists(file: Path) -> None:
+    try:
+        file.stat()
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}") from None
 
 
 def draw_curves(curves: Curves, name: str) -> Figure:

@@ -53,9 +53,19 @@ def resolve(reference: str, root: Path | None = None) -> Path:
         raise CheckpointError(f"checkpoint {reference[:100]!r}: {error.strerror}") from None
     if (Path(reference) / ENVIRONMENT_FILE).is_file():
         raise CheckpointError(f"{reference}: this run has saved no checkpoint yet")
+    if Path(reference).is_dir():
+        raise CheckpointError(_why_none_in(Path(reference), reference))
     names = _names_under(root)
     listed, hint = ", ".join(names) or "none", did_you_mean(reference, names)
     raise CheckpointError(f"no checkpoint {reference!r}; under {root} there are: {listed}{hint}")
+
+
+def _why_none_in(folder: Path, reference: str) -> str:
+    """Returns why a folder, which has no checkpoint, does not stand for one."""
+    runs = sorted(file.parent for file in folder.glob(f"[!.]*/{ENVIRONMENT_FILE}"))
+    if runs:
+        return f"{reference!r} is a folder of runs: name one of them, such as {runs[0]}"
+    return f"{reference!r} is a folder, but holds no checkpoint and no run"
 
 
 def best(root: Path) -> Path:

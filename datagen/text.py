@@ -5,6 +5,7 @@ The text is cut once: the validation part follows the training part. Its bytes d
 """
 
 import hashlib
+import os
 import re
 import sys
 import time
@@ -133,13 +134,20 @@ def prepare_text(
     expected = sha256.lower() if sha256 else None
     if known := SOURCES.get(source):
         source, expected = known.url, expected or known.sha256
+    cut = None
+    if is_url(source):
+        _split_url(source)
+    elif not os.path.exists(out):  # noqa: PTH110  # Path.exists raises for a name that is too long
+        # A file that cannot be used leaves no folder behind.
+        cut = _cut(_read(source, limits), source, expected, val_share)
     with writing(out):
         present = _present_text(out, val_share)
         if present and is_url(source) and present.source == source:
             expected = expected or present.sha256  # do not download it again
         if not present or present.sha256 != expected:
-            content = fetch(source, limits, progress) if is_url(source) else _read(source, limits)
-            record, texts = _cut(content, source, expected, val_share)
+            if cut is None:
+                cut = _cut(_content(source, limits, progress), source, expected, val_share)
+            record, texts = cut
             if not present or present.files != record.files:
                 _store(out, record, texts, force)
                 return record
@@ -163,6 +171,10 @@ def default_folder(source: str) -> Path:
 def is_url(source: str) -> bool:
     """Whether a source is a URL, and not a file."""
     return "://" in source
+
+
+def _content(source: str, limits: Limits, progress: bool) -> bytes:
+    return fetch(source, limits, progress) if is_url(source) else _read(source, limits)
 
 
 def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:

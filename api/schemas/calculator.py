@@ -41,7 +41,7 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Demands(Input):
+class AnswerOptions(Input):
     """Options for an answer."""
 
     model: str | None = MODEL
@@ -63,7 +63,7 @@ class Demands(Input):
     )
 
 
-class CalculateRequest(Demands):
+class CalculateRequest(AnswerOptions):
     """An expression to calculate."""
 
     expression: str = EXPRESSION
@@ -85,7 +85,7 @@ class CalculateResponse(Calculation):
     model_config = ConfigDict(from_attributes=True)  # made from a `Calculation`
 
 
-class BatchRequest(Demands):
+class BatchRequest(AnswerOptions):
     """Several expressions to calculate."""
 
     expressions: list[str] = Field(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api.schemas.calculator import CalculateResponse, Demands, Input
+from api.schemas.calculator import AnswerOptions, CalculateResponse, Input
 from api.schemas.completions import Stop, StreamOptions, one_message, with_nulls, without_nulls
 from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK
 
@@ -143,7 +143,7 @@ def _last_of_user(messages: list[Any]) -> str:
     raise PydanticCustomError("no_user", "There is no message with the role `user`")
 
 
-class Ask(Demands):
+class Ask(AnswerOptions):
     """The options that both endpoints accept."""
 
     stream: bool = Field(False, description="send the model's work while it is written")

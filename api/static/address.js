@@ -6,8 +6,8 @@ const SIGNS = { "×": "*", "÷": "/", "−": "-" };
 const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 2_000; // characters of an expression; the service has a lower limit and reports it
 // Characters that mean something else together: `1 2+3` is not 12+3, `12 divided by 4` not `12dividedby4`,
-// `2² ³` not 2²³, and `2* *3` not `2**3`.
-const JOINED = /^(?:[\p{L}\p{N}_.,'’٫٬]{2}|[*×]{2})$/u;
+// `2² ³` not 2²³, `2* *3` not `2**3`, and `0 · 5` not a British 0·5.
+const JOINED = /^(?:[\p{L}\p{N}_.,'’٫٬·]{2}|[*×]{2})$/u;
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**

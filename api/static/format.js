@@ -15,7 +15,7 @@ export const IMPROBABLE = 0.9;
  * @param {string} expression
  */
 export function formatSigns(expression) {
-  return expression.replace(/[*/-]/g, (sign) => SIGNS[sign]);
+  return expression.replaceAll("**", "^").replace(/[*/-]/g, (sign) => SIGNS[sign]);
 }
 
 /**

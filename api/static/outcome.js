@@ -43,7 +43,8 @@ export function renderAnswer(calculation) {
   }
   fragment.append(comparison ? agreementLine(comparison, calculation) : disagreementBox(calculation));
   fragment.append(confidenceLine(confidence));
-  if (!proven) fragment.append(createElement("p", "unproven", "The model was not measured for such numbers."));
+  const unmeasured = "The model was not measured for such numbers or so many places.";
+  if (!proven) fragment.append(createElement("p", "unproven", unmeasured));
   return fragment;
 }
 

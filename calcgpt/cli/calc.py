@@ -157,7 +157,8 @@ class Answering:
         """Returns why an answer is withheld, as a kind and a reason, or None."""
         confidence = calculation.confidence.whole
         if self.require_verified and not calculation.verified:
-            return "not-verified", "; ".join(["it is not verified", *calculation.errors])
+            errors = [error.removeprefix("wrong: ") for error in calculation.errors]
+            return "not-verified", "; ".join(["the model's answer is wrong", *errors])
         if not confidence >= self.min_confidence:  # NaN is not enough either
             return (
                 "not-confident",

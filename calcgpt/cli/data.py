@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from calcgpt.cli.options import PATH, force_option, quiet_option
+from datagen.errors import UserError
 
 DEFAULT = "problems"
 
@@ -96,6 +97,8 @@ def problems(
     """
     from datagen.dataset import DatasetPlan, generate
 
+    if ray_address is not None and engine == "local":
+        raise UserError("--ray-address is for --engine ray")
     plan = DatasetPlan(train, val, test, seed, distribution, format_)
     generate(
         out,

@@ -129,6 +129,7 @@ def eval_(
     The report also says how far the model's confidence can be trusted and, for a model that writes
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
+    from calcgpt.data.tokenizer import UnknownCharacterError
     from calcgpt.evaluation import report
     from calcgpt.evaluation import shards as in_shards
     from calcgpt.evaluation.evaluate import evaluate, predicts_text
@@ -143,7 +144,9 @@ def eval_(
     folder = resolve(checkpoint)
     engine, device = engine_and_device(engine, device, ray_address)
     loaded, decoder = in_shards.load_for_scoring(folder, device, engine, None)
-    if data and predicts_text(loaded):
+    if predicts_text(loaded):
+        if not data:
+            raise UserError(f"{loaded.name} predicts text: it has no answers to score")
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling, split = Sampling(temperature, seed=seed), split or "test"
@@ -165,6 +168,10 @@ def eval_(
         record, evaluation = report.evaluation_record(
             loaded, source, sampling, limit, not quiet, score, split
         )
+    except UnknownCharacterError as error:
+        raise UserError(
+            f"{task or data}: {loaded.name} does not know the character {error.character!r}"
+        ) from None
     except DataError as error:
         if _is_of_task(loaded) and str(error).startswith(f"{data}, line "):
             raise UserError(f"{error}; for the file of a task, use --task") from None
@@ -281,7 +288,9 @@ def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
         return data
     if task and not data:
         return load_task(task)
-    raise click.UsageError("give either --data or --task")
+    both = data and task
+    reason = "use only one of --data and --task" if both else "give either --data or --task"
+    raise click.UsageError(reason)
 
 
 def _is_of_task(checkpoint: Checkpoint) -> bool:

@@ -25,6 +25,7 @@ from calcgpt.cli.options import (
     task_option,
     threads_option,
 )
+from datagen.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from calcgpt.config import TrainConfig
@@ -112,7 +113,7 @@ def train(
     from calcgpt.training.distributed import SingleProcess, launched_rank, process_group
 
     if task and data:
-        raise click.UsageError("give either --data or --task")
+        raise click.UsageError("use only one of --data and --task")
     if task and engine == "ray":
         raise click.UsageError("--task needs --engine torch")
     main = launched_rank() == 0
@@ -217,6 +218,9 @@ def recipes(name: str | None) -> None:
         recipe_names,
     )
 
+    names = list(dict.fromkeys([*recipe_names(), *preset_names()]))
+    if name and name not in names and not name.endswith(".toml"):
+        raise UserError(unknown_name("recipe or preset", name, names))
     if name in preset_names() and name not in recipe_names():
         click.echo(preset_toml(name), nl=False)
         return

@@ -93,6 +93,8 @@ class Task:
                 )
             if not line.accepts(line.answer):
                 raise DataError(f"{self._source}: its check refuses its own line {line.text!r:.60}")
+            if self.alphabet is not None:
+                self._check_alphabet(line)
         return first
 
     @property
@@ -133,12 +135,15 @@ class Task:
     def _checked_line(self, random: Random) -> Line:
         """Returns the next line. Raises DataError if it has a character beyond the vocabulary."""
         line = self._line(random)
-        if unknown := set(line.text).difference(self.vocabulary):
-            raise DataError(
-                f"{self._source}: {min(unknown)!r} in {line.text!r:.60} is not in its alphabet, "
-                f"which is that of the first {PROBE:,} lines unless Task(alphabet=...) names it"
-            )
+        self._check_alphabet(line)
         return line
+
+    def _check_alphabet(self, line: Line) -> None:
+        if unknown := set(line.text).difference(self.vocabulary):
+            reason = f"{min(unknown)!r} in {line.text!r:.60} is not in its alphabet"
+            if self.alphabet is None:
+                reason += f", that of the first {PROBE:,} lines; Task(alphabet=...) names another"
+            raise DataError(f"{self._source}: {reason}")
 
     def _line(self, random: Random) -> Line:
         text = self._call("draw", self.draw, random)

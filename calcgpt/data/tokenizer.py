@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Ids = npt.NDArray[np.uint8 | np.uint16]
 CodePoints = npt.NDArray[np.uint8 | np.uint32]
 MAX_VOCABULARY = 2**16  # an id fits in 16 bits
+# Characters of problems and their files. `calcgpt train` joins the lines of a file in a stream.
+NOTATION = frozenset(WORK_ALPHABET + " \n")
 
 
 class UnknownCharacterError(DataError):
@@ -79,6 +81,11 @@ class Tokenizer(ABC):
 
     def has_characters(self, characters: str) -> bool:
         """Whether each of these characters is a token."""
+        return False
+
+    def is_notation(self, characters: str = ALPHABET) -> bool:
+        """Whether the tokens are characters of the notation of problems, and these are among them.
+        A plain text may have them all, too, but it has others."""
         return False
 
     def incremental_decoder(self) -> IncrementalDecoder:
@@ -168,6 +175,9 @@ class CharTokenizer(Tokenizer):
 
     def has_characters(self, characters: str) -> bool:
         return set(characters) <= set(self.vocabulary)
+
+    def is_notation(self, characters: str = ALPHABET) -> bool:
+        return self.has_characters(characters) and set(self.vocabulary) <= NOTATION
 
     def to_json(self) -> str:
         return json.dumps({"type": "chars", "vocabulary": self.vocabulary}, indent=2) + "\n"

@@ -32,7 +32,7 @@ from calcgpt.metrics import OPERATIONS, Accuracy, Scores
 from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES
 from datagen.errors import NotationError
-from datagen.notation import ALPHABET, parse_prompt
+from datagen.notation import parse_prompt
 from datagen.work_errors import StepKind, WrongCharacter
 
 BATCH_SIZE = 500  # prompts that are decoded together
@@ -257,7 +257,7 @@ class FirstError:
 def predicts_text(checkpoint: Checkpoint) -> bool:
     """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
     is_stream = checkpoint.recipe.train.batches == "stream"
-    return is_stream and not checkpoint.tokenizer.has_characters(ALPHABET)
+    return is_stream and not checkpoint.tokenizer.is_notation()
 
 
 def first_error(line: Line, output: str) -> FirstError | None:

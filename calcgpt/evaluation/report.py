@@ -116,7 +116,7 @@ def publish(
     DataError for a model of plain text, for a file without problems, for a pipe, and for a `domain`
     of a model without worked steps, whose limits are fixed. Raises before any scoring.
     """
-    check_replaceable(out, CONFIG, force)
+    check_replaceable(out, force, CONFIG)
     if predicts_text(checkpoint):
         raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
     if domain and not checkpoint.recipe.has_work:

@@ -117,7 +117,8 @@ class Scoring:
         return scored_answers(evaluation)
 
     def manifest(self, source: dict[str, Any]) -> dict[str, Any]:
-        """Returns all that determines the shards. `source` identifies the problems."""
+        """Returns all that determines the shards, apart from how a device rounds. `source`
+        identifies the problems."""
         return {
             "version": VERSION,
             "checkpoint": sha256(self.checkpoint / CONFIG),  # which has the hashes of the weights

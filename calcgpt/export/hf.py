@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 
 from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
 from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
-from calcgpt.errors import CheckpointError, ConfigError, DataError
+from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export.hf_classes import HFClass, hf_class_of
 from calcgpt.inference.generate import NO_TOKEN, stop_token
 from datagen.arithmetic import Number, Operation, Problem
@@ -86,7 +86,7 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes a model of `transformers`; see `calcgpt.export.Exporter`."""
     require("export to hf", "transformers")
     name, hf_class = hf_class_of(checkpoint.model.config)
-    check_replaceable(out, MARKER, force)
+    check_replaceable(out, force, MARKER, METRICS)
     with new_folder(out) as staging, _no_progress_bars():
         try:
             _write(checkpoint, hf_class, staging)
@@ -168,7 +168,7 @@ def stop_id(checkpoint: Checkpoint) -> int | None:
     if stop != NO_TOKEN:
         return stop
     # A model of problems in a stream, such as the blog's.
-    is_known = checkpoint.tokenizer.has_characters(EXAMPLE_PROMPT)
+    is_known = checkpoint.tokenizer.is_notation(EXAMPLE_PROMPT)
     return int(checkpoint.tokenizer.encode(STOP)[0]) if is_known else None
 
 
@@ -241,7 +241,7 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -
     """Returns the README in Markdown. `name` is that of the class in `transformers`."""
     tokenizer = checkpoint.tokenizer
     has_end = stop_id(checkpoint) is not None
-    is_arithmetic = has_end and _knows_the_notation(checkpoint)
+    is_arithmetic = has_end and tokenizer.is_notation(EXAMPLE_PROMPT)
     use = USE.format(
         checkpoint=checkpoint.name,
         name=name,
@@ -304,16 +304,8 @@ def _intended(checkpoint: Checkpoint) -> str:
     )
 
 
-def _knows_the_notation(checkpoint: Checkpoint) -> bool:
-    try:
-        checkpoint.tokenizer.encode(EXAMPLE_PROMPT)
-    except DataError:  # the model was trained on another text than problems
-        return False
-    return True
-
-
 def _prompt(checkpoint: Checkpoint) -> str:
     """Returns a text that the model can continue."""
     tokenizer, block_size = checkpoint.tokenizer, checkpoint.model.config.block_size
-    fits = _knows_the_notation(checkpoint) and len(tokenizer.encode(EXAMPLE_PROMPT)) <= block_size
+    fits = tokenizer.is_notation(EXAMPLE_PROMPT) and len(EXAMPLE_PROMPT) <= block_size
     return EXAMPLE_PROMPT if fits else tokenizer.decode([0])

@@ -91,7 +91,7 @@ def hf_class_of(config: ModelConfig) -> tuple[str, HFClass]:
         if reason is None:
             return name, hf_class
         reasons.append(reason)
-    raise ConfigError(f"no class of transformers is this model: {'; '.join(reasons)}")
+    raise ConfigError(f"transformers has no class for this model: {'; '.join(reasons)}")
 
 
 def unsupported(name: str, config: ModelConfig) -> str | None:

@@ -68,7 +68,7 @@ prompt is a list of them"""
 def export_onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes model.onnx, tokenizer.json and README.md; see `calcgpt.export.Exporter`."""
     require_onnx("export to onnx", "onnxruntime", "onnx", "onnxscript")
-    check_replaceable(out, GRAPH, force)
+    check_replaceable(out, force, GRAPH, TOKENIZER)
     with new_folder(out) as staging:
         write_bytes(staging / GRAPH, to_onnx(checkpoint.model).SerializeToString())
         check(checkpoint.model, (staging / GRAPH).read_bytes())
@@ -85,7 +85,7 @@ def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     """
     config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
     vocabulary = json.loads(tokenizer.to_json())["vocabulary"]
-    solves = tokenizer.has_characters(EXAMPLE_PROMPT)
+    solves = tokenizer.is_notation(EXAMPLE_PROMPT)
     card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
     return card + USE.format(
         name=checkpoint.name,

@@ -70,7 +70,7 @@ def export_page(
     (`calcgpt.inference.browser.page_address`)."""
     if not (PAGE / "index.html").is_file():
         raise ConfigError(f"the files of the page are missing: {PAGE}")
-    check_replaceable(out, MARKER, force)
+    check_replaceable(out, force, MARKER, str(BACKEND))
     names = {checkpoint.name for checkpoint in checkpoints}
     if len(names) < len(checkpoints):
         raise ConfigError("two of the checkpoints have the same name")
@@ -179,7 +179,7 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
     have more than MAX_BYTES, or if the engine in the browser cannot run them; CheckpointError if
     a checkpoint is damaged or `out` may not be replaced; DataError if the metrics cannot be read.
     """
-    check_replaceable(out, LEARNING, force)
+    check_replaceable(out, force, LEARNING)
     folders = sorted(path.parent for path in run.glob("[!.]*/config.json"))
     loaded = [Checkpoint.load(folder) for folder in folders]
     if nameless := [checkpoint.name for checkpoint in loaded if "step" not in checkpoint.metrics]:

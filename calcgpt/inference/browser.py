@@ -23,7 +23,6 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.native.positions import unsupported_part
 from datagen.coordinates import rotary_frequencies
-from datagen.notation import ALPHABET
 
 MAX_ADDRESS = 2_000
 SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
@@ -40,7 +39,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
     if part := unsupported_part(config):
         raise ConfigError(f"the engine in the browser does not support {part}")
-    if not tokenizer.has_characters(ALPHABET):
+    if not tokenizer.is_notation():
         raise DataError(f"{checkpoint.name} predicts text: the page needs a model of arithmetic")
     model = config.model_dump() | {
         "n_kv_head": config.kv_heads,

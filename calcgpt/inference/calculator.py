@@ -30,7 +30,7 @@ from calcgpt.inference.results import (
 )
 from calcgpt.registry import resolve
 from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer, is_rounded
-from datagen.notation import ALPHABET, answer_text, number_text, render_prompt
+from datagen.notation import answer_text, number_text, render_prompt
 
 USUAL_LENGTH = 20  # characters of both operands of an operation, together
 
@@ -250,7 +250,7 @@ class Calculator:
         self.checkpoint = checkpoint
         self.decoder: Decoder = decoder or checkpoint.model
         self.limits = limits_of(checkpoint, self.decoder.config.block_size)
-        if not checkpoint.tokenizer.has_characters(ALPHABET):
+        if not checkpoint.tokenizer.is_notation():
             raise DataError(
                 f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "
                 "`calcgpt generate` lets it continue a text"
@@ -278,12 +278,15 @@ class Calculator:
         """Returns the computation of an expression.
 
         The answer has `places` decimal places, by default those of the limits. Raises ConfigError
-        unless `places` is from 1 to MAX_PLACES, and ExpressionError as `Computation` does.
+        unless `places` is a whole number from 1 to MAX_PLACES and the expression a string, and
+        ExpressionError as `Computation` does.
         """
+        if not isinstance(expression, str):
+            raise ConfigError(f"an expression must be a string, not {type(expression).__name__}")
         if places is None:
             places = self.limits.default_places
-        if not 1 <= places <= MAX_PLACES:
-            raise ConfigError(f"places must be from 1 to {MAX_PLACES}, not {places}")
+        if type(places) is not int or not 1 <= places <= MAX_PLACES:
+            raise ConfigError(f"places must be from 1 to {MAX_PLACES}, not {places!r:.40}")
         return Computation(expression, self.checkpoint.name, self.limits, places, unproven)
 
     def calculate(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import UserError, look_up
+from calcgpt.errors import CheckpointError, UserError, look_up
 from calcgpt.inference.generate import Decoder
 from datagen.extras import require
 
@@ -25,7 +25,11 @@ def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decode
     uses one thread."""
     from calcgpt.inference.native.decoder import NativeDecoder
 
-    return NativeDecoder(checkpoint.recipe.model, len(checkpoint.tokenizer), checkpoint.arrays)
+    config, vocab_size = checkpoint.recipe.model, len(checkpoint.tokenizer)
+    try:
+        return NativeDecoder(config, vocab_size, checkpoint.arrays)
+    except CheckpointError as error:
+        raise CheckpointError(f"{checkpoint.name}: {error}") from error
 
 
 def onnxruntime_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
@@ -75,6 +79,8 @@ def load_decoder(
     for name in faster:
         try:
             return load_decoder(checkpoint, name, threads)
+        except CheckpointError:  # no engine can run damaged weights
+            raise
         except UserError as error:
             reasons.append(str(error))
     level = logging.WARNING if len(faster) > 1 else logging.INFO

@@ -28,6 +28,7 @@ MAX_LENGTH = 400  # characters of an expression
 MAX_DEPTH = 40  # of nested operations
 MAX_OPERATIONS = 200  # of an expression, the products of its powers included
 MAX_EXPONENT = 40
+MAX_SHOWN = 30  # characters of an expression that a message repeats
 
 
 def parse(text: str) -> Expression:
@@ -271,10 +272,20 @@ def _check_percentage(left: _Part, sign: _Sign, right: _Part) -> None:
         return
     typed, more = _show_percentage(right.node), {"+": "more", "-": "less"}[sign.character]
     reason = (
-        f"{sign.character}{typed} is read in two ways: for {typed} {more}, write "
-        f"*(1{sign.character}{typed}), else {sign.character}({typed})"
+        f"{sign.character}{typed} has two meanings: for {typed} {more}, write "
+        f"{_factor(left)}*(1{sign.character}{typed}), else {sign.character}({typed})"
     )
     raise ExpressionError(ExpressionErrorKind.SYNTAX, reason, sign.start, right.end)
+
+
+def _factor(part: _Part) -> str:
+    """Returns a sum without parentheses as a factor, with parentheses; "" for any other part."""
+    node = part.node
+    is_sum = isinstance(node, Binary) and node.op in (Operation.ADD, Operation.SUB)
+    if not is_sum or part.start < node.start:
+        return ""
+    text = show(node)
+    return f"({text})" if len(text) <= MAX_SHOWN else "(...)"
 
 
 def _show_percentage(node: Expression) -> str:

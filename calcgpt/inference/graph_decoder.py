@@ -11,6 +11,7 @@ Shapes: B rows, P prompt tokens, L tokens to write, N tokens in memory.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -52,6 +53,7 @@ class GraphDecoder(nn.Module):
         super().__init__()
         self.model, self.config = model, model.config
         self._memory: _Memory | None = None
+        self._lock = threading.Lock()
 
     def forward(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
         logits_BTV: torch.Tensor = self.model(tokens_BT, cache, last_only)
@@ -65,16 +67,17 @@ class GraphDecoder(nn.Module):
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
         after the end of a row, and their probabilities, both (B, L), where L is not much longer
-        than the longest row. Raises ValueError if a row does not fit in the context. One thread at
-        a time may call it.
+        than the longest row. Raises ValueError if a row does not fit in the context. Threads that
+        call it take turns.
         """
         if not len(prompts_BP):
             return np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
-        try:
-            return self._write(prompts_BP, stop_token, length)
-        except BaseException:
-            self._memory = None  # a part of it may have grown, and another part not
-            raise
+        with self._lock:
+            try:
+                return self._write(prompts_BP, stop_token, length)
+            except BaseException:
+                self._memory = None  # a part of it may have grown, and another part not
+                raise
 
     def _write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         batch, n_prompt = prompts_BP.shape

@@ -88,7 +88,8 @@ class ScratchpadLimits:
             return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
         digits = len(str(abs(number.units)))
         if digits > self.domain.digits:
-            return self._unproven(f"a number of {digits} digits")
+            added = ", .0 included" if number.places == 1 and number.units % 10 == 0 else ""
+            return self._unproven(f"a number of {digits} digits{added}")
         if number.places > self.domain.places:
             return self._unproven(f"a number with {number.places} places")
         return None

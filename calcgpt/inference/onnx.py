@@ -28,6 +28,7 @@ from torch import nn
 from calcgpt import __version__
 from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.inference.cache import cached
+from calcgpt.inference.drafts import device_of
 from calcgpt.model.attention import KVCache
 from calcgpt.model.gpt import GPT, LanguageModel
 from datagen.extras import require
@@ -197,7 +198,7 @@ def _logit_errors(model: LanguageModel, session: onnxruntime.InferenceSession) -
     for batch, lengths in batches:
         parts = [torch.randint(model.vocab_size, (batch, n), generator=rng) for n in lengths]
         with torch.inference_mode():
-            tokens_BT = torch.cat(parts, dim=1).to(next(model.parameters()).device)
+            tokens_BT = torch.cat(parts, dim=1).to(device_of(model))
             expected_BTV = model(tokens_BT).float().cpu().numpy()
         past, logits = [part.numpy() for part in zero_past(model, batch)], []
         inputs, outputs = input_output_names(model)
@@ -312,7 +313,7 @@ def cached_graph(model: LanguageModel) -> bytes:
     """Returns the serialized graph of a model from the cache.
 
     A graph that is not there is made, checked against the model and added. Raises UserError if a
-    library is missing, and the errors of `to_onnx` and `check`.
+    library is missing, ConfigError if `check` refuses the graph, and the errors of `to_onnx`.
     """
     require_onnx("engine 'onnxruntime'", "onnxruntime")
     return cached(f"{graph_key(model)}.graph", lambda: _new_graph(model), "the graph")
@@ -321,7 +322,10 @@ def cached_graph(model: LanguageModel) -> bytes:
 def _new_graph(model: LanguageModel) -> bytes:
     require_onnx("a new graph for onnxruntime", "onnx", "onnxscript")
     graph: bytes = to_onnx(model).SerializeToString()
-    check(model, graph)
+    try:
+        check(model, graph)
+    except CheckpointError as error:  # the graph is wrong, and the checkpoint is not
+        raise ConfigError(str(error)) from error
     return graph
 
 

@@ -160,7 +160,7 @@ class Node(Span):
             return None
         if not self.problem:
             return f"not computed, because an operand is missing: {self.expression}"
-        wrong = readable(f"wrong: {self.problem} is {self.exact}")
+        wrong = readable(f"wrong: the exact answer of {self.problem} is {self.exact}")
         if step := self.first_wrong_step:
             wrong += f" (first wrong step: {step.kind} at position {step.position})"
         return wrong
@@ -206,7 +206,8 @@ class Calculation(BaseModel):
     @property
     def notes(self) -> list[str]:
         """What a user should know of the answer, even if it is right."""
-        unproven = None if self.proven else "the model was not measured for such numbers"
+        unmeasured = "the model was not measured for such numbers or so many places"
+        unproven = None if self.proven else unmeasured
         return [note for note in (self._rounding_note, unproven) if note]
 
     @property

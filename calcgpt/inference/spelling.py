@@ -39,13 +39,15 @@ _THOUSANDS = (
     r"|[1-9][0-9]?(?:,[0-9]{2})+,[0-9]{3}(?![0-9])"
 )
 NUMBER = re.compile(rf"(?:{_THOUSANDS}|[0-9]+)(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+")
-SPACE = re.compile(r"\s*")
+_SPACE = r"[^\S\x1c-\x1f\x85]"  # as JavaScript's \s
+SPACE = re.compile(f"{_SPACE}*")
 DIGITS = re.compile("[0-9]*")
 WORD = re.compile("[A-Za-z]{2,}")
 _ANY_CASE = re.IGNORECASE | re.ASCII  # without ASCII, ı is an i
 OPERATION = re.compile(
     "|".join(  # the longest first: ** before *
-        r"\s+".join(map(re.escape, typed.split())) + ("(?![A-Za-z])" if typed[0].isalpha() else "")
+        f"{_SPACE}+".join(map(re.escape, typed.split()))
+        + ("(?![A-Za-z])" if typed[0].isalpha() else "")
         for typed in sorted(OPERATIONS, key=len, reverse=True)
     ),
     _ANY_CASE,
@@ -54,8 +56,8 @@ PREFIX = re.compile("[-+]|(?:minus|plus)(?![A-Za-z])", _ANY_CASE)
 PERCENT = re.compile("%|per ?cent(?![A-Za-z])", _ANY_CASE)
 AFTER_PERCENT = re.compile(r"(?:%|per ?cent)\Z", _ANY_CASE)
 NO_PRODUCT = re.compile("(?<![0-9.])0[x·]", _ANY_CASE)  # 0x10 is hexadecimal, 0·5 a British 0.5
-FRACTION = re.compile(r"[0-9]+\s*/")
-QUESTION = re.compile(r"\?(?=\s*\Z)")
+FRACTION = re.compile(f"[0-9]+{_SPACE}*/")
+QUESTION = re.compile(rf"\?(?={_SPACE}*\Z)")
 SUPERSCRIPT = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 NO_SUPERSCRIPT = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _HINTS = {  # by a character that is not understood, wherever it stands

@@ -169,13 +169,17 @@ def find_circuits(
     means and chooses the neurons, the other half is measured.
 
     Calls `progress` with the number of passes over half of the lines: see `n_passes`. Raises
-    ConfigError if the model is not a transformer that writes worked steps.
+    ConfigError if the model is not a transformer that writes worked steps, or if its attention
+    inserts tokens.
     """
     check_certifiable(checkpoint)
     model, tokenizer = checkpoint.model, checkpoint.tokenizer.require_characters()
     if not isinstance(model, GPT):
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{checkpoint.name} has no heads: its architecture is {architecture!r}")
+    if model.scheme.n_token:
+        reason = f"attention {model.config.attention!r} inserts tokens between the characters"
+        raise ConfigError(f"the circuits of {checkpoint.name} cannot be found: {reason}")
     lines = sample_lines(n, seed, model.config.block_size + 1)
     halves = [Lines(lines[0::2], tokenizer), Lines(lines[1::2], tokenizer)]
     means, selection = _recorded(model, halves[0])

@@ -42,12 +42,15 @@ DIGITS = 6  # of probabilities
 def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes the folder `out` with the example of a checkpoint. Returns a description.
 
-    Raises ConfigError if the model has no layers, ExpressionError if it does not take the
-    expression, and CheckpointError if `out` may not be replaced.
+    Raises ConfigError if the model has no layers or its attention inserts tokens, ExpressionError
+    if it does not take the expression, and CheckpointError if `out` may not be replaced.
     """
-    check_replaceable(out, FILE, force)
+    check_replaceable(out, force, FILE)
     if not isinstance(checkpoint.model, GPT):
         raise ConfigError(f"{checkpoint.name} has no layers to look into")
+    if checkpoint.model.scheme.n_token:
+        attention = checkpoint.recipe.model.attention
+        raise ConfigError(f"{checkpoint.name}: attention {attention!r} inserts tokens")
     calculation, probabilities = _calculate(checkpoint)
     events = _events(calculation, probabilities)
     [node] = calculation.nodes

@@ -29,7 +29,7 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
 from calcgpt.model.gpt import GPT, Block
 from calcgpt.tables import text_table
-from datagen.notation import ALPHABET, WORK_ALPHABET
+from datagen.notation import WORK_ALPHABET
 
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
 DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"
@@ -130,11 +130,11 @@ def inspect(
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{name} has no layers to inspect: its architecture is {architecture!r}")
     tokenizer = checkpoint.tokenizer
-    if not (isinstance(tokenizer, CharTokenizer) and tokenizer.has_characters(ALPHABET)):
+    if not (isinstance(tokenizer, CharTokenizer) and tokenizer.is_notation()):
         raise DataError(f"{name} cannot be inspected: it does not read problems by characters")
     answer = Calculator(checkpoint).calculate(expression)
     if len(answer.nodes) != 1:
-        raise UserError(f"only one operation can be inspected; this has {len(answer.nodes)}")
+        raise UserError("give exactly one operation, such as 12.5*3")
     node = answer.nodes[0]
     recipe = checkpoint.recipe
     if data:

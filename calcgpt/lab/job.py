@@ -21,12 +21,14 @@ from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import mean_loss
+from calcgpt.inference.drafts import device_of
 from calcgpt.inference.generate import Sampling
+from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores, perplexity
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
-from calcgpt.training.devices import pick_device
+from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.trackers import CallbackTracker, MetricsRow
 from calcgpt.training.train import train
@@ -233,7 +235,7 @@ def with_block_size(model: LanguageModel, block_size: int) -> LanguageModel | No
     if any(weights[name].shape != value.shape for name, value in longer.state_dict().items()):
         return None
     longer.load_state_dict(weights)
-    return longer.to(next(model.parameters()).device)
+    return longer.to(device_of(model))
 
 
 def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list[Answers]:
@@ -241,9 +243,10 @@ def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list
     if not (data.holds_problems and scoring.problems):
         return []
     lines = read_problems(data.path / "test.txt", scoring.problems)
-    answers = []
+    answers, decoder = [], decoder_of(checkpoint.model)
     for temperature in scoring.temperatures:
         sampling = Sampling(temperature, seed=SEED)
-        scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores
+        with full_precision():
+            scores = evaluate(decoder, checkpoint.tokenizer, lines, sampling).scores
         answers.append(Answers(temperature=temperature, **scores.model_dump()))
     return answers

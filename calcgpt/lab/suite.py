@@ -16,6 +16,7 @@ from pydantic import Field, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
 from calcgpt.errors import ConfigError, DataError, unknown_name
+from calcgpt.inference.generate import Sampling
 from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 from datagen.plan import DatasetPlan
 
@@ -105,6 +106,16 @@ class Scoring(Section):
         if 1 not in contexts:
             raise ValueError("contexts must include 1, the training context")
         return sorted(set(contexts))
+
+    @field_validator("temperatures")
+    @classmethod
+    def _check_temperatures(cls, temperatures: list[float]) -> list[float]:
+        try:
+            for temperature in temperatures:
+                Sampling(temperature)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return temperatures
 
 
 Metric = Literal["train_loss", "val_loss", "perplexity", "char_accuracy", "exact_match"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from calcgpt.errors import ConfigError
@@ -24,3 +27,15 @@ def pick_device(name: str) -> torch.device:
         reason = str(error).splitlines()[0].split(". ")[0][:120]
         raise ConfigError(f"device {name!r} cannot be used: {reason}") from None
     return device
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Within the block, products in float32 are not rounded to TF32, as training on a GPU allows.
+    Answers that are read in one pass need it: see `calcgpt.inference.drafts.MARGIN`."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -137,6 +137,9 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Locks the folder. Raises ConfigError if another process trains in it."""
         with locked(self.path, "training"):
+            for old in self.path.glob(".step-*.old.*/step-*"):  # was about to be replaced
+                if not (self.path / old.name).exists():
+                    old.replace(self.path / old.name)
             for leftover in self.path.glob(".step-*"):  # of a process that was killed while saving
                 shutil.rmtree(leftover)
             yield

@@ -30,7 +30,7 @@ from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import LanguageModel, build_model, compiled
-from calcgpt.training.devices import pick_device
+from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.distributed import SingleProcess, full_tensor, process_group
 from calcgpt.training.environment import provenance, record_start
 from calcgpt.training.loader import BatchLoader
@@ -176,8 +176,11 @@ class Trainer:
     def summary(self, data: str) -> str:
         """Returns what is trained, on which data and for how long, in one line."""
         size = f"{self.model.n_parameters():,} parameters, {len(self.tokenizer):,} tokens"
-        first = f" from step {self.counters.step:,}" if self.counters.step else ""
-        return f"{size}; {data}; {self.config.steps:,} steps{first} of {self.config.batch_size:,}"
+        step, steps = self.counters.step, self.config.steps
+        if step >= steps:
+            return f"{size}; {data}; the run already has {step:,} steps"
+        first = f" from step {step:,}" if step else ""
+        return f"{size}; {data}; {steps:,} steps{first} of {self.config.batch_size:,}"
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
@@ -190,10 +193,9 @@ class Trainer:
                     log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
             stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
+            shown = progress and self.group.is_main and counters.step < steps
             bar = stack.enter_context(
-                progress_bar(
-                    steps, progress and self.group.is_main, initial=counters.step, unit="step"
-                )
+                progress_bar(steps, shown, initial=counters.step, unit="step")
             )
             signum = self._loop(log, request, bar)
             self.group.barrier()  # the others wait until the main process has written its files
@@ -335,8 +337,7 @@ class Trainer:
             )
         if not self.val_problems:
             return loss, None
-        # On a CPU, answers are those of the saved weights, in float32.
-        with self.autocast if self.device.type == "cuda" else nullcontext():
+        with full_precision():  # answers are those of the saved weights
             return loss, evaluate(decoder_of(model), self.tokenizer, self.val_problems).scores
 
     def save(self, metrics: dict[str, Any]) -> None:

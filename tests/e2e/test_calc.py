@@ -55,7 +55,7 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             ["1/3", "--places", "9", "--unproven"],
             "0.333333333",
-            "rounded to 9 places\nthe model was not measured for such numbers",
+            "rounded to 9 places\nthe model was not measured for such numbers or so many places",
         ),
     ],
     ids=str,
@@ -188,7 +188,8 @@ def test_json_is_one_object_a_line(run_cli: Callable[..., Any], wide: Path) -> N
 def test_a_wrong_answer_is_said_to_be_wrong(run_cli: Callable[..., Any], tiny_folder: Path) -> None:
     outcome = run_cli("calc", "12.5*3", "--checkpoint", tiny_folder)
     assert outcome.code == 1
-    assert outcome.err.endswith("wrong: 12.5*3 is 37.5\n")  # random weights know nothing
+    # Random weights know nothing.
+    assert outcome.err.endswith("wrong: the exact answer of 12.5*3 is 37.5\n")
     assert not set(outcome.out) & set("$=")
     outcome = run_cli("calc", "-5+3", "--checkpoint", tiny_folder, "--quiet")
     assert (outcome.code, outcome.err) == (1, "")
@@ -204,13 +205,18 @@ def test_no_number_is_no_answer(
     monkeypatch.setattr(calculator, "Calculator", Silent)
     outcome = run_cli("calc", "2+3", "--checkpoint", tiny_folder)
     assert (outcome.code, outcome.out) == (1, "")
-    assert outcome.err == "no answer: the model wrote no number\nwrong: 2+3 is 5\n"
+    lines = ["no answer: the model wrote no number", "wrong: the exact answer of 2+3 is 5"]
+    assert outcome.err.splitlines() == lines
 
 
 @pytest.mark.parametrize(
     ("options", "kind", "reason"),
     [
-        (["--require-verified"], "not-verified", "it is not verified; wrong: 2+3 is 5"),
+        (
+            ["--require-verified"],
+            "not-verified",
+            "the model's answer is wrong; the exact answer of 2+3 is 5",
+        ),
         (["--min-confidence", "1"], "not-confident", "the confidence is "),
     ],
 )

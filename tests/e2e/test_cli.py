@@ -110,25 +110,34 @@ def test_the_whole_path_from_data_to_an_answer(
         (["report", "absent"], "no checkpoint 'absent'"),
         (["report", "{tiny}"], "tiny is not published: `calcgpt publish "),
         (["recipes", "blogg"], "did you mean 'blog'"),
+        (["recipes", "lama"], "did you mean 'llama'?"),
+        (["recipes", "absent.toml"], "cannot read recipe absent.toml"),
         (["calc", "12.5*3", "--checkpoint", "absent"], "no checkpoint 'absent'"),
+        (["calc", "12.5*3", "--checkpoint", "."], "'.' is a folder, but holds no checkpoint and"),
         (["calc", "1+1", "--chekpoint", "{tiny}"], "No such option '--chekpoint'"),
         (["calc", "1", "-1"], "'1 -1' may be one expression or several"),
         (["serve", "--port", "65536"], "--port"),
         (["serve", "--port", "http"], "--port"),
         (["serve", "--engine", "abacus", "--port", "0"], "valid names: auto, native, onnx"),
-        (["serve", "--rate-limit", "often", "--port", "0"], "rate limit"),
+        (["serve", "--rate-limit", "often", "--port", "0"], "'often' is not a rate"),
         (["serve", "--max-items", "1000"], "max_items must not exceed max_pending"),
-        (["inspect", "{tiny}", "1+2+3"], "only one operation"),
+        (["inspect", "{tiny}", "1+2+3"], "give exactly one operation"),
         (["datagen", "out", "--train", "0"], "train must be"),
         (["datagen", "out", "--train", "many"], "--train"),
         (["datagen", "out", "--distribution", "normal"], "normal"),
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
         (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),
         (["datagen", "out", "--engine", "rays"], "did you mean 'ray'?"),
+        (["datagen", "out", "--ray-address", "x:1"], "--ray-address is for --engine ray"),
+        (["datagen", "out", "--engine", "rays", "--ray-address", "x:1"], "valid names: local"),
+        (["datagen", "text", "--source", "absent.txt"], "cannot read absent.txt: No such file"),
+        (["datagen", "text", "--source", "tinyshakespere"], "did you mean 'tinyshakespeare'?"),
+        (["datagen", "text", "--source", "ftp://x/y"], "ftp://x/y: not an http or https URL"),
         (["calc", "1+1", "--checkpoint", "direkt"], "did you mean 'direct'?"),
         (["calc", "1+1", "--engine", "nativ"], "did you mean 'native'?"),
         (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
         (["eval", "{tiny}"], "give either --data or --task"),
+        (["eval", "{tiny}", "--data", "x", "--task", "y"], "use only one of --data and --task"),
         (["eval", "{tiny}", "--task", "absent.txt"], "cannot read absent.txt"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--split", "val"], "--split is for"),
         (["confidence", "x", "--target", "nan"], "nan is not a finite number"),
@@ -158,6 +167,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["compare", "absent", "--out", "{tiny}/README.md"], "README.md is a file, and a folder"),
         (["inspect", "absent", "1+1", "--out", "{tiny}/README.md"], "README.md is a file"),
         (["plot", "{tiny}/README.md", "absent"], "README.md is a file, and a folder is needed"),
+        (["plot", "out", "absent"], "cannot read absent: No such file or directory"),
         (["sweep", "absent", "--out", "{tiny}/README.md"], "README.md is a file, and a folder"),
     ],
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
@@ -198,7 +208,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["--recipe", "nano", "--set", "model.block_size=20"], "does not fit in 20"),
         (["--recipe", "nano", "--out", "{data}"], "is the folder of the data: --out must be"),
         (["--recipe", "scratchpad"], "has no worked steps: `calcgpt datagen --format scratchpad`"),
-        (["--recipe", "task", "--task", "own.txt"], "give either --data or --task"),
+        (["--recipe", "task", "--task", "own.txt"], "use only one of --data and --task"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
@@ -271,6 +281,24 @@ def test_the_file_of_a_task_is_for_its_own_option(
     outcome = run_cli("eval", tmp_path / "model", "--data", tmp_path / "own.txt", "--quiet")
     assert outcome.code == 2
     assert outcome.err.endswith("; for the file of a task, use --task\n")
+
+
+def test_a_character_that_a_model_does_not_know_is_named_with_the_file(
+    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.txt"
+    own.write_text("".join(f"{'x' * n}=y\n" for n in range(1, 11)))
+    outcome = run_cli("eval", tiny_folder, "--task", own, "--split", "all", "--quiet")
+    assert outcome.code == 2
+    assert outcome.err.endswith(f"error: {own}: tiny does not know the character 'x'\n")
+    train = ("train", "--recipe", "task", "--task", own, "--out", tmp_path / "run", "--quiet")
+    sets = ("model.n_layer=1", "train.steps=1", "train.warmup_steps=0")
+    outcome = run_cli(*train, *(f"--set={field}" for field in sets), "--device", "cpu")
+    assert outcome.code == 0, outcome.err
+    outcome = run_cli("eval", tmp_path / "run", "--data", data_folder, "--quiet")
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"error: {data_folder / 'test.txt'}: ")
+    assert outcome.err.endswith("step-00000001 does not know the character '('\n")
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
     ("options", "complaint"),
     [
         (("--engine", "abacus"), "valid names: local, ray"),
-        (("--ray-address", "127.0.0.1:1"), "'local' has no address"),
+        (("--ray-address", "127.0.0.1:1"), "--ray-address is for --engine ray"),
         (("--engine", "ray", "--workers", "0"), "workers must be"),
         (("--engine", "ray", "--ray-address", "127.0.0.1:1", "--workers", "2"), "no workers"),
         (("--engine", "ray", "--ray-address", "127.0.0.1:1"), "Connection refused"),

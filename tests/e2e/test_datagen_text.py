@@ -299,3 +299,7 @@ def test_a_model_is_trained_on_it(
         ended = run_cli(*scores, option)
         assert ended.code == 2
         assert "predicts text: use no other options than --data, --json, --device" in ended.err
+    Path("own.txt").write_text("".join(f"{n}=1\n" for n in range(10)))
+    ended = run_cli("eval", "run", "--task", "own.txt", "--quiet")
+    assert ended.code == 2
+    assert ended.err.endswith("step-00000002 predicts text: it has no answers to score\n")

@@ -148,6 +148,7 @@ def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
         "2××3": "2××3",  # an error, and not 2**3
         "2 * × 3": "2* ×3",
         "2² ³": "2² ³",
+        "0 · 5": "0 · 5",  # not a British 0.5
     }
     assert plain_page.evaluate(HASHES, list(expected)) == list(expected.values())
 

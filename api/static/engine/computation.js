@@ -2,7 +2,7 @@
 // confidence (calcgpt/inference/calculator.py and results.py).
 
 import { MAX_PLACES, answer, answerText, decimal, numberText, readAnswer, renderPrompt } from "./arithmetic.js";
-import { ExpressionError, parse, show } from "./expression.js";
+import { ExpressionError, normalize, parse, show } from "./expression.js";
 import { KIND, Layout, shapeOf } from "./layout.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
@@ -142,7 +142,7 @@ export class Computation {
    * @returns {[start: number, end: number]} */
   #rangeOf({ start, end }, refusal) {
     if (refusal?.kind !== "too-many-places") return [start, end];
-    const characters = [...this.#text];
+    const characters = normalize([...this.#text]);
     const first = characters.indexOf(".", start) + 1 + this.#limits.defaultPlaces;
     const [typed] = /^[0-9]*/.exec(characters.slice(first).join("")) ?? [""];
     return [first + typed.length - typed.replace(/^0+/, "").length, first + typed.length];

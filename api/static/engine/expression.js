@@ -7,6 +7,7 @@ export const MAX_LENGTH = 400; // characters of an expression
 const MAX_DEPTH = 40; // of nested operations
 const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
 const MAX_EXPONENT = 40;
+const MAX_SHOWN = 30; // characters of an expression that a message repeats
 
 const TEN_DIGITS = "0123456789";
 /** Usual characters for typed ones, one for one, so that positions stay.
@@ -25,6 +26,14 @@ const NORMAL = new Map([
   ...pairs("\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e", " ".repeat(10)),
   ...pairs("\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff", " ".repeat(8)),
 ]);
+
+/**
+ * Returns usual characters for typed ones, one for one.
+ * @param {string[]} typed
+ */
+export function normalize(typed) {
+  return typed.map((character) => NORMAL.get(character) ?? character);
+}
 const PRODUCT_SIGNS = ["*", "×", "✕", "✖", "⨯", "∗", "·", "⋅", "∙", "•", ..."xｘＸхХ"]; // the last two are Cyrillic
 /** The operations by their spellings. */
 const OPERATIONS = new Map(
@@ -186,7 +195,7 @@ class Parser {
   /** @param {string[]} typed */
   constructor(typed) {
     this.#typed = typed;
-    this.#characters = typed.map((/** @type {string} */ character) => NORMAL.get(character) ?? character);
+    this.#characters = normalize(typed);
     const last = this.#characters.findLastIndex((character) => !SPACE.test(character));
     if (this.#characters[last] === "?") this.#characters[last] = " ";
     this.#text = this.#characters.join("");
@@ -455,8 +464,18 @@ function checkPercentage(left, sign, start, right) {
   if (left.isPercentage || units === 10n ** BigInt(places)) return;
   const typed = showPercentage(right.node);
   const more = sign === "+" ? "more" : "less";
-  const ways = `for ${typed} ${more}, write *(1${sign}${typed}), else ${sign}(${typed})`;
-  throw new ExpressionError("syntax", `${sign}${typed} is read in two ways: ${ways}`, start, right.end);
+  const ways = `for ${typed} ${more}, write ${factorOf(left)}*(1${sign}${typed}), else ${sign}(${typed})`;
+  throw new ExpressionError("syntax", `${sign}${typed} has two meanings: ${ways}`, start, right.end);
+}
+
+/**
+ * Returns a sum without parentheses as a factor, with parentheses; "" for any other part.
+ * @param {Parsed} part
+ */
+function factorOf({ node, start }) {
+  if (!("op" in node) || !"+-".includes(node.op) || start < node.start) return "";
+  const text = show(node);
+  return text.length <= MAX_SHOWN ? `(${text})` : "(...)";
 }
 
 /**

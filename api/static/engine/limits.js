@@ -134,7 +134,10 @@ class ScratchpadLimits {
       return { kind: "out-of-range", reason: `a number of more than ${MAX_WIDTH} characters` };
     }
     const digits = String(magnitude(number)).length;
-    if (digits > this.#bounds.digits) return this.#unproven(`a number of ${digits} digits`);
+    if (digits > this.#bounds.digits) {
+      const added = number.places === 1 && number.units % 10n === 0n ? ", .0 included" : "";
+      return this.#unproven(`a number of ${digits} digits${added}`);
+    }
     if (number.places <= this.#bounds.places) return null;
     return this.#unproven(`a number with ${number.places} places`);
   }

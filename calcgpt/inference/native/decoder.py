@@ -7,6 +7,8 @@ Shapes: B sequences, P prompt tokens, T tokens to read, L tokens to write, V voc
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +45,8 @@ EMPTY_IDS, EMPTY_FLOATS = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float3
 
 
 class NativeDecoder:
-    """A `Decoder` and `GreedyWriter` in machine code. It uses one thread."""
+    """A `Decoder` and `GreedyWriter` in machine code. It uses one thread. Several threads may call
+    it, each with a cache of its own: they take turns."""
 
     at_once = 12  # rows whose keys and values fit in the last-level cache of the processor
 
@@ -65,6 +68,7 @@ class NativeDecoder:
         has_coordinates = config.position == "coordinates"
         self._coordinates = CoordinatePositions(config, vocab_size) if has_coordinates else None
         scratch = np.zeros(scratch_size(config), np.float32)
+        self._lock = threading.Lock()  # guards the scratch memory
         self._arrays = (weights.plan, weights.values, row_of_token, rotations, scratch)
         self._addresses = [array.ctypes.data for array in self._arrays]
         self._decode = load_decode()
@@ -186,25 +190,26 @@ class NativeDecoder:
             n_ahead = cache.locate(self._coordinates, n_token)
             rotations = cache.addresses[0]
             n_new = min(n_new, n_ahead + 1)
-        n_open = self._decode(
-            plan,
-            weights,
-            row_of_token,
-            rotations,
-            *cache.addresses[1:],
-            scratch,
-            logits.ctypes.data,
-            output_tokens[:, n_done:].ctypes.data,
-            probabilities[:, n_done:].ctypes.data,
-            batch,
-            n_token,
-            len(cache.tokens),
-            cache.capacity,
-            last_only,
-            n_new,
-            length,
-            stop_token,
-        )
+        with self._lock:
+            n_open = self._decode(
+                plan,
+                weights,
+                row_of_token,
+                rotations,
+                *cache.addresses[1:],
+                scratch,
+                logits.ctypes.data,
+                output_tokens[:, n_done:].ctypes.data,
+                probabilities[:, n_done:].ctypes.data,
+                batch,
+                n_token,
+                len(cache.tokens),
+                cache.capacity,
+                last_only,
+                n_new,
+                length,
+                stop_token,
+            )
         if n_open < batch:
             cache.set_slots(cache.slots[:n_open].copy())
         return int(n_new)

@@ -224,6 +224,11 @@ def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
     assert "write it as %2B" in document["detail"]
     document = problem(client.get("/v1/calculate?expression=12.5%203"), 422, "no-operation")
     assert "%2B" not in document["detail"]
+    for sum_ in ("2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]"):  # else a product
+        document = problem(client.get(f"/v1/calculate?expression={sum_}"), 422, "no-operation")
+        assert "write + as %2B" in document["detail"]
+    for text in ("2%2B(3)", "2+%2B+(3)", "2+*+(3)", "2(3)", "2%20(3)"):
+        assert client.get(f"/v1/calculate?expression={text}").json()["verified"]
     for wrong in ("wrong=1", "expression=2%2B2"):  # the last of two would count, or the first
         address = f"/v1/calculate?expression=1%2B1&{wrong}"
         problem(client.get(address), 422, "invalid-request")

@@ -87,11 +87,11 @@ def test_secrets_are_not_shown() -> None:
         ({"page_address": "https://a.example/\n"}, "--page-address: 'https://a.example/\\n' is"),
         ({"page_address": f"https://a.example/{'x' * 3_000}"}, "--page-address: 'https://a.exam"),
         ({"rate_limit": "0/minute"}, "--rate-limit: '0/minute' allows no requests"),
-        ({"rate_limit": "soon"}, "--rate-limit: "),
+        ({"rate_limit": "soon"}, "--rate-limit: 'soon' is not a rate, such as 600/minute"),
         ({"rate_storage": "nowhere://:password@host"}, "--rate-storage: unknown storage for rates"),
         ({"rate_storage": "redis://host"}, "--rate-storage: unknown storage for rates"),
         ({"engine": "steam"}, "--engine: unknown engine 'steam'; valid names: auto, native"),
-        ({"port": 8001, "health_port": 8001}, "health_port must differ from port"),
+        ({"port": 8001, "health_port": 8001}, "--health-port must differ from --port"),
     ],
 )
 def test_a_bad_value_is_one_line_that_names_the_flag(flags: dict[str, Any], message: str) -> None:

@@ -213,27 +213,34 @@ def test_a_text_model_is_a_checkpoint_too(tmp_path: Path) -> None:
 
 def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    check_replaceable(out, "marker", force=False)  # nothing is there
+    check_replaceable(out, False, "marker")  # nothing is there
     out.mkdir()
     for force in (False, True):
         with pytest.raises(
             CheckpointError, match="out exists and has no marker: it is not replaced"
         ):
-            check_replaceable(out, "marker", force)
+            check_replaceable(out, force, "marker")
     (out / "marker").touch()
     with pytest.raises(CheckpointError, match="out exists; --force replaces it"):
-        check_replaceable(out, "marker", force=False)
-    check_replaceable(out, "marker", force=True)
+        check_replaceable(out, False, "marker")
+    check_replaceable(out, True, "marker")
 
 
 def test_a_folder_with_the_config_of_another_program_is_left_alone(tiny_copy: Path) -> None:
-    check_replaceable(tiny_copy, "config.json", force=True)
+    check_replaceable(tiny_copy, True, "config.json")
     (tiny_copy / "config.json").write_text('{"model_type": "llama"}')
     for force in (False, True):
         with pytest.raises(
             CheckpointError, match=r"calcgpt did not write its config\.json: it is not"
         ):
-            check_replaceable(tiny_copy, "config.json", force)
+            check_replaceable(tiny_copy, force, "config.json")
+
+
+def test_a_folder_with_the_tokenizer_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "model": {}}')
+    with pytest.raises(CheckpointError, match=r"calcgpt did not write its tokenizer\.json"):
+        check_replaceable(tmp_path, True, "model.onnx", "tokenizer.json")
 
 
 def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:

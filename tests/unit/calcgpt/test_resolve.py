@@ -62,6 +62,19 @@ def test_a_run_without_a_checkpoint_is_named(tmp_path: Path) -> None:
         resolve(str(tmp_path))
 
 
+def test_a_folder_that_stands_for_no_checkpoint_is_described(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is a folder, but holds no checkpoint and no run"):
+        resolve(str(tmp_path), tmp_path / "root")
+    entry(tmp_path / "b", "step-00000100", 0.3)
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "environment.jsonl").touch()
+    with pytest.raises(CheckpointError) as caught:
+        resolve(str(tmp_path), tmp_path / "root")
+    expected = f"'{tmp_path}' is a folder of runs: name one of them, such as {tmp_path / 'a'}"
+    assert str(caught.value) == expected
+
+
 def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
     entry(tmp_path, "a", 0.5)
     file = entry(tmp_path, "b", 0.4) / METRICS

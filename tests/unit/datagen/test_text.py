@@ -203,7 +203,7 @@ def test_a_manifest_alone_is_a_data_set_of_problems(tmp_path: Path, source: str)
 def test_a_source_that_is_not_text(tmp_path: Path, content: bytes, complaint: str) -> None:
     (tmp_path / "a").write_bytes(content)
     assert complaint in refusal(tmp_path / "out", str(tmp_path / "a"))
-    assert not contents(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_wrong_hash_keeps_nothing(tmp_path: Path, source: str) -> None:
@@ -211,7 +211,7 @@ def test_a_wrong_hash_keeps_nothing(tmp_path: Path, source: str) -> None:
     message = refusal(tmp_path / "out", source, sha256=expected)
     assert SHA256 in message
     assert expected in message
-    assert not contents(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_large_file(tmp_path: Path, source: str) -> None:
@@ -223,6 +223,8 @@ def test_a_large_file(tmp_path: Path, source: str) -> None:
 def test_a_source_that_cannot_be_read(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path / "out", str(tmp_path / "absent"))
     assert "Is a directory" in refusal(tmp_path / "out", str(tmp_path))
+    assert "not an http or https URL" in refusal(tmp_path / "out", "ftp://127.0.0.1/x")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, float("nan"), float("inf")])

@@ -50,3 +50,8 @@ def test_there_may_be_as_many_workers_as_the_message_says() -> None:
     make_engine("local", MAX_WORKERS)
     with pytest.raises(DataError, match=f"workers must be from 1 to {MAX_WORKERS}, not 257"):
         make_engine("local", MAX_WORKERS + 1)
+
+
+def test_only_a_ray_cluster_has_an_address() -> None:
+    with pytest.raises(DataError, match="the engine 'local' has no address: that is for 'ray'"):
+        make_engine("local", address="127.0.0.1:1")

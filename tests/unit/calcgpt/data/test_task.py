@@ -256,7 +256,7 @@ def test_an_error_in_a_python_file_is_named_with_its_line(tmp_path: Path) -> Non
         (lambda random: f"{stdlib_random.random()}=1", "all randomness must come from its"),
         (lambda random: 1 / 0, "its draw failed with ZeroDivisionError"),
         (lambda random: sys.exit(3), "its draw failed with SystemExit: 3"),
-        (rare, "'z' in '[0-9]+=z' is not in its alphabet"),
+        (rare, "'z' in '[0-9]+=z' is not in its alphabet, that of the first"),
     ],
 )
 def test_a_bad_function_is_named(draw: Callable[[Random], Any], reason: str) -> None:
@@ -280,6 +280,8 @@ def test_a_function_that_draws_only_held_out_questions_is_refused() -> None:
 
 def test_an_alphabet_can_be_named() -> None:
     assert Task(rare, alphabet="0123456789az").vocabulary == "$0123456789=az"
+    with pytest.raises(DataError, match=r"'a' in '[0-9]+=a' is not in its alphabet$"):
+        _ = Task(rare, alphabet="0123456789").fingerprint  # before a model is trained on it
     with pytest.raises(ConfigError, match="unknown split 'tset'; valid names: train, val, test"):
         Task(add).lines("tset", 0)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calcgpt.data.tokenizer import TOKENIZERS, TYPES, CharTokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, DataError
-from datagen.notation import ALPHABET
+from datagen.notation import ALPHABET, WORK_ALPHABET
 
 ARITHMETIC = TOKENIZERS["arithmetic"]("")
 
@@ -122,6 +122,22 @@ def test_every_tokenizer_is_read_back_as_what_it_was(name: str) -> None:
     assert type(again) is type(tokenizer) is TYPES[json.loads(content)["type"]]
     assert (len(again), again.to_json()) == (len(tokenizer), content)
     assert again.decode(range(len(again))) == tokenizer.decode(range(len(tokenizer)))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "expected"),
+    [
+        (ALPHABET, True),
+        (WORK_ALPHABET, True),
+        (ALPHABET + "\n", True),
+        (ALPHABET.replace("*", ""), False),
+        (ALPHABET + "bcdefg", False),  # a text that has all of them, too
+    ],
+)
+def test_the_notation_has_no_other_characters(vocabulary: str, expected: bool) -> None:
+    tokenizer = CharTokenizer("".join(sorted(vocabulary)))
+    assert tokenizer.is_notation() == expected
+    assert CharTokenizer("$()+12=").is_notation("1+2")
 
 
 @pytest.mark.parametrize("name", list(TOKENIZERS))

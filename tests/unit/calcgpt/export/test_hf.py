@@ -74,7 +74,7 @@ class TestWhatAClassCanBe:
         if preset in classes:
             assert hf_class_of(load_preset(preset))[0] == classes[preset]
         else:
-            with pytest.raises(ConfigError, match="no class of transformers is this model"):
+            with pytest.raises(ConfigError, match="transformers has no class for this model"):
                 hf_class_of(load_preset(preset))
 
     @pytest.mark.parametrize(

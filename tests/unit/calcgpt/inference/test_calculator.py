@@ -210,7 +210,7 @@ def test_a_wrong_answer_is_reported_and_used_in_the_next_question() -> None:
         True,
     )
     assert (calculation.result, calculation.exact, calculation.verified) == ("126", "9", False)
-    assert calculation.errors == ["wrong: 1+2 is 3"]
+    assert calculation.errors == ["wrong: the exact answer of 1+2 is 3"]
 
 
 def test_two_errors_that_cancel_are_not_verified() -> None:
@@ -234,7 +234,7 @@ def test_after_a_malformed_answer_the_operations_that_use_it_are_not_asked(outpu
     assert (calculation.result, calculation.exact, calculation.verified) == (None, "-36.5", False)
     assert calculation.confidence == NOT_CONFIDENT
     assert calculation.errors == [
-        "wrong: 12.5*3 is 37.5",
+        "wrong: the exact answer of 12.5*3 is 37.5",
         "not computed, because an operand is missing: 1-12.5*3",
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError, UserError
+from calcgpt.errors import CheckpointError, ConfigError, UserError
 from calcgpt.inference import onnx as onnx_engine
 from calcgpt.inference.engines import AUTO, ENGINES, load_decoder
 from calcgpt.inference.generate import Decoder, generate
@@ -129,6 +130,14 @@ def test_without_numba_and_onnxruntime_torch_decodes(
 @pytest.mark.usefixtures("exporter", "without_numba")
 def test_without_numba_onnxruntime_decodes(tiny: Checkpoint) -> None:
     assert load_decoder(tiny)[0] == "onnxruntime"
+
+
+def test_damaged_weights_are_not_blamed_on_a_missing_engine(tiny: Checkpoint) -> None:
+    name, *_ = tiny.arrays
+    arrays = {other: array for other, array in tiny.arrays.items() if other != name}
+    damaged = dataclasses.replace(tiny, arrays=arrays)
+    with pytest.raises(CheckpointError, match=f"^{tiny.name}: tensor '{name}' is missing"):
+        load_decoder(damaged, among=("native", "torch"))  # not what torch says of it
 
 
 def test_an_unknown_engine_lists_the_valid_names(tiny: Checkpoint) -> None:

@@ -136,7 +136,8 @@ def test_notes_say_what_was_rounded_and_what_is_unproven() -> None:
     assert wide().calculate("1/3").notes == ["rounded to 8 places"]
     assert wide().calculate("1/3", 1).notes == ["rounded to 1 place"]
     notes = wide().calculate("1/3", 9, unproven=True).notes
-    assert notes == ["rounded to 9 places", "the model was not measured for such numbers"]
+    unmeasured = "the model was not measured for such numbers or so many places"
+    assert notes == ["rounded to 9 places", unmeasured]
 
 
 @pytest.mark.parametrize(
@@ -177,10 +178,24 @@ def test_more_places_than_were_measured_are_refused() -> None:
     assert not wide().calculate("1/3", 9, unproven=True).proven
 
 
-@pytest.mark.parametrize("places", [-1, 0, 10])
-def test_there_are_1_to_9_places(places: int) -> None:
-    with pytest.raises(ConfigError, match=f"places must be from 1 to 9, not {places}"):
+@pytest.mark.parametrize("places", [-1, 0, 10, 2.5, True, "3"])
+def test_there_are_1_to_9_places(places: Any) -> None:
+    with pytest.raises(ConfigError, match=f"places must be from 1 to 9, not {places!r}"):
         wide().begin("1/3", places, unproven=True)
+
+
+@pytest.mark.parametrize("expression", [5, None, b"1+1"])
+def test_an_expression_is_a_string(expression: Any) -> None:
+    with pytest.raises(ConfigError, match="an expression must be a string, not"):
+        wide().begin(expression)
+
+
+def test_the_added_place_of_a_whole_number_with_a_point_counts() -> None:
+    calculator = wide(Domain(digits=12, places=8))
+    assert calculator.calculate(f"{'9' * 12}+1").verified
+    for text in ("9" * 12 + ".0+1", "9" * 12 + ".+1"):
+        with pytest.raises(ExpressionError, match=r"a number of 13 digits, \.0 included"):
+            calculator.begin(text)
 
 
 def test_a_model_without_measurement_gets_a_small_domain() -> None:
@@ -248,7 +263,7 @@ def test_a_wrong_answer_names_its_first_wrong_step() -> None:
     assert (product.result, product.first_wrong_step) == ("544", step)
     assert (total.problem, total.first_wrong_step, total.error) == ("544+1", None, None)
     assert calculation.errors == [
-        "wrong: 12*37 is 444 (first wrong step: product row at position 16)"
+        "wrong: the exact answer of 12*37 is 444 (first wrong step: product row at position 16)"
     ]
 
 

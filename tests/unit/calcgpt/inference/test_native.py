@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,19 @@ def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant:
         by_torch = expected[row_of[row]]
         assert actual.ids == by_torch.ids
         assert actual.probabilities == pytest.approx(by_torch.probabilities, rel=1e-5, abs=1e-6)
+
+
+def test_threads_take_turns() -> None:
+    decoder = native(model_of("scratchpad"))
+    tokens_BT = tokens_for(model_of("scratchpad"), 8, 75)
+    alone = [decoder(tokens_BT[row : row + 1], decoder.new_array_cache(1, 75)) for row in range(8)]
+
+    def read(row: int) -> bool:
+        logits = decoder(tokens_BT[row : row + 1], decoder.new_array_cache(1, 75))
+        return np.array_equal(logits, alone[row])
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(read, [*range(8)] * 20))
 
 
 def test_a_batch_may_be_larger_than_what_a_layer_takes_at_once() -> None:

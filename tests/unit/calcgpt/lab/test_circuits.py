@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
-from calcgpt.errors import DataError
+from calcgpt.errors import ConfigError, DataError
 from calcgpt.lab import case_lines
 from calcgpt.lab.carry_neurons import (
     CarryPositions,
@@ -34,7 +34,7 @@ from calcgpt.lab.circuits import (
     sources_of,
 )
 from calcgpt.lab.inspection import attention_weights
-from calcgpt.model.gpt import GPT
+from calcgpt.model.gpt import GPT, build_model
 from datagen.line_cases import line_cases
 from datagen.work import render
 
@@ -178,6 +178,16 @@ def test_the_shipped_model_is_whole_only_with_its_heads(
 def test_a_context_too_short_for_any_problem_is_refused() -> None:
     with pytest.raises(DataError, match="no problem fits in the model's context, 20 characters"):
         sample_lines(10, 0, 21)
+
+
+def test_a_model_whose_attention_inserts_tokens_is_refused(checkpoint: Checkpoint) -> None:
+    changes = {"attention": "landmark", "landmark_block": 16}
+    config = checkpoint.recipe.model.model_copy(update=changes)
+    recipe = checkpoint.recipe.model_copy(update={"model": config})
+    model = build_model(config, len(checkpoint.tokenizer))
+    other = Checkpoint.from_model("other", recipe, checkpoint.tokenizer, model, {})
+    with pytest.raises(ConfigError, match="attention 'landmark' inserts tokens"):
+        find_circuits(other, 10)
 
 
 def test_a_model_without_worked_steps_is_refused(tiny_folder: Path) -> None:

@@ -232,7 +232,7 @@ def test_no_hook_is_left() -> None:
 
 
 def test_only_one_operation_is_inspected() -> None:
-    with pytest.raises(UserError, match="only one operation can be inspected; this has 2"):
+    with pytest.raises(UserError, match="give exactly one operation, such as"):
         inspect(checkpoint(), "1+2+3", n=8)
 
 

@@ -178,7 +178,7 @@ def test_the_command_writes_all_plots_and_numbers(
     record = json.loads(file.read_text())
     answer = record["answer"]
     assert ended.out.splitlines()[0] == (answer["result"] or answer["nodes"][0]["output"])
-    assert "wrong: 12.5*3 is 37.5" in ended.err
+    assert "wrong: the exact answer of 12.5*3 is 37.5" in ended.err
     assert record["activations"]["problems"] == 7
     assert record["activations"]["source"] == "test.txt"
     [layer] = record["activations"]["layers"]

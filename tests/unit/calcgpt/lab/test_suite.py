@@ -121,6 +121,7 @@ def test_a_variant_overrides_the_task_and_both_override_the_recipe() -> None:
         ({"tasks": {"t": {}}}, "either problems or text"),
         ({"score": {"contexts": [2]}}, "must include 1"),
         ({"score": {"batches": 0}}, "batches"),
+        ({"score": {"temperatures": [0.0, 1e-5]}}, "score.temperatures: temperature must be 0, or"),
         (published(variant="b"), "unknown variant 'b'"),
         (published(metrics={"loss": 1.0}), "metrics"),
     ],

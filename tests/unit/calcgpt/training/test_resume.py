@@ -215,6 +215,16 @@ def test_a_run_may_go_on_with_other_reports_and_intervals(data: Path, tmp_path: 
     assert run(data, tmp_path, "train.steps=5", *changed, resume=True) == last
 
 
+def test_a_run_that_has_more_steps_than_asked_for_says_so(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = run(data, tmp_path, NO_ANSWERS, "train.schedule=constant", "train.steps=6")
+    changed = recipe(NO_ANSWERS, "train.schedule=constant", "train.steps=4")
+    assert training_module.train(changed, data, tmp_path, resume=True, device="cpu") == last
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("; the run already has 6 steps")
+
+
 def test_resume_with_no_checkpoint_that_loads_says_so(data: Path, tmp_path: Path) -> None:
     (tmp_path / "step-00000005").mkdir()
     with pytest.raises(CheckpointError, match="nothing to resume"):
@@ -235,6 +245,17 @@ def test_what_a_killed_process_left_of_a_checkpoint_is_removed(data: Path, tmp_p
     (leftover / "model.safetensors").touch()
     run(data, tmp_path, NO_ANSWERS, "train.steps=1")
     assert not leftover.exists()
+
+
+def test_a_checkpoint_that_was_about_to_be_replaced_is_put_back(data: Path, tmp_path: Path) -> None:
+    """A process is killed after it moved the old folder away, and before the new one is there."""
+    last = run(data, tmp_path, NO_ANSWERS, "train.steps=1")
+    for name in (f".{last.name}.old.k3b1x9qz", f".{last.name}.x9qzk3b1"):
+        (tmp_path / name).mkdir()
+    last.rename(tmp_path / f".{last.name}.old.k3b1x9qz" / last.name)
+    with RunFolder(tmp_path).locked():
+        assert RunFolder(tmp_path).checkpoints() == [last]
+    assert not [*tmp_path.glob(".step-*")]
 
 
 def test_force_removes_nothing_if_the_new_run_cannot_begin(data: Path, tmp_path: Path) -> None:
