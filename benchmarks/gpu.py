@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder of the results")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--device", type=torch.device, default=torch.device("cuda"))
-    parser.add_argument("--tiny", action="store_true", help="a dry run, in seconds on a CPU")
+    parser.add_argument("--tiny", action="store_true", help="a dry run, in a minute on a CPU")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--checkpoint", default="scratchpad-long")
     parser.add_argument("--recipe", default="scratchpad-long", help="what the last part trains")
