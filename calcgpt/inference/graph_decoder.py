@@ -27,6 +27,7 @@ from calcgpt.model.gpt import LanguageModel
 from datagen.coordinates import N_COORDINATES, code_coordinates
 
 CHECK_EVERY = 8  # tokens between checks for rows that have ended; a check waits for the GPU
+MAX_TOKENS = 2**20  # of all rows, some of which are not in use when the memory grows
 MAX_GRAPHS = 2**12  # each takes memory of the driver; later steps run without one
 
 NEVER_NEEDED = np.iinfo(np.int64).max  # larger than any position
@@ -149,18 +150,22 @@ class _Memory:
 
     def reserve(self, n_slot: int, n_token: int) -> None:
         """Makes room for `n_token` tokens in each of the first `n_slot` rows. If there is too
-        little, only these rows are kept, and all graphs are lost, because tensors move."""
+        little, tensors move, so all graphs are lost. The other rows are kept for larger batches,
+        unless all rows together would have more than MAX_TOKENS."""
         n_before, n_position = self.cache.tokens.size(1), self.model.n_positions(n_token)
         if n_position <= n_before:
             return
         self._forget_graphs()
-        self.cache = self.cache.first(n_slot, n_before)
+        n_row = len(self.tokens_BN)
+        if n_row * max(n_position, 2 * n_before) > MAX_TOKENS:
+            n_row = n_slot
+        self.cache = self.cache.first(n_row, n_before)
         self.cache.reserve(n_position)
         n_more = self.cache.tokens.size(1) - n_before
-        self.tokens_BN = nn.functional.pad(self.tokens_BN[:n_slot], (0, n_more))
-        self.probs_BN = nn.functional.pad(self.probs_BN[:n_slot], (0, n_more))
+        self.tokens_BN = nn.functional.pad(self.tokens_BN[:n_row], (0, n_more))
+        self.probs_BN = nn.functional.pad(self.probs_BN[:n_row], (0, n_more))
         if self.parsed_BN6 is not None:
-            self.parsed_BN6 = nn.functional.pad(self.parsed_BN6[:n_slot], (0, 0, 0, n_more))
+            self.parsed_BN6 = nn.functional.pad(self.parsed_BN6[:n_row], (0, 0, 0, n_more))
 
     def run(self, n_slot: int, start: int, end: int) -> None:
         """Reads the tokens from `start` to `end` of the first rows, and writes token `end`."""

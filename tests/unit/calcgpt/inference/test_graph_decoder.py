@@ -1,5 +1,6 @@
 """Decoding in fixed memory writes what step by step decoding writes. On a GPU, also with graphs."""
 
+import copy
 from typing import NoReturn
 from unittest.mock import Mock
 
@@ -13,6 +14,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.sources import training_data
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.inference import graph_decoder
 from calcgpt.inference.drafts import torch_model
 from calcgpt.inference.generate import NO_TOKEN, Completion, complete, generate
 from calcgpt.inference.graph_decoder import GraphDecoder
@@ -54,6 +56,40 @@ def test_every_variant_writes_the_same(name: str, device: str) -> None:
         assert_same(generate(decoder, prompts, stop, 25), generate(model, prompts, stop, 25))
 
 
+class Graph:
+    """Replays a step in the memory of the time when it was captured, as a CUDA graph does."""
+
+    n_replayed = 0
+
+    def __init__(self, memory: graph_decoder._Memory, *step: int) -> None:
+        self.memory, self.step = copy.copy(memory), step
+
+    def replay(self) -> None:
+        Graph.n_replayed += 1
+        self.memory._step(*self.step)
+
+
+def test_steps_are_replayed_where_their_memory_still_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoint = Checkpoint.load(resolve("scratchpad-tiny"))
+    tokenizer, stop = checkpoint.tokenizer, int(checkpoint.tokenizer.encode("$")[0])
+    prompts = [f"$({a:0>10}{op}{b:0>10})=" for a, op, b in QUESTIONS]
+    expected = complete(checkpoint.model.eval(), tokenizer, prompts, stop)
+    decoder = GraphDecoder(checkpoint.model)
+    monkeypatch.setattr(graph_decoder._Memory, "_capture", lambda *step: Graph(*step))
+    monkeypatch.setattr("torch.cuda.graph_pool_handle", lambda: None)
+    n_short = 6  # their answers fit in the memory that there is at first
+    for n in (n_short, n_short, n_short, len(prompts), n_short, n_short, n_short):
+        assert_same(complete(decoder, tokenizer, prompts[:n], stop), expected[:n])
+        assert decoder._memory
+        decoder._memory._can_capture = True
+    assert Graph.n_replayed > 500
+    before = Graph.n_replayed
+    for parameter in decoder.parameters():
+        parameter.data = torch.zeros_like(parameter)
+    complete(decoder, tokenizer, prompts[:n_short], stop)
+    assert Graph.n_replayed == before  # a graph reads weights where they were
+
+
 class Unused(GraphDecoder):
     def write(self, *arguments: object) -> NoReturn:
         raise AssertionError("the answers were decoded")
@@ -84,8 +120,9 @@ def test_coordinates_between_landmarks(block: int, device: str) -> None:
         assert_same(complete(decoder, tokenizer, prompts, NO_TOKEN), expected)
 
 
-def test_memory_is_that_of_one_batch() -> None:
+def test_memory_is_that_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long text after many short ones needs no memory for as many long ones."""
+    monkeypatch.setattr(graph_decoder, "MAX_TOKENS", 128 * FIRST_CAPACITY)
     config = ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=3 * FIRST_CAPACITY)
     model: LanguageModel = build_model(config, VOCAB).eval()
     decoder = GraphDecoder(model)
