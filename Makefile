@@ -18,7 +18,7 @@ serve: .venv/serve.stamp
 web: .venv/serve.stamp
 	$(BIN)/calcgpt export scratchpad-long $(WEB) --to web --force $(ALSO)
 
-# Beside each other, because mypy uses one core for most of a minute on a fresh clone.
+# Lint and tests in parallel, because mypy uses one core for most of a minute on a fresh clone.
 test: .venv/dev.stamp
 	@$(MAKE) --no-print-directory --jobs 2 lint pytest
 
@@ -40,7 +40,7 @@ types:
 docs: .venv/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
-# The wheel and the source archive, in dist/, and whether an index would take them.
+# Builds the wheel and the source archive in dist/, and checks that an index would accept them.
 dist: .venv/audit.stamp
 	rm -rf dist
 	$(AUDIT)/uv build --quiet
@@ -59,7 +59,7 @@ soak: .venv/dev.stamp
 fuzz: .venv/fuzz.stamp
 	$(BIN)/python -m benchmarks.fuzz --json docs/results/fuzz.json $(FUZZ)
 
-# Known weaknesses of the versions of deploy/requirements.lock, by the Python Packaging Advisory Database.
+# Known vulnerabilities of the versions in deploy/requirements.lock (Python Packaging Advisory Database).
 audit: .venv/audit.stamp
 	$(AUDIT)/pip-audit --require-hashes --disable-pip --requirement deploy/requirements.lock
 
@@ -88,7 +88,7 @@ results: .venv/dev.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing what answers and trains into .venv, 1.4 GB. This takes a minute or more."
+	@echo "Installing the calculator and the libraries for training into .venv, 1.4 GB. This takes a minute or more."
 	$(PIP) --editable '.[train,onnx]'
 	touch $@
 
@@ -97,8 +97,8 @@ results: .venv/dev.stamp
 	$(PIP) --editable '.[dev,lab]'
 	touch $@ .venv/serve.stamp
 
-# In an environment of their own. With what they bring, importing Ray takes four times as long, and
-# `make sbom` would list them.
+# A separate environment for these tools. With their dependencies, importing Ray takes four times as
+# long, and `make sbom` would list the tools.
 .venv/audit.stamp: .venv/bin/python Makefile
 	$(PYTHON) -m venv .venv/audit
 	$(AUDIT)/pip install --quiet --disable-pip-version-check \
@@ -117,7 +117,7 @@ results: .venv/dev.stamp
 	$(PIP) --editable '.[dev,lab,mutants]'
 	touch $@
 
-# The copy of the service's OpenAPI document, which a test holds to the service.
+# The copy of the service's OpenAPI document, which a test compares with the service.
 openapi: .venv/dev.stamp
 	$(BIN)/python -m api.app docs/openapi.json
 

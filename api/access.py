@@ -58,12 +58,12 @@ class ApiKeys:
         if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
             return await self._app(scope, receive, send)
         keys, address = _keys_of(Headers(scope=scope)), _client_of(scope)
-        if keys and (seconds := await self._wrong.seconds_left(address)):
+        if keys and (seconds := await self._wrong.check(address)):
             return await _too_many("wrong keys", seconds).response()(scope, receive, send)
         client = self._owner_of(keys)
         if client is None:
             if keys:
-                await self._wrong.seconds_to_wait(address)
+                await self._wrong.hit(address)
             refusal = ProblemError(
                 401,
                 "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`",
@@ -132,7 +132,7 @@ class Limiter:
         self._timeout, self._retry_after = timeout, retry_after
         self._failed_at = -math.inf
 
-    async def seconds_to_wait(self, client: str, cost: int = 1) -> int:
+    async def hit(self, client: str, cost: int = 1) -> int:
         """Counts `cost` operations together. Returns 0 if they are allowed, else the seconds until
         as many are.
 
@@ -140,8 +140,8 @@ class Limiter:
         """
         return await self._unless_it_fails(partial(self._count, client, cost))
 
-    async def seconds_left(self, client: str, cost: int = 1) -> int:
-        """Returns what `seconds_to_wait` would, and counts nothing."""
+    async def check(self, client: str, cost: int = 1) -> int:
+        """Returns what `hit` would, and counts nothing."""
         return await self._unless_it_fails(partial(self._wait, self._rates, client, cost))
 
     async def _unless_it_fails(self, ask: Callable[[], Awaitable[int]]) -> int:
@@ -181,8 +181,8 @@ class Limiter:
     async def _seconds(self, rate: RateLimitItem, client: str, cost: int) -> int:
         """Returns the whole seconds until a rate allows `cost` operations, or 0.
 
-        A window is as long as the rate's time. What was counted in the previous window counts less
-        and less, in proportion to the part of it that a window that ends now would cover.
+        A window is as long as the rate's period. The count of the previous window is weighted by
+        the share of it that a window ending now would cover.
         """
         length = rate.get_expiry()
         before, before_left, now, now_left = await self._storage.get_sliding_window(
@@ -197,7 +197,7 @@ class Limiter:
             wait = before_left - (room - now) * length / before
         else:  # when the current window is the previous one, and counts less itself
             wait = now_left - length + max(0.0, length - room * length / now)
-        return math.floor(round(wait, 3)) + 1  # at the very moment it is still refused
+        return math.floor(round(wait, 3)) + 1  # at exactly that time it is still refused
 
 
 class RateLimit:
@@ -230,7 +230,7 @@ class RateLimit:
 
         self._uncounted[client] += 1
         try:
-            if seconds := await self._limiter.seconds_left(client, self._uncounted[client]):
+            if seconds := await self._limiter.check(client, self._uncounted[client]):
                 forget()
                 self._sheds.inc()
                 refusal = _too_many("requests or operations", seconds)
@@ -240,7 +240,7 @@ class RateLimit:
         finally:
             if is_uncounted:
                 forget()
-                await self._limiter.seconds_to_wait(client)
+                await self._limiter.hit(client)
 
     async def _charge(self, client: str, forget: Callable[[], None], n_operations: int) -> None:
         """Counts the operations of a request in place of the request. Raises what `charge_for`
@@ -249,7 +249,7 @@ class RateLimit:
             detail = f"{n_operations:,} operations; the rate limit is {self._limiter.smallest}"
             raise ProblemError(422, detail, kind="too-many-items")
         forget()
-        if seconds := await self._limiter.seconds_to_wait(client, n_operations):
+        if seconds := await self._limiter.hit(client, n_operations):
             self._sheds.inc()
             raise _too_many("requests or operations", seconds)
 

@@ -49,12 +49,14 @@ A calculator whose answers come from a small GPT trained from scratch. Each answ
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The
 exact value never replaces the model's answer.
 
-Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem:` and a kind:
+Every error is a problem document (RFC 9457). Its `type` is `about:blank` if the status says
+enough, or else `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
 `out-of-range`, `unproven` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
 `invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `no-weights`,
-`unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
+`unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`,
+`not-http`.
 """
 
 # Python's default of 5 ms lets the model's thread delay the event loop by as much. 1 ms gives 10%
@@ -62,15 +64,15 @@ Every error is a problem document (RFC 9457). Its `type` is `urn:calcgpt:problem
 SWITCH_SECONDS = 0.001
 
 WEIGHTS = (
-    "safetensors with numbers of 16 bits. Its metadata `manifest` is JSON: what else the engine "
-    "needs to know of the model"
+    "safetensors with numbers of 16 bits, or of 32 if a weight is too large for 16. Its metadata "
+    "`manifest` is JSON: what else the engine needs to know about the model"
 )
 WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": WEIGHTS,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     },
-    304: {"description": "They are those of `If-None-Match`"},
+    304: {"description": "Not modified: `If-None-Match` has the tag of these weights"},
 }
 MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
 METRICS_EXAMPLE: dict[str, Any] = {
@@ -208,7 +210,7 @@ def _model_routes(service: Service) -> APIRouter:
         content, tag = files[model]
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
         response = Response(content, media_type="application/octet-stream", headers=headers)
-        return _unless_known(request, response)
+        return _or_not_modified(request, response)
 
     return routes
 
@@ -222,8 +224,8 @@ def _tag_of(content: bytes) -> str:
     return f'"{hashlib.sha256(content).hexdigest()}"'
 
 
-def _unless_known(request: Request, response: Response) -> Response:
-    """Returns a response, or 304 if the client has what it names by its tag."""
+def _or_not_modified(request: Request, response: Response) -> Response:
+    """Returns the response, or 304 if the client already has the content with its tag."""
     if STATIC.is_not_modified(response.headers, request.headers):
         return NotModifiedResponse(response.headers)
     return response
@@ -278,7 +280,7 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
     @routes.get("/")
     async def index(request: Request) -> Response:
         headers = {"ETag": tag, "Accept-Ranges": "none"}
-        return _unless_known(request, Response(page, media_type="text/html", headers=headers))
+        return _or_not_modified(request, Response(page, media_type="text/html", headers=headers))
 
     @routes.get("/docs")
     async def docs(request: Request) -> Response:

@@ -117,7 +117,7 @@ class Transcript:
         self._ended: set[int] = set()
 
     def add(self, event: BaseModel) -> str:
-        """Takes an event of a computation, and returns the text that follows now."""
+        """Adds an event of a computation. Returns the text that is now next in order."""
         if isinstance(event, NodeStart):
             self._text[event.node] += event.prompt
         elif isinstance(event, Token):

@@ -37,7 +37,7 @@ class ServeCommand(click.Command):
     "--show-config", is_flag=True, help="Print the settings with secrets masked, and exit."
 )
 def serve(show_config: bool, **flags: Any) -> None:
-    """Serve the calculator over HTTP, with a page to use it on.
+    """Serve the calculator over HTTP, with a web page.
 
     Each option can also be set in the environment: CALCGPT_PORT for --port, and so on.
     """

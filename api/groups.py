@@ -36,7 +36,7 @@ GREEDY = Sampling()
 # A pool writes about TURN tokens in a turn, and at least MIN_TURN and at most MAX_TURN of each row.
 # Other jobs join between two turns, so that the turns of many rows are short.
 TURN, MIN_TURN, MAX_TURN = 96, 16, 32
-USUAL_LENGTH = 337  # tokens of a text at most, if both operands have ten characters
+USUAL_LENGTH = 337  # tokens: the estimate of `_weight` for two operands of ten characters
 
 
 def never(ids: list[int]) -> bool:

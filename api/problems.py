@@ -158,4 +158,4 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 API_RESPONSES = responses(401, 429)  # of every endpoint under /v1/
-QUESTION_RESPONSES = responses(400, 401, 404, 408, 413, 422, 429, 503, 504)  # of those with a body
+QUESTION_RESPONSES = responses(400, 401, 404, 408, 413, 422, 429, 503, 504)  # if a model is asked

@@ -42,7 +42,7 @@ ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts 
 
 
 class RefusedError(Exception):
-    """Ends the parsing of a request that must not be answered."""
+    """Stops the parser at a request that is refused."""
 
 
 class OpenTransport:
@@ -78,7 +78,7 @@ class Buffer(threading.local):
 BUFFER = Buffer()
 
 
-class ChunkedReceiver(asyncio.BufferedProtocol):
+class PieceReceiver(asyncio.BufferedProtocol):
     """Passes received data to another protocol, in pieces of at most PIECE bytes.
 
     Without it, the other protocol could pause only after it has received all that the system keeps
@@ -162,7 +162,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(cast(asyncio.Transport, OpenTransport(transport)))
-        transport.set_protocol(ChunkedReceiver(self))
+        transport.set_protocol(PieceReceiver(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
         self._close_timer = self.loop.call_later(self.close_seconds, self._cut_if_closing)
         self._start_timer()
@@ -263,7 +263,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self.parser.get_method() == b"CONNECT":
-            self._stop(_not_http(400, "the service is no proxy"))
+            self._stop(_not_http(400, "the service is not a proxy"))
         if self.parser.should_upgrade():  # the request begins again without that
             return
         version = self.parser.get_http_version()

@@ -222,7 +222,7 @@ class Supervisor(Multiprocess):
     def keep_subprocess_alive(self) -> None:
         """Replaces dead workers. Ends if none is left and several in a row could not start."""
         self._notice_changes()
-        self._stand_in_if_needed()
+        self._update_fallback()
         if self._n_failed >= MAX_FAILED_WORKERS and self._ended.issuperset(self.processes):
             self.error = UserError(f"{self._n_failed} workers in a row could not start")
             self.should_exit.set()
@@ -242,7 +242,7 @@ class Supervisor(Multiprocess):
                 self._served.add(worker)
                 self._n_failed = 0
 
-    def _stand_in_if_needed(self) -> None:
+    def _update_fallback(self) -> None:
         if self._served or not self._n_failed:
             if self._fallback:
                 self._fallback.end()

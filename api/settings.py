@@ -34,7 +34,7 @@ class Settings(BaseSettings):
         None,
         ge=0,
         le=65535,
-        description="Also answer health and metrics on this port, by a process of their own.",
+        description="Also answer health checks and metrics on this port, in a separate process.",
     )
     workers: int = Field(1, ge=1, le=256, description="Processes; each loads its own models.")
     checkpoint: str = Field("best", description="The default model: a folder, a name, or `best`.")
@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         description="Maximum number of operations in progress; more are refused with 503.",
     )
     max_items: int = Field(
-        100, ge=1, description="Maximum number of expressions in one batch request."
+        100, ge=1, description="Maximum number of expressions or continuations in one request."
     )
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
     drain: float = Field(30.0, ge=0, description="Seconds to finish requests at shutdown.")
@@ -132,7 +132,7 @@ class Settings(BaseSettings):
             except ValueError:
                 raise ValueError(f"{rate!r} is not a rate, such as 600/minute") from None
             try:
-                Limiter(rate)  # the storage may need a library of another machine
+                Limiter(rate)  # in memory: only other machines may have the storage's library
             except ConfigError as error:
                 raise ValueError(str(error)) from None
         return rate

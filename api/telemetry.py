@@ -185,7 +185,7 @@ class Metrics:
         self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
         self.drafts = counter(
             "calcgpt_drafts",
-            "Drafts, by whether the model confirmed all of it",
+            "Drafts, by whether the model confirmed the whole draft",
             ("model", "confirmed"),
         )
         self.answers = counter(

@@ -1,5 +1,5 @@
-"""Where a model looks when its first character of a long problem is wrong (docs/LENGTH.md, "What
-it needs").
+"""Where a model looks when it writes the first wrong character of a long problem (docs/LENGTH.md,
+"What it needs").
 
     python -m benchmarks.attention --checkpoint RUN [--operations +-*] [--trained N] [--digits N]
         [--n N] [--context N] [--json FILE]
@@ -179,7 +179,7 @@ def main() -> None:
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
     model = with_config(checkpoint, "torch", block_size=arguments.context)
     if not isinstance(model, GPT) or not checkpoint.recipe.has_work:
-        raise ConfigError(f"{checkpoint.name} is no transformer that writes worked steps")
+        raise ConfigError(f"{checkpoint.name} is not a transformer that writes worked steps")
     tokenizer = checkpoint.tokenizer.require_characters()
     results: dict[str, Any] = {}
     for operation in arguments.operations:

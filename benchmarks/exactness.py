@@ -87,7 +87,7 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
 def blocks_of(
     distribution: Distribution, stream: int, seed: int, split: Split
 ) -> Iterator[tuple[ProblemArray, NDArray[np.uint64]]]:
-    """Yields the problems of a distribution that belong to a split, and their hashes, for ever."""
+    """Yields the problems of a distribution that belong to a split, and their hashes, endlessly."""
     for block in itertools.count():
         for problems in distribution(bit_generator(seed, stream, block), CLASS_BLOCK):
             hashes = problem_hashes(problems)
@@ -96,7 +96,7 @@ def blocks_of(
 
 
 def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
-    """Returns different problems of a split of which each class has n, or all that are drawn."""
+    """Returns different problems of a split: n or more of each class, or all that are drawn."""
     short = Distribution(wide_words(CLASS_DIGITS), partial(wide, max_digits=CLASS_DIGITS))
     named = [DISTRIBUTIONS[name] for name in CLASS_SOURCES]
     sources = enumerate([*named, short], start=STREAM + 1)

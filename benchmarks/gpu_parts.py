@@ -248,7 +248,7 @@ def recipes(options: Namespace) -> Rows:
     }
 
 
-# Part of a kernel's name -> what it does. The first that fits counts.
+# What a kernel does -> parts of its name. The first entry that fits counts.
 KERNELS = {
     "attention": ("flash", "fmha", "attention", "cudnn_generated"),
     "products": ("gemm", "nvjet", "cutlass", "xmma", "cublas"),

@@ -279,7 +279,7 @@ def score(options: argparse.Namespace) -> None:
 
 
 def table(results: dict[str, Any]) -> str:
-    """Returns a table of the scores without steps."""
+    """Returns a table of the scores: a row for each run and number of characters left out."""
     rows = []
     for name, run in results["runs"].items():
         for removed, shares in run["exact_match"].items():

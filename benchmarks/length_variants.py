@@ -44,7 +44,7 @@ class RandomSpacing(CoordinatePositions):
         B, T, _ = axes_BT4.shape
         gaps_B2N = torch.randint(1, MAX_GAP + 1, (B, 2, N_COORDINATE), device=axes_BT4.device)
         moved_B2N = gaps_B2N.cumsum(dim=2)
-        moved_B2N[:, :, 0] = 0  # no coordinate stays none
+        moved_B2N[:, :, 0] = 0  # 0 still means that there is no coordinate
         # The last axis is the row, the column, the row of the query, and its column.
         by_axis_B2T2 = axes_BT4.view(B, T, 2, 2).permute(0, 3, 1, 2)
         moved = moved_B2N.gather(2, by_axis_B2T2.reshape(B, 2, 2 * T))

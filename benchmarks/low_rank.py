@@ -95,7 +95,7 @@ def merge(checkpoint: Path, out: Path) -> None:
     saved = Checkpoint.load(checkpoint)
     model = saved.model
     if not isinstance(model, LowRankGPT):
-        raise CheckpointError(f"{checkpoint} has no matrices")
+        raise CheckpointError(f"{checkpoint} is not a GPT, so it has no factors to merge")
     model.merge()
     Checkpoint.from_model(out.name, saved.recipe, saved.tokenizer, model, saved.metrics).save(out)
 

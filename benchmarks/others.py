@@ -78,7 +78,7 @@ MATH401_KINDS = (
 
 @dataclass(frozen=True)
 class Task:
-    """An expression, its kinds, and whether a value is the right answer to it."""
+    """An expression, its kinds, its right answer, and how answers are compared with it."""
 
     text: str
     kinds: tuple[str, ...]

@@ -4,9 +4,9 @@
         [--plots OUT]
 
 The problems are those of `benchmarks.exactness`. Parameters are counted as `calcgpt info` does:
-shared ones once. A model may be given several times, trained with other seeds or on more problems:
-checkpoints must be those of the last step. Decoding is greedy. Each share has its 95% interval
-(Wilson 1927).
+shared ones once. A model may be given several times, trained with other seeds or on more problems.
+Give checkpoints of the last step: the number of problems is computed from the recipe. Decoding is
+greedy. Each share has its 95% interval (Wilson 1927).
 """
 
 from contextlib import closing

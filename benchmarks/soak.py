@@ -3,10 +3,10 @@
     python -m benchmarks.soak --minutes 30 --json docs/results/soak.json
 
 Clients calculate, stream, send batches, complete texts, send nonsense, and hang up. Meanwhile the
-checkpoint on disk is replaced, and workers are killed. What is measured, once a minute: answers and
-their latency, memory and open files of all processes of the service. An answer is lost if a request
-gets no response, unless its client hung up or a worker was killed while it waited. The
-command ends with exit code 1 if an answer is lost or wrong, or if something grows.
+checkpoint on disk is replaced, and workers are killed. Once a minute, the benchmark measures
+answers and their latency, and the memory and open files of all processes of the service. An answer
+is lost if a request gets no response, unless its client hung up or a worker was killed while it
+waited. The command ends with exit code 1 if an answer is lost or wrong, or if something grows.
 """
 
 from __future__ import annotations

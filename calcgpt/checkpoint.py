@@ -47,7 +47,7 @@ if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need i
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
-# A key of each of these files that those of other programs lack.
+# A key in each of our files that other programs do not write into their files of the same name.
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
 WEIGHT_TYPE = "F32"  # as safetensors names it
 DOMAIN = "domain"  # a key of config.json

@@ -308,11 +308,11 @@ class Domain(Section):
     """The problems for which a model was measured."""
 
     digits: int = Field(
-        ge=1, le=100, description="most significant digits of an operand, its point left out"
+        ge=1, le=100, description="maximum number of significant digits of an operand"
     )
-    places: int = Field(ge=1, le=9, description="most places of an operand, and of an answer")
+    places: int = Field(ge=1, le=9, description="maximum number of places of operands and answers")
     divisor_digits: int | None = Field(
-        None, ge=1, le=100, description="most significant digits of a divisor, if these are fewer"
+        None, ge=1, le=100, description="the same for a divisor, if smaller than `digits`"
     )
 
 

@@ -36,8 +36,8 @@ Point = tuple[int, float]  # tokens seen, value
 
 
 def perplexity(loss: float) -> float:
-    """Returns e to a loss in nats per token: the number of equally likely tokens that would be as
-    hard to predict. It is at most e^100, which no vocabulary reaches but a diverged model may."""
+    """Returns exp(loss) for a loss in nats per token: the number of equally likely tokens that
+    would be as hard to predict. It is at most e^100, which only a diverged model can reach."""
     return math.exp(min(loss, 100.0))
 
 

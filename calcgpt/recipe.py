@@ -95,7 +95,7 @@ def preset_toml(name: str) -> str:
 
 
 def _read_preset(name: object) -> dict[str, Any]:
-    """Returns the fields of a preset: none for None, which stands for no preset."""
+    """Returns the fields of a preset; {} if `name` is None: no preset."""
     names = preset_names()
     if name is None:
         return {}
@@ -225,7 +225,8 @@ def _commented_lines(section: BaseModel, name: str) -> Iterator[str]:
 
 
 def _names_of(annotation: Any) -> list[str]:
-    """Returns the names that a field takes, as its value or as keys; empty if any would do."""
+    """Returns the names that are valid as the field's value or keys; [] if the field has no list of
+    names."""
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     return next(filter(None, map(_names_of, get_args(annotation))), [])
@@ -295,7 +296,7 @@ def _shown(value: object) -> str:
 
 
 def _field_hint(section: type[BaseModel], name: str) -> str:
-    """Returns a hint with the field that the user may mean: a field of this very name in an inner
+    """Returns a hint with the field that the user may mean: a field of the same name in an inner
     section, or one of a similar name in the section itself."""
     for outer, field in section.model_fields.items():
         for inner in _sections_in(field.annotation):

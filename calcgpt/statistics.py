@@ -1,4 +1,4 @@
-"""Statistics of counts and means: intervals, bounds and probabilities. Stands alone."""
+"""Statistics of counts and means: intervals, bounds and probabilities. Needs only NumPy."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def _log_factorials(n: int) -> Floats:
     return np.concatenate(([0.0], np.log(np.arange(1, n + 1)).cumsum()))
 
 
-def binomial_tail(wrong: int, n: int, share: float) -> float:
-    """Returns the probability of at most `wrong` successes in n trials of this probability."""
-    if share <= 0:
+def binomial_cdf(n_success: int, n: int, p: float) -> float:
+    """Returns the probability of at most `n_success` successes in n trials of probability p."""
+    if p <= 0:
         return 1.0
-    if share >= 1:
-        return float(wrong >= n)
-    k, log_factorials = np.arange(wrong + 1), _log_factorials(n)
+    if p >= 1:
+        return float(n_success >= n)
+    k, log_factorials = np.arange(n_success + 1), _log_factorials(n)
     logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
-    logs += k * math.log(share) + (n - k) * math.log1p(-share)
+    logs += k * math.log(p) + (n - k) * math.log1p(-p)
     return float(min(1.0, np.exp(logs).sum()))
 
 
@@ -51,13 +51,13 @@ def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
     bound, one-sided."""
     if wrong >= n:
         return 1.0
-    return _root(lambda share: binomial_tail(wrong, n, share) - (1 - level))
+    return _root(lambda share: binomial_cdf(wrong, n, share) - (1 - level))
 
 
 def clopper_pearson(wrong: int, n: int) -> tuple[float, float]:
-    """Returns the two-sided interval of a share."""
+    """Returns the two-sided 95% interval of a share (Clopper & Pearson 1934)."""
     half = (1 + LEVEL) / 2
-    low = 0.0 if not wrong else _root(lambda p: binomial_tail(wrong - 1, n, p) - half)
+    low = 0.0 if not wrong else _root(lambda p: binomial_cdf(wrong - 1, n, p) - half)
     return low, upper_bound(wrong, n, half)
 
 

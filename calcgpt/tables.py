@@ -27,7 +27,7 @@ def text_table(
     """Returns a table for a terminal, without a header if `header` is empty.
 
     The first `left` columns are aligned to the left, the others to the right. Columns without a
-    value are left out, the first one apart. A table that is wider than `width` characters continues
+    value are left out, except the first. A table that is wider than `width` characters continues
     below, with its first column repeated.
     """
     first, *others = zip(*([header] if header else []), *rows, strict=True)

@@ -50,7 +50,8 @@ def batch_coordinates(codes_BS: Codes, start: int = 0) -> Coordinates:
 
 def code_coordinates(codes_S: NDArray[np.uint8]) -> Coordinates:
     """Returns the coordinates of a line, and of the later characters that it already determines,
-    (S or more, 6). After a line with code 0, see `batch_coordinates`, nothing follows."""
+    (S or more, 6). If the line has a code 0 (see `batch_coordinates`), returns those of its S
+    characters only."""
     is_character = codes_S != 0
     if is_character.all():
         return determined_coordinates(codes_S.tobytes())
@@ -62,8 +63,9 @@ def code_coordinates(codes_S: NDArray[np.uint8]) -> Coordinates:
 def coordinates(line: bytes, start: int = 0) -> Coordinates:
     """Returns the coordinates of the characters of a line from `start` on, (T, 6).
 
-    The line may be unfinished, and any text is allowed. Characters that are not in the notation,
-    and all characters after them, have coordinates 0.
+    The line may be unfinished, and any text is allowed. In the question, characters that are not in
+    the notation, and all characters after them, have coordinates 0. The question alone decides the
+    coordinates of the work, whatever its characters are. Characters after the closing `$` have 0.
     """
     return determined_coordinates(line)[start : len(line)]
 

@@ -80,7 +80,7 @@ def _quotient_ties(sampler: Sampler, bound: Integers) -> Unsigned:
 
 def _quotients_beside_ties(sampler: Sampler, bound: Integers) -> Unsigned:
     """A quotient as little above or below a tie as the divisor allows: 9.38 / 267.9 = 0.03501."""
-    # From 10 up: there, a hundredth more or less changes the quotient by less than a thousandth.
+    # From 10 up: there, a hundredth more or less changes the quotient by at most a thousandth.
     b = _at_least(1000, sampler, bound)
     tie_200ths = b * _odd(sampler, 200 * (bound - 1) // b)
     a = np.where(sampler.one_in(2), (tie_200ths - 1) // 200, tie_200ths // 200 + 1)
@@ -167,7 +167,7 @@ def _round_sums(sampler: Sampler, bound: Integers) -> Unsigned:
     a += a % 10 == 0
     op = sampler.choice((ADD, SUB))
     step = sampler.choice((10, 100))
-    # b is free except for the places that shall vanish in a + b or a - b.
+    # b is free except for the places that must vanish in a + b or a - b.
     vanishing = np.where(op == ADD, -a, a) % step
     return a, op, sampler.any_length(bound) // step * step + vanishing
 

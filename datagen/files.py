@@ -18,7 +18,7 @@ from typing import Any
 from datagen.errors import ConfigError, DataError, UserError
 
 MAX_JSON_BYTES = 1 << 28
-MAX_TEXT_BYTES = 1 << 31  # more than three million lines of the longest worked steps
+MAX_TEXT_BYTES = 1 << 31  # 2 GiB: two million lines of 1,000 characters
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -94,8 +94,8 @@ def sha256(path: Path) -> str:
 
 
 def text_sha256(text: str) -> str:
-    """Returns the hexadecimal SHA-256 of a text in UTF-8: that of the file it was read from, which
-    may be a pipe, from which it can be read only once."""
+    """Returns the hexadecimal SHA-256 of a text in UTF-8. For a text read from a file, this is the
+    hash of the file. It also works for a pipe, which can be read only once."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 

@@ -17,7 +17,7 @@ from datagen.slots import (
     Kind,
     Layout,
     Shape,
-    get,
+    position_of,
     shape_cache,
 )
 
@@ -126,8 +126,9 @@ def _copy(
 ) -> list[int]:
     """Puts a row of copies of an operand's digits, lowest first, and returns their positions.
 
-    Digits that are not written in the question are zeros, and so are those above the exponent
-    `largest`, which the question pads.
+    Digits that are not written in the question are zeros. So are those above the exponent
+    `largest`, where the question has only padding. The first `n_below` copies get the kind A_BELOW
+    and also read the copy before them.
     """
     digit, zero = kinds
     copies = []
@@ -188,14 +189,14 @@ def _sum(plan: Layout, shape: Shape) -> None:
 def _rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[int]:
     """Puts the rounding of an exact row and the rounded digits, and returns their positions."""
     query = (0, drop - 1 + LOWEST)
-    sources = [exact[drop - 1], get(exact, drop), get(exact, drop - 2)]
+    sources = [exact[drop - 1], position_of(exact, drop), position_of(exact, drop - 2)]
     rounding = plan.put(Kind.ROUNDING, 0, 0, query, sources)
     plan.put(Kind.RESULT_MARK)
     result: list[int] = []
     for j in range(drop, len(exact) + extra):
         before = [exact[j - 1], result[-1]] if result else [NOWHERE, rounding]
         column = j + LOWEST
-        sources = [get(exact, j), *before]
+        sources = [position_of(exact, j), *before]
         kind = Kind.ROUNDED_RESULT if j < len(exact) else Kind.ROUNDED_TOP
         result.append(plan.put(kind, 0, column, (0, column), sources))
     return result
@@ -220,7 +221,7 @@ def _product(plan: Layout, shape: Shape) -> None:
         row, carry = [], NOWHERE
         for j in range(n_a):
             query = (k, j + LOWEST)
-            sources = [multiplier, a[j], get(old, j + 1), carry]
+            sources = [multiplier, a[j], position_of(old, j + 1), carry]
             kind = Kind.PRODUCT_DIGIT if k > 1 else Kind.FIRST_DIGIT
             row.append(plan.put(kind, k, j + LOWEST, query, sources))
             # The last carry is the row's top digit.

@@ -147,7 +147,7 @@ def _signs_of_operands() -> LocalStep:
     op = _reader(axes[1])
 
     def read(sources: Sequence[Characters]) -> list[Ints]:
-        # Only a difference reads its operator, the last source, as a whole: no operand ends in one.
+        # The last source of B_SIGN_OF_SUM is the operator. No operand ends in + or -.
         is_op = (sources[-1] == ord("+")) | (sources[-1] == MINUS)
         minus = any_of(c == MINUS for c in sources[:-1])
         return [minus.astype(np.int64), *op([np.where(is_op, sources[-1], 0).astype(np.uint8)])]

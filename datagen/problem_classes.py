@@ -102,21 +102,21 @@ def longest_carry_chain(problem: Problem, value: Number | None) -> int:
     return _longest_chain(_spread(x) + _spread(y))
 
 
-_BASE = 4  # digits that a column's sum may have: it is at most 81 times the digits of an operand
+_COLUMN_DIGITS = 4  # of the sum of a column: it is at most 81 times the digits of an operand
 
 
 def _spread(number: int) -> int:
-    """Returns the number with its digits read in base 10**_BASE."""
-    return int("".join(digit.zfill(_BASE) for digit in str(abs(number))))
+    """Returns the number with its digits read in base 10**_COLUMN_DIGITS."""
+    return int("".join(digit.zfill(_COLUMN_DIGITS) for digit in str(abs(number))))
 
 
 def _longest_chain(spread: int) -> int:
     """Returns the largest number of adjacent columns that all carry. The sums of the columns are
-    the digits in base 10**_BASE of a sum or product of spread numbers."""
+    the digits in base 10**_COLUMN_DIGITS of a sum or product of spread numbers."""
     text = str(spread)
     longest = length = carry = 0
-    for end in range(len(text), 0, -_BASE):  # from the lowest column on
-        carry = (int(text[max(0, end - _BASE) : end]) + carry) // 10
+    for end in range(len(text), 0, -_COLUMN_DIGITS):  # from the lowest column on
+        carry = (int(text[max(0, end - _COLUMN_DIGITS) : end]) + carry) // 10
         length = length + 1 if carry else 0
         longest = max(longest, length)
     return longest

@@ -160,7 +160,8 @@ def estimate(*sources: Characters) -> NDArray[np.float64]:
 
 
 def quotient_digit(*sources: Characters) -> Characters:
-    """Returns the whole number next to the estimate. It always leaves less than the divisor."""
+    """Returns the digit of the whole number nearest to the estimate, without its sign. The
+    remainder is always smaller than the divisor."""
     return digit(np.minimum(np.abs(np.rint(estimate(*sources))), 9).astype(np.int16))
 
 

@@ -177,7 +177,7 @@ class Layout:
         return len(self.slots) - 1
 
 
-def get(positions: list[int], index: int) -> int:
+def position_of(positions: list[int], index: int) -> int:
     """Returns the position of a digit, or NOWHERE if the row has no such digit."""
     return positions[index] if 0 <= index < len(positions) else NOWHERE
 

@@ -104,7 +104,7 @@ def split_of(problem: Problem) -> Split:
 
 
 def split_of_text(question: str) -> Split:
-    """Returns the split of a question that is no arithmetic problem, by a hash of its text."""
+    """Returns the split of a question that is not an arithmetic problem, by a hash of its text."""
     return _split_of_hash(int.from_bytes(blake2b(question.encode(), digest_size=8).digest()))
 
 

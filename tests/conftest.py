@@ -26,7 +26,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # run beside each other without competing, and sum in one order everywhere.
 os.environ["OMP_NUM_THREADS"] = "1"
 # Ray listens on the loopback alone, for processes with this token, which is not written to a file.
-# It does not take a busy machine for a dead one.
+# Long timeouts keep Ray from taking a busy machine for a dead one.
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
@@ -36,7 +36,7 @@ os.environ |= {
     "RAY_worker_register_timeout_seconds": "200",
     "RAY_worker_niceness": "0",  # Ray's own is 15: beside other tests, workers would starve
     "RAY_prestart_worker_first_driver": "0",  # that process runs no tasks
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # a process for each training: no cloud takes ours
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it takes a process for each training
 }
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves
 # Graphs for onnxruntime are kept between runs, but not among the user's.

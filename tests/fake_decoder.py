@@ -148,7 +148,7 @@ def right_with_work(prompt: str) -> str:
 
 
 def wrong_at(operation: Operation, others: Callable[[str], str] = right) -> Callable[[str], str]:
-    """The completions of a model that answers one operation with 42, and the others rightly."""
+    """The completions of a model that answers one operation with 42, and the others correctly."""
 
     def completion(prompt: str) -> str:
         is_wrong = notation.parse_prompt(prompt).op is operation

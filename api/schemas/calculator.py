@@ -127,7 +127,7 @@ class Problem(BaseModel):
 class BatchItem(BaseModel):
     """The result of one expression: a calculation or a problem."""
 
-    status: int = Field(description="the status as of /v1/calculate", examples=[200])
+    status: int = Field(description="the status that /v1/calculate would return", examples=[200])
     calculation: CalculateResponse | None = None
     problem: Problem | None = None
 

@@ -267,7 +267,7 @@ class ChatChoice(BaseModel):
 
 
 class WrittenTokens(BaseModel):
-    """What the written tokens are for."""
+    """Details of the tokens that the model wrote."""
 
     reasoning_tokens: int = Field(description="all but those of the last operation's answer")
 
@@ -296,7 +296,7 @@ class ChatResponse(BaseModel):
 
 
 class ReadTokens(BaseModel):
-    """Where the read tokens were from."""
+    """Details of the tokens that the model read."""
 
     cached_tokens: Literal[0] = 0
     cache_write_tokens: Literal[0] = 0

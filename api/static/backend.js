@@ -1,5 +1,5 @@
-// The backend of the page: the service or, where the page is served without one, the engine in this
-// browser. The host of the page says which (backend.json).
+// The backend of the page. The service calculates or, on a page without one (backend.json), the engine in
+// this browser. Samples, attention weights and snapshots always come from the engine.
 
 import { parseHash } from "./address.js";
 import * as service from "./client.js";

@@ -31,7 +31,7 @@ export function formatNumbers(expression) {
  * @param {string | null} result
  */
 export function formatResult(result) {
-  return result === null ? "no number" : formatNumbers(result);
+  return result === null ? "not a number" : formatNumbers(result);
 }
 
 /**

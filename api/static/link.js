@@ -5,7 +5,7 @@ import { byId } from "./format.js";
 
 /** @typedef {import("./address.js").State} State */
 
-// On a phone, its own menu to share is more use than a copy.
+// On a phone, the share menu is more useful than the clipboard.
 const canShare = "share" in navigator && matchMedia("(pointer: coarse)").matches;
 
 /** Keeps the state that the page shows, and writes it to the address. */

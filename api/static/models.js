@@ -104,8 +104,8 @@ export class Models {
     return this.#models.map((model) => ({ ...model, name: displayName(model) }));
   }
 
-  /** Selects a model, or the default one if it is not listed, which the page then says, and places, or
-   * the model's default if it does not offer them.
+  /** Selects a model and decimal places. If the model is not listed, selects the default model and says so.
+   * If the model does not offer the places, selects its default places.
    * @param {{model: string, places: number}} choice */
   choose({ model, places }) {
     if (!this.#models.length) return;

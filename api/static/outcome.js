@@ -9,7 +9,7 @@ import { createNumber } from "./number.js";
 import { parseQuestion } from "./paper/sheet.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
-const ASCII_SIGN = /(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // but not what was typed, which is quoted, nor a hyphen
+const ASCII_SIGN = /(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
 
 /**

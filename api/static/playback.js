@@ -1,7 +1,7 @@
 // Shows the events of a calculation at a speed that people can follow.
 
 const SLOW_RATE = 14; // characters a second in slow motion
-// A frame shows this fraction of the waiting events, so that all are shown in less than half a second.
+// Each frame shows a fifth of the waiting events, so that all are shown in less than half a second.
 const CATCH_UP_FRAMES = 5;
 const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
 

@@ -199,7 +199,7 @@ export class Runner {
       steps[data.node].end(data);
       for (const panel of this.#panels) panel.addButton(steps[data.node].element, data);
     } else if (name === "result") {
-      // An operation that the model was not asked has no event of its own.
+      // An operation about which the model was not asked has no event of its own.
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
       byId("answer").replaceChildren(renderAnswer(data));
       // The calculation writes `1%` as `1/100`. Such a text may be too long to be asked again.

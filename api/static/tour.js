@@ -50,7 +50,7 @@ const STEPS = [
   },
   {
     title: "How sure it is",
-    text: "For every character the model gives a probability. A dot means that it was sure of every character. Characters it was unsure of are coloured.",
+    text: "For every character the model gives a probability. A full dot means that it was sure of the whole answer, a hollow one that it was not. Characters that it was unsure of are coloured.",
     targets: ["#answer .sure"],
     prepare: (page) => showExample(page, "paper"),
   },

@@ -1,4 +1,4 @@
-"""Commands that look at a model: its rules, its data, its inside."""
+"""Commands that analyse a model: its rules, its data and its internals."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def certify(
     help="Count only problems whose operands have at most this many digits.  [default: all]",
 )
 @click.option(
-    "--scored", type=PATH, help="A file of scored problems: how exact a model is in each class."
+    "--scored", type=PATH, help="A file of scored problems: how accurate a model is in each class."
 )
 @drawing_option("heat maps")
 @set_option("Override a field of the recipe: data.mixture.edge=0.5.")

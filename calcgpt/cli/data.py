@@ -20,7 +20,7 @@ class DatagenGroup(click.Group):
         return super().parse_args(context, args if names_one else [DEFAULT, *args])
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Also writes the options of the default subcommand, whose name a user need not know."""
+        """Also writes the options of the default subcommand, because users may omit its name."""
         super().format_options(context, formatter)
         options = [o for o in self.commands[DEFAULT].params if isinstance(o, click.Option)]
         rows = [row for option in options if (row := option.get_help_record(context))]

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from calcgpt.evaluation.report import Evaluate
     from calcgpt.inference.generate import Sampling
 
-# What `eval` takes for a model of plain text.
-OF_TEXTS = {"checkpoint", "data", "json_file", "device", "quiet"}
+# The options of `eval` that a model of plain text supports.
+TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 
 
 @click.command(name="eval")
@@ -211,12 +211,12 @@ def _test_file(data: Path | None) -> Path | None:
 @click.option(
     "--digits",
     type=click.IntRange(1, 100),
-    help="The longest numbers that you measured the model for: the calculator takes these.",
+    help="Maximum number of digits that the model was measured for. The calculator accepts these.",
 )
 @click.option(
     "--places",
     type=click.IntRange(1, 9),
-    help="The most places that you measured it for. With --digits.",
+    help="Maximum number of decimal places that the model was measured for. With --digits.",
 )
 @scoring_engine_option
 @device_option
@@ -324,7 +324,7 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     """Scores a model of plain text. Raises UserError for options that are not for texts."""
     from datagen.extras import require
 
-    if given_options() - OF_TEXTS:
+    if given_options() - TEXT_OPTIONS:
         raise UserError(
             f"{loaded.name} predicts text: use no other options than --data, --json, --device and "
             "--quiet"

@@ -34,7 +34,7 @@ from datagen.manifest import JOURNAL, MANIFEST, SOURCE
 from datagen.plan import GENERATOR_VERSION
 from datagen.splits import Split
 
-BLOCK_SIZE = 16_384  # problems, about: some hundred batches
+PROBLEMS_PER_BLOCK = 16_384  # about; a block serves a few hundred batches
 CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second of work
 PROBE = 1_024  # problems that are drawn and checked before a run begins
 WORKER_START = 1.0  # seconds that a worker takes to start, about
@@ -304,7 +304,7 @@ class FreshBatches(BatchSource):
         self._prefetcher: _Prefetcher | None = None
 
     def batch(self, step: int, size: int) -> Batch:
-        n_steps = max(1, BLOCK_SIZE // size)  # steps that share a block
+        n_steps = max(1, PROBLEMS_PER_BLOCK // size)  # steps that share a block
         block = _Block(step // n_steps, n_steps * size)
         if block != self._block:
             self._lines = self._chunk_lines(block, 0)
@@ -319,7 +319,7 @@ class FreshBatches(BatchSource):
 
     @contextmanager
     def prefetching(self, steps: int, size: int, n_worker: int, group: Group) -> Iterator[None]:
-        n_steps = max(1, BLOCK_SIZE // size)
+        n_steps = max(1, PROBLEMS_PER_BLOCK // size)
         stop = -(-steps // n_steps) * _Block(0, n_steps * size).n_chunks
         workers = renderers(self.problems, n_worker)
         self._prefetcher = _Prefetcher(self.problems, workers, group, stop)

@@ -69,8 +69,8 @@ class Task:
 
     @cached_property
     def vocabulary(self) -> str:
-        """All characters, sorted, with `=` and `$`. Raises DataError if the function fails, draws
-        an invalid line, or draws different lines from the same random numbers."""
+        """All characters, sorted, with `=` and `$`. Raises DataError if there are more than
+        MAX_CHARACTERS. Without an `alphabet`, raises what `first_lines` raises."""
         text = _text(self.first_lines) if self.alphabet is None else self.alphabet
         return _vocabulary(self._source, text)
 
@@ -81,7 +81,9 @@ class Task:
 
     @cached_property
     def first_lines(self) -> list[Line]:
-        """The first lines that the function draws from a fixed seed; checked."""
+        """The first lines that the function draws from a fixed seed; checked. Raises DataError if
+        the function fails, draws an invalid line, or draws different lines from the same random
+        numbers, or if `check` refuses one of the lines."""
         first, again = (
             [self._line(random) for _ in range(PROBE)] for random in (Random(0), Random(0))
         )

@@ -84,8 +84,8 @@ class Tokenizer(ABC):
         return False
 
     def is_notation(self, characters: str = ALPHABET) -> bool:
-        """Whether the tokens are characters of the notation of problems, and these are among them.
-        A plain text may have them all, too, but it has others."""
+        """Whether all tokens are characters of the notation of problems, and all of `characters`
+        are tokens. A model of plain text may have these too, but it also has other characters."""
         return False
 
     def incremental_decoder(self) -> IncrementalDecoder:

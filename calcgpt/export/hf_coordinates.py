@@ -119,8 +119,8 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
     def _visible(
         self, all_BS6: torch.Tensor, new_BT6: torch.Tensor, mask_BS: torch.Tensor | None
     ) -> torch.Tensor:
-        """Returns what is added to the scores of all heads, (B, 1, T, S): the least number where a
-        query does not see a key."""
+        """Returns the additive attention mask of all heads, (B, 1, T, S): 0, or the lowest number
+        of the dtype where a query does not see a key."""
         shape = (new_BT6.size(0), new_BT6.size(1), all_BS6.size(1))
         visible_BTS = torch.ones(shape, dtype=torch.bool, device=new_BT6.device)
         if self.config.row_window is not None:

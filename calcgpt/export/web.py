@@ -182,8 +182,9 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
     check_replaceable(out, force, LEARNING)
     folders = sorted(path.parent for path in run.glob("[!.]*/config.json"))
     loaded = [Checkpoint.load(folder) for folder in folders]
-    if nameless := [checkpoint.name for checkpoint in loaded if "step" not in checkpoint.metrics]:
-        raise ConfigError(f"{run / nameless[0]}: metrics.json does not say after which step it is")
+    for folder, checkpoint in zip(folders, loaded, strict=True):
+        if "step" not in checkpoint.metrics:
+            raise ConfigError(f"{folder / 'metrics.json'}: 'step' is missing")
     loaded.sort(key=lambda checkpoint: int(checkpoint.metrics["step"]))
     if len(loaded) < 2:
         raise ConfigError(f"fewer than two checkpoints in {run}")

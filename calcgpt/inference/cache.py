@@ -19,7 +19,7 @@ from datagen.files import locked, write_bytes
 
 LOCK_TIMEOUT = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
-WRITE_SECONDS = 3_600  # that writing a file takes, at most
+WRITE_SECONDS = 3_600  # maximum time of a write; older temporary files are removed
 DIGEST_SIZE = hashlib.sha256().digest_size
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,8 @@ def cache_folder() -> Path:
 
 def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
     """Returns the content of the cache file `name`. If there is none, calls `make` and adds its
-    result; of several processes, one does. `what` describes the content in the log."""
+    result. If several processes call it at once, one makes the content. `what` describes it in
+    the log."""
     path = cache_folder() / name
     content = read_cached(path)
     if content is not None:
@@ -74,8 +75,8 @@ def read_cached(path: Path) -> bytes | None:
 
 
 def write_cached(path: Path, content: bytes) -> None:
-    """Writes a cache file, then removes the least recently used ones of its kind beyond MAX_FILES,
-    and what processes left that were killed while writing.
+    """Writes a cache file. Then removes the least recently used files of its kind beyond MAX_FILES,
+    and temporary files of processes that were killed while writing.
 
     The file is whole or absent, even if several processes write it at once.
     """

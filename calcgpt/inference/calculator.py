@@ -87,7 +87,8 @@ class Computation:
         self._values: dict[int, Number | None] = {}  # None if the answer is not a number
 
     def _refused(self, refusal: Refusal | None) -> Refusal | None:
-        """Returns the refusal unless the user allows what is refused, and notes that."""
+        """Returns the refusal, or None if the user allows unproven problems. In that case, records
+        that the result is not proven."""
         if refusal and refusal.kind is ExpressionErrorKind.UNPROVEN and self._allows_unproven:
             self._is_proven = False
             return None
@@ -149,8 +150,8 @@ class Computation:
 
     @property
     def n_operations(self) -> int:
-        """The number of operations of usual length that are as much work. The work of a product
-        has characters for each pair of digits, so a product of long numbers counts as several."""
+        """The cost of the computation, in operations of usual length. The work of a product has
+        characters for each pair of digits, so an operation on long numbers counts as several."""
         lengths = [
             len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b, _ in self._operations
         ]

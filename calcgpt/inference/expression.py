@@ -159,8 +159,8 @@ class _Reader:
                 raise self._error(_Expected.OPERATION, start)
 
     def _typed_operation(self, start: int) -> str:
-        """Returns the text of the operation at `start`, or "" if there is none. `of` is one only
-        after a percentage that divides nothing, and the x of 0x10 is none."""
+        """Returns the text of the operation at `start`, or "" if there is none. `of` is an
+        operation only after a percentage that is not a divisor. The x of 0x10 is not one."""
         typed = spelling.OPERATION.match(self._normal, start)
         if not typed or spelling.NO_PRODUCT.match(self._normal, start - 1):
             return ""

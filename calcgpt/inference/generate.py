@@ -1,4 +1,4 @@
-"""Decoding with a key/value cache, in NumPy, so that an engine without torch need not import it.
+"""Decoding with a key/value cache, in NumPy, so that engines that do not use torch run without it.
 
 Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
@@ -323,8 +323,8 @@ def sample(
 
 
 def stop_token(checkpoint: Checkpoint) -> int:
-    """Returns the id of the `$` that ends a problem, or NO_TOKEN if the model was trained on plain
-    text or does not know the character."""
+    """Returns the id of the `$` that ends a problem. Returns NO_TOKEN if the model was trained on a
+    stream of text, such as the blog's problems, or if it does not know the character."""
     if checkpoint.recipe.train.batches != "problems":
         return NO_TOKEN
     return checkpoint.tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
@@ -361,7 +361,7 @@ def choose(logits_BV: Floats, sampling: Sampling, rng: np.random.Generator) -> I
     cumulative_BV = weights_BV.cumsum(axis=1)
     if sampling.top_p < 1:
         # Nucleus sampling (Holtzman et al. 2020): a token stays if those more probable than it
-        # have less than p in total. One stays even if p is 0.
+        # have less than p in total. The most probable token always stays.
         beyond_BV = cumulative_BV - weights_BV >= sampling.top_p * cumulative_BV[:, -1:]
         weights_BV[:, 1:][beyond_BV[:, 1:]] = 0
         cumulative_BV = weights_BV.cumsum(axis=1)

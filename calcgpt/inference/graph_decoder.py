@@ -3,7 +3,7 @@
 A small model spends a decoding step on launching kernels, not on running them. A CUDA graph runs
 all kernels of a step with one launch, but always at the same addresses and with the same sizes. So
 the keys, values and tokens of all rows stay where they are, and there is a graph for each position
-and number of rows. The model itself is not changed: in each graph, the position is a number.
+and number of rows. The model itself is not changed: in each graph, the position is a constant.
 
 Shapes: B rows, P prompt tokens, L tokens to write, N tokens in memory.
 """
@@ -145,7 +145,7 @@ class _Memory:
     def _forget_graphs(self) -> None:
         # By number of rows and position. None: not captured yet.
         self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph | None] = {}
-        # A pool that has lost its last graph takes no other.
+        # A memory pool cannot be used again after its last graph is deleted.
         self._pool = torch.cuda.graph_pool_handle() if self._can_capture else None
 
     def reserve(self, n_slot: int, n_token: int) -> None:
@@ -248,8 +248,8 @@ class _Rows:
         self._n_fetched = self._n_prompt
         self.ended_B: NDArray[np.bool_] = np.zeros(batch, np.bool_)
         self._row_of_slot = np.minimum(np.arange(n_slot), batch - 1)
-        # Positions of each slot whose coordinates the memory has.
-        self._n_known = np.zeros(n_slot, np.int64)
+        # Positions of each slot whose coordinates are in memory.
+        self._n_located = np.zeros(n_slot, np.int64)
         memory.reserve(n_slot, self._n_prompt)
         memory.tokens_BN[:n_slot, : self._n_prompt] = self._on_device(prompts_BP[self._row_of_slot])
 
@@ -267,11 +267,11 @@ class _Rows:
         memory = self._memory
         memory.reserve(self.n_slot, end)
         parsed_BN6, n_position = memory.parsed_BN6, memory.model.n_positions(end)
-        if parsed_BN6 is None or (self._n_known >= n_position).all():
+        if parsed_BN6 is None or (self._n_located >= n_position).all():
             return
         self.fetch(end)
-        self._n_known[self.ended_B[self._row_of_slot]] = NEVER_NEEDED
-        slots = np.flatnonzero(self._n_known < n_position)
+        self._n_located[self.ended_B[self._row_of_slot]] = NEVER_NEEDED
+        slots = np.flatnonzero(self._n_located < n_position)
         if not len(slots):
             return
         text_BN = self._text_BN[self._row_of_slot[slots], :end]
@@ -285,7 +285,7 @@ class _Rows:
         for row, line in zip(padded, lines, strict=True):
             row[: len(line)] = line[:width]
         parsed_BN6[self._on_device(slots), :width] = self._on_device(padded).long()
-        self._n_known[slots] = np.minimum([len(line) for line in lines], width)
+        self._n_located[slots] = np.minimum([len(line) for line in lines], width)
 
     def fetch(self, n_token: int) -> None:
         """Reads the first `n_token` tokens of each row from the GPU, unless it has."""
@@ -311,7 +311,7 @@ class _Rows:
             return
         slots = np.pad(slots, (0, n_slot - len(slots)), mode="edge")
         self._memory.select(slots.tolist(), n_token)
-        self._row_of_slot, self._n_known = self._row_of_slot[slots], self._n_known[slots]
+        self._row_of_slot, self._n_located = self._row_of_slot[slots], self._n_located[slots]
 
     def outputs(self) -> tuple[Ints, Floats]:
         """Returns what `GraphDecoder.write` returns."""

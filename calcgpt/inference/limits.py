@@ -18,7 +18,7 @@ from datagen.layout import shape_of, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
 
 DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
-NOT_MEASURED = Domain(digits=7, places=2)  # what is assumed of a model without a measured domain
+UNMEASURED_DOMAIN = Domain(digits=7, places=2)  # assumed of a model without a measured domain
 
 
 class Refusal(NamedTuple):
@@ -70,8 +70,8 @@ class ScratchpadLimits:
 
     @property
     def domain(self) -> Domain:
-        """The domain for which the model was measured, or NOT_MEASURED."""
-        return self.measured or NOT_MEASURED
+        """The domain for which the model was measured, or UNMEASURED_DOMAIN."""
+        return self.measured or UNMEASURED_DOMAIN
 
     @property
     def default_places(self) -> int:
@@ -100,8 +100,8 @@ class ScratchpadLimits:
             return self._unproven(f"a divisor of {digits} digits")
         shape = shape_of(render_prompt(problem))
         assert shape  # the operands are short enough for the notation
-        field = max(WIDTH, len(answer_text(answer(problem)))) + len("$")
-        length = work_length(shape) + field
+        answer_length = max(WIDTH, len(answer_text(answer(problem)))) + len("$")
+        length = work_length(shape) + answer_length
         if length <= self.block_size + 1:  # the last character is written but never read
             return None
         reason = (

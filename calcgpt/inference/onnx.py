@@ -116,7 +116,7 @@ def to_onnx(model: LanguageModel) -> onnx.ModelProto:
     """Returns the graph of a model, in float32. Raises ConfigError if ONNX cannot express it."""
     if not isinstance(model, GPT):
         raise ConfigError("export to onnx is for architecture 'gpt', which has keys and values")
-    if model.scheme.n_token:
+    if model.scheme.n_inserted_ids:
         raise ConfigError(
             f"export to onnx does not support attention {model.config.attention!r}, which inserts "
             "tokens of its own into the text"

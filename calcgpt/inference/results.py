@@ -124,7 +124,7 @@ class Node(Span):
     """One operation and the model's answer to it.
 
     If an operand is missing, because the model's answer to it is not a usable number, the model is
-    not asked: the fields after `end` are null and `agrees` is false.
+    not asked: the fields after `end` are null, except `agrees` and `rounded`, which are false.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_NODE]})

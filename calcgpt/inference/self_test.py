@@ -11,7 +11,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator, Computation
 from calcgpt.inference.generate import Decoder, complete, generate
-from calcgpt.statistics import binomial_tail
+from calcgpt.statistics import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
@@ -36,7 +36,7 @@ def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator |
     n_right = sum(_is_right(calculator, computations))
     expected = _exact_match(checkpoint)
     n = len(computations)
-    if expected is not None and binomial_tail(n_right, n, expected) < MAX_FALSE_ALARM:
+    if expected is not None and binomial_cdf(n_right, n, expected) < MAX_FALSE_ALARM:
         raise CheckpointError(
             f"{checkpoint.name}: {n_right} of {n} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 _TEN_DIGITS = "0123456789"
-# Usual characters for typed ones, one for one, so that positions stay.
+# Typed character -> the usual one. Both have length 1, so positions in the text do not change.
 NORMAL: dict[int, int | str] = {
     # East Asian keyboards type full-width characters.
     **str.maketrans("０１２３４５６７８９＋－＊／＾％（）．，＝？", f"{_TEN_DIGITS}+-*/^%().,=?"),

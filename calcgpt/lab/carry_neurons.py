@@ -134,7 +134,8 @@ def ablated_neurons(
 
     with ExitStack() as stack:
         for layer in {layer for layer, _ in neurons}:
-            handle = replace(layer, [index for of, index in neurons if of == layer])
+            indices = [index for neuron_layer, index in neurons if neuron_layer == layer]
+            handle = replace(layer, indices)
             stack.callback(handle.remove)
         yield
 

@@ -58,7 +58,7 @@ from datagen.slots import NOWHERE
 Ablation = Literal["mean", "zero"]
 
 RULES = [step.name for step in LOCAL_STEPS]
-# Rules that read one character for each of their names.
+# In these rules, each axis names one source character.
 DIGIT_RULES = (
     *("copied digit", "digit of a sum", "magnitude of a sum", "digit of a product"),
     *("carry of a product", "digit of a remainder", "carry of a remainder", "digit of a quotient"),
@@ -177,7 +177,7 @@ def find_circuits(
     if not isinstance(model, GPT):
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{checkpoint.name} has no heads: its architecture is {architecture!r}")
-    if model.scheme.n_token:
+    if model.scheme.n_inserted_ids:
         reason = f"attention {model.config.attention!r} inserts tokens between the characters"
         raise ConfigError(f"the circuits of {checkpoint.name} cannot be found: {reason}")
     lines = sample_lines(n, seed, model.config.block_size + 1)

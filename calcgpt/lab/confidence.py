@@ -29,7 +29,7 @@ from calcgpt.errors import DataError
 from calcgpt.evaluation.shards import ScoredAnswer, scored_problems
 from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import new_figure, save_figures, series_style
-from calcgpt.statistics import LEVEL, binomial_tail, clopper_pearson, upper_bound
+from calcgpt.statistics import LEVEL, binomial_cdf, clopper_pearson, upper_bound
 from calcgpt.tables import text_table
 from datagen.problem_classes import most_digits
 
@@ -45,12 +45,13 @@ Flags = NDArray[np.bool_]
 
 
 class Guarantee(NamedTuple):
-    """A threshold for a target, or None if there are too few problems, and what it costs."""
+    """A threshold for a target risk, and the share of problems that it keeps. The threshold is None
+    if too few problems were scored."""
 
     threshold: float | None  # answers with a confidence above it are kept
     kept: float  # share of the problems
-    wrong: int  # of the kept ones
-    needs: int  # problems that have to be scored at least, none wrong
+    wrong: int  # answers among the kept ones
+    needs: int  # minimum number of scored problems for a threshold, if none is answered wrong
 
 
 def conformal(confidence: Floats, right: Flags, target: float) -> Guarantee:
@@ -69,7 +70,7 @@ def high_probability(confidence: Floats, right: Flags, target: float) -> Guarant
     needs = math.ceil(math.log(1 - LEVEL) / math.log1p(-target))
     n = len(confidence)
     too_many = bisect_left(
-        range(n), True, key=lambda wrong: binomial_tail(wrong, n, target) > 1 - LEVEL
+        range(n), True, key=lambda wrong: binomial_cdf(wrong, n, target) > 1 - LEVEL
     )
     return _threshold(confidence, right, too_many - 1, needs)
 

@@ -48,7 +48,7 @@ def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     check_replaceable(out, force, FILE)
     if not isinstance(checkpoint.model, GPT):
         raise ConfigError(f"{checkpoint.name} has no layers to look into")
-    if checkpoint.model.scheme.n_token:
+    if checkpoint.model.scheme.n_inserted_ids:
         attention = checkpoint.recipe.model.attention
         raise ConfigError(f"{checkpoint.name}: attention {attention!r} inserts tokens")
     calculation, probabilities = _calculate(checkpoint)

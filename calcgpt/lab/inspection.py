@@ -206,7 +206,8 @@ def layer_logits(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
 
 
 def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
-    """Returns `n` random training problems with exact labels, without those that are too long.
+    """Returns up to `n` random training problems with exact labels: those of the first `n` that fit
+    in the model's context.
 
     They follow the recipe's [data], or else the blog's distribution, with worked steps if the
     tokenizer can write them. Raises DataError if all problems are too long for the model.

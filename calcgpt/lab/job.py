@@ -73,7 +73,7 @@ class Score(Section):
 
     @property
     def perplexity(self) -> float:
-        """e to the validation loss."""
+        """exp(val_loss)."""
         return perplexity(self.val_loss)
 
 

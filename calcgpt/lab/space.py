@@ -28,8 +28,8 @@ from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_
 Value = bool | int | float | str
 Draw = int | float
 
-# Names in alphabetical order; tests check that they match `ALGORITHMS` and `SCHEDULERS` in
-# `calcgpt.lab.sweep`, and to `METRICS`.
+# Names in alphabetical order. Tests check that they are those of `ALGORITHMS` and `SCHEDULERS` in
+# `calcgpt.lab.sweep`, and of `METRICS`.
 Algorithm = Literal["hyperopt", "optuna", "random"]
 Scheduler = Literal["asha", "bohb", "hyperband", "none"]
 Metric = Literal["val_char_accuracy", "val_exact_match", "val_loss"]

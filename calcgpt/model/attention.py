@@ -113,7 +113,7 @@ class AttentionScheme:
     """
 
     softmax = True  # the weights are the softmax of the scores: a fused kernel may compute them
-    n_token = 0  # tokens that the scheme adds; their ids follow those of the vocabulary
+    n_inserted_ids = 0  # ids of tokens that the scheme inserts; they follow those of the vocabulary
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         pass
@@ -168,7 +168,7 @@ class LandmarkAttention(AttentionScheme):
     """
 
     softmax = False
-    n_token = 1
+    n_inserted_ids = 1
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         self.block = config.landmark_block

@@ -87,8 +87,8 @@ class LanguageModel(nn.Module, ABC):
         """
 
     def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
-        """Returns what Python code computes from the text of these tokens; None if there is no such
-        code. A forward pass that is given the result is one graph of tensors."""
+        """Returns what the model computes from the tokens in Python, outside the graph of tensors;
+        None if there is nothing. With this result as `parsed`, a forward pass is a single graph."""
         return None
 
     def codes(self, tokens_BT: torch.Tensor) -> Codes | None:
@@ -145,7 +145,7 @@ class GPT(LanguageModel):
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__(config, vocab_size)
         self.scheme = ATTENTIONS[config.attention](config, vocab_size)
-        self.token_embedding = nn.Embedding(vocab_size + self.scheme.n_token, config.n_embd)
+        self.token_embedding = nn.Embedding(vocab_size + self.scheme.n_inserted_ids, config.n_embd)
         n_positions = self.n_positions(config.block_size)
         self.positions = POSITIONS[config.position](config, n_positions)
         self.embed_dropout = dropout(config.dropout)

@@ -25,7 +25,7 @@ SIZES = {
     "F": "hidden width of the feed-forward network",
     "N": "positions: block_size, and the tokens that attention inserts",
     "P": "n_place, places of coupled positions",
-    "R": "rows of coupled positions: row_marks, and one for none",
+    "R": "kinds of rows of coupled positions: row_marks, and one for the text before them",
     "Y": "kinds of characters in worked steps",
     "K": "n_bucket, buckets of distances",
     "M": "distances that have an embedding of their own",

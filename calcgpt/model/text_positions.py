@@ -49,8 +49,8 @@ class CoupledPositions(PositionalScheme):
         self.offset = config.place_offset
         self.places = nn.Embedding(config.n_place, config.n_embd)
         self.rows = nn.Embedding(len(config.row_marks) + 1, config.n_embd)
-        # Token id -> number of the row that it starts, from 1, or 0 if it starts none. The last
-        # entry, 0, serves all larger ids.
+        # Token id -> index of the kind of row that it starts, from 1, or 0 if it starts none. The
+        # last entry, 0, serves all larger ids.
         row_of_token = torch.zeros(max(config.row_marks, default=-1) + 2, dtype=torch.int64)
         row_of_token[config.row_marks] = torch.arange(1, len(config.row_marks) + 1)
         self.register_buffer("row_of_token", row_of_token, persistent=False)
@@ -92,13 +92,13 @@ class CoordinatePositions(PositionalScheme):
     query looks for, or its own if it looks for none. With a `row_window` of n, a query sees
 
     - keys without a row, such as the operands and the result, and
-    - the n rows above and below the center.
+    - the row of the center and the n rows above and below it.
 
     With a `column_window` of n, a query sees
 
     - keys without a column,
     - the highest digit of a row before a mark,
-    - the n columns on both sides of the center, and
+    - the column of the center and the n columns on both sides of it, and
     - all of a row, if the rule of the query reads a whole row (`datagen.slots.FAR`).
 
     The columns of the question's operands are counted apart: within its window, a query that copies
@@ -211,8 +211,9 @@ class CoordinatePositions(PositionalScheme):
 
 
 class Located(NamedTuple):
-    """What `CoordinatePositions` computes from the text: kinds, the angles of each head, and, if
-    there is a window, a mask of the keys that each new query sees."""
+    """What `CoordinatePositions` computes from the text: kinds, the cosines and sines by which the
+    queries and keys of each head are rotated, and, if there is a window, a mask of the keys that
+    each new query sees."""
 
     kinds_BT: torch.Tensor
     next_kinds_BT: torch.Tensor

@@ -215,8 +215,9 @@ class SingleProcess:
         """Waits for all processes."""
 
     def share_errors(self) -> AbstractContextManager[None]:
-        """Returns a context for work without communication. If the work raises a UserError in one
-        process, the context raises in all of them."""
+        """Returns a context for work without communication. If the work raises a UserError or an
+        OSError in one process, the context raises in all: TrainingError, except that the main
+        process raises its own error."""
         return nullcontext()
 
 

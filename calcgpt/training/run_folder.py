@@ -105,7 +105,7 @@ class SavedState:
             raise ConfigError("cannot resume: the run started on other data")
 
     def check_tensors(self, names: Iterable[str]) -> None:
-        """Raises CheckpointError if a tensor of this name is not in `training.safetensors`."""
+        """Raises CheckpointError if one of these tensors is not in `training.safetensors`."""
         if missing := {*names} - self.tensors.keys():
             raise CheckpointError(f"{self.folder / TRAINING}: tensor {min(missing)!r} is missing")
 

@@ -103,7 +103,8 @@ class Clock:
         self.since += time.perf_counter() - stopped
 
     def row(self, counters: Counters, group: SingleProcess) -> dict[str, Any]:
-        """Returns the training row of `metrics.jsonl` since the last row."""
+        """Returns a training row of `metrics.jsonl` about the steps since the last row, and starts
+        a new one. Adds the time to `counters.seconds`. All processes must call this method."""
         loss = group.all_reduce_sum(torch.stack(self.losses).mean())  # waits for the device
         seconds = time.perf_counter() - self.since
         counters.seconds += seconds

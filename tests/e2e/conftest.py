@@ -36,7 +36,7 @@ def ray_cluster() -> Iterator[RayCluster]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for each module: in one that had run for minutes, service workers hung."""
+    """A new browser for each module, because service workers hung after minutes in one browser."""
     with chromium() as browser:
         yield browser
 

@@ -195,7 +195,7 @@ def test_a_wrong_answer_is_said_to_be_wrong(run_cli: Callable[..., Any], tiny_fo
     assert (outcome.code, outcome.err) == (1, "")
 
 
-def test_no_number_is_no_answer(
+def test_an_output_that_is_not_a_number_is_not_printed_as_an_answer(
     run_cli: Callable[..., Any], tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(calculator.Calculator):

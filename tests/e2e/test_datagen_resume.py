@@ -32,7 +32,7 @@ if __name__ == "__main__":
         sys.exit(f"Error: {{error}}")
 """
 
-# Stops before the data of a shard are synchronised with the disk, for ever.
+# Stops forever, before the data of a shard are synchronised with the disk.
 STOP_BEFORE_SYNC = """
     sync, syncs = os.fsync, itertools.count()
     def sync_or_stop(file):

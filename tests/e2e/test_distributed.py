@@ -195,7 +195,7 @@ def test_two_processes_have_the_losses_of_one(
         assert [row.get("tokens") for row in rows(a)] == [r.get("tokens") for r in rows(b)]
 
 
-def test_of_rows_of_unlike_lengths_all_processes_count_the_tokens(by_two: Path) -> None:
+def test_tokens_are_summed_over_all_processes(by_two: Path) -> None:
     of_one_step = rows(by_two / "ddp" / "unlike")[0]["tokens"]
     assert 8 * 100 < of_one_step < 8 * 256  # of four rows it would be less
 

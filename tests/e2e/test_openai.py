@@ -130,7 +130,7 @@ def test_a_response_answers_with_the_result(client: openai.OpenAI) -> None:
     assert final.usage == answer.usage
 
 
-def test_an_expression_that_is_none_is_an_error_of_the_client(client: openai.OpenAI) -> None:
+def test_an_invalid_expression_or_key_is_a_client_error(client: openai.OpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as refused:
         client.responses.create(model="scratchpad-long", input="What is 12.5+3?")
     assert refused.value.type == "urn:calcgpt:problem:syntax"

@@ -1,4 +1,4 @@
-"""Who cannot see the page, or has no mouse: the keyboard, the focus, screen readers, contrast."""
+"""The page without sight or a mouse: the keyboard, the focus, screen readers, contrast."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_models_are_compared_without_refusals(page: Page) -> None:
     assert refused == []
 
 
-def test_without_scripts_nothing_stands_there_that_needs_them(
+def test_without_javascript_controls_that_need_it_are_hidden(
     browser: Browser, address: str
 ) -> None:
     with new_context(browser, java_script_enabled=False) as context:

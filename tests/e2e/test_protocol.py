@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app
-from api.protocol import BoundedProtocol, ChunkedReceiver
+from api.protocol import BoundedProtocol, PieceReceiver
 from api.settings import Settings
 from api.slow_clients import SlowClients
 
@@ -293,7 +293,7 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
         assert answer(responses)[0] in (200, 503)  # whether or not the first has ended
 
 
-def test_of_a_long_body_little_is_read_before_it_is_asked_for() -> None:
+def test_little_of_a_long_body_is_read_before_it_is_requested() -> None:
     written, pieces = Event(), []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -332,8 +332,8 @@ def test_connections_of_two_threads_do_not_mix_what_they_read() -> None:
     readers = [Reader(), Reader()]
     with ThreadPoolExecutor(1) as other:
         first, second = (
-            ChunkedReceiver(readers[0]),
-            other.submit(ChunkedReceiver, readers[1]).result(),
+            PieceReceiver(readers[0]),
+            other.submit(PieceReceiver, readers[1]).result(),
         )
         first.get_buffer(-1)[:5] = b"first"
         second.get_buffer(-1)[:6] = b"second"

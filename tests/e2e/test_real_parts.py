@@ -62,10 +62,10 @@ def test_workers_share_their_rates_in_redis_and_go_on_without_it(tmp_path: Path)
 
     async def count() -> list[bool]:
         pair = workers()
-        return [await pair[n % 2].seconds_to_wait("a client") == 0 for n in range(8)]
+        return [await pair[n % 2].hit("a client") == 0 for n in range(8)]
 
     async def other_client() -> int:
-        return await workers()[0].seconds_to_wait("another", cost=5)
+        return await workers()[0].hit("another", cost=5)
 
     with running([str(word) for word in command], port):
         assert asyncio.run(count()) == [True] * 5 + [False] * 3

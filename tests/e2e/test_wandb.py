@@ -156,7 +156,7 @@ def test_a_signal_to_the_whole_group_closes_the_run_of_wandb(tmp_path: Path) -> 
     assert history(file) == {step: pytest.approx(row) for step, row in measured(out).items()}
 
 
-def test_who_is_not_logged_in_is_told_so_and_not_asked(tmp_path: Path) -> None:
+def test_without_a_login_there_is_an_error_and_no_prompt(tmp_path: Path) -> None:
     our_side, run_side = pty.openpty()  # where W&B would ask for a key
     process = start(tmp_path / "run", 10, mode="online", files=(run_side,) * 3)
     try:

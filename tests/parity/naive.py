@@ -300,7 +300,7 @@ def turned(x: Vector, angles: list[float]) -> Vector:
 
 def coordinates(config: ModelConfig, ids: list[int]) -> list[list[int]]:
     """Kind, next kind, row, column, query row and query column of each token; 0 for tokens that
-    are no characters."""
+    are not characters."""
     are_characters = [token < len(config.characters) for token in ids]
     text = "".join(config.characters[token] for token in ids if token < len(config.characters))
     rows = iter(layout_coordinates(text.encode()).tolist())

@@ -1,4 +1,4 @@
-"""The variants of coordinates change what they say, and nothing else."""
+"""Each variant of the coordinates changes what its docstring says, and nothing else."""
 
 import math
 from itertools import pairwise

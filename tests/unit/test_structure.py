@@ -11,9 +11,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("datagen", "calcgpt", "api")
 
-# From the ground up. A room imports from lower floors only; rooms of one floor do not import each
-# other. Imports inside functions count, too.
-FLOORS = [
+# From the lowest layer up. A package imports from lower layers only; packages of one layer do not
+# import each other. Imports inside functions count, too.
+LAYERS = [
     {"datagen", "calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
@@ -64,34 +64,34 @@ def all_imports(module: str) -> set[str]:
     return imports(ast.walk(tree(module)))
 
 
-def room(module: str) -> str:
-    """The package or file of the house that a module belongs to."""
+def package_of(module: str) -> str:
+    """The package or top-level file that a module belongs to."""
     first, *rest = module.split(".")
     if rest == ["__main__"]:  # `python -m calcgpt` is the command
         return "calcgpt.cli"
     return first if first != "calcgpt" or not rest else f"calcgpt.{rest[0]}"
 
 
-def floor(module: str) -> int:
-    return next(index for index, rooms in enumerate(FLOORS) if room(module) in rooms)
+def layer_of(module: str) -> int:
+    return next(index for index, packages in enumerate(LAYERS) if package_of(module) in packages)
 
 
-def test_every_module_has_a_room() -> None:
-    rooms = {name for names in FLOORS for name in names}
-    assert {room(module) for module in MODULES} == rooms
+def test_every_module_is_in_a_layer() -> None:
+    packages = {name for names in LAYERS for name in names}
+    assert {package_of(module) for module in MODULES} == packages
 
 
-def test_imports_run_downward() -> None:
+def test_modules_import_only_lower_layers() -> None:
     for module in MODULES:
         for imported in all_imports(module) & MODULES.keys():
-            if room(imported) != room(module):
-                assert floor(imported) < floor(module), f"{module} imports {imported}"
+            if package_of(imported) != package_of(module):
+                assert layer_of(imported) < layer_of(module), f"{module} imports {imported}"
 
 
 def test_no_modules_import_each_other() -> None:
     graph = {module: all_imports(module) & MODULES.keys() for module in MODULES}
     assert "calcgpt.config" in graph["calcgpt.model.gpt"]  # the graph is not empty
-    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, naming the circle
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, naming the cycle
 
 
 def test_no_chain_of_imports_is_long() -> None:
@@ -106,18 +106,18 @@ def test_no_chain_of_imports_is_long() -> None:
 
 def test_only_the_service_imports_a_web_framework() -> None:
     for module in MODULES:
-        if room(module) != "api":
+        if package_of(module) != "api":
             assert not {name.split(".")[0] for name in all_imports(module)} & set(WEB), module
 
 
 def test_nothing_imports_the_service() -> None:
-    users = {module for module in MODULES if "api" in map(room, all_imports(module))}
-    assert {room(module) for module in users} == {"api"}
+    users = {module for module in MODULES if "api" in map(package_of, all_imports(module))}
+    assert {package_of(module) for module in users} == {"api"}
 
 
 def test_datagen_does_not_import_torch() -> None:
     for module in MODULES:
-        if room(module) == "datagen":
+        if package_of(module) == "datagen":
             assert not {name.split(".")[0] for name in all_imports(module)} & {"torch"}, module
 
 

@@ -268,7 +268,7 @@ function quotientDigits(prompt) {
   return new Set(positions.map((position) => position - promptLength));
 }
 
-/** Returns the node of an operation that the model was not asked.
+/** Returns the node of an operation about which the model was not asked.
  * @param {Span} span */
 function notAskedNode(span) {
   const fields = ["problem", "prompt", "work", "output", "result", "exact", "confidence"];

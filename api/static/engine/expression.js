@@ -96,7 +96,7 @@ const HINTS_AFTER_NUMBER = {
 
 /**
  * An expression with its extent, including any parentheses around it.
- * isPercentage: whether it is one, without parentheses, or a sum of such percentages.
+ * isPercentage: whether it is a percentage without parentheses, or a sum of such percentages.
  * @template {Expression} [T=Expression]
  * @typedef {{node: T, start: number, end: number, isPercentage?: boolean}} Parsed
  */
@@ -540,7 +540,7 @@ function readNumber(typed, end) {
   return decimal(units, MAX_PLACES, bare.includes("."));
 }
 
-/** Returns a character in quotation marks, as Python shows it: one that cannot be seen as its code.
+/** Returns a character in quotation marks, as Python's repr does: an invisible one is escaped.
  * @param {string} character */
 function quoted(character) {
   if (/^[\p{C}\p{Z}]$/u.test(character)) {

@@ -55,7 +55,7 @@ export function* readQuotient(reader, { a, b, places }) {
     reader.expect(":", "the result begins");
     reader.expect("n", "nothing can be divided by 0");
     reader.expect("=", "the answer begins");
-    yield { ...readAnyAnswer(reader, [..."nan0000000$"], unit), label: "no number: nothing can be divided by 0" };
+    yield { ...readAnyAnswer(reader, [..."nan0000000$"], unit), label: "not a number: nothing can be divided by 0" };
     return;
   }
   if (n <= 1) {
@@ -171,7 +171,7 @@ function readDigitBelow(reader, source, column) {
 }
 
 /**
- * Reads a quotient digit. Every digit is correct that leaves less than the divisor.
+ * Reads a quotient digit. Every digit that leaves less than the divisor is correct.
  * @param {Reader} reader
  * @param {bigint} dividend
  * @param {bigint} divisor
@@ -185,7 +185,7 @@ function readQuotientDigit(reader, dividend, divisor, sign) {
   // A divisor of 0 is wrong, but a model may write it.
   const estimate = divisor
     ? `about ${(Number((1000n * dividend) / divisor) / 1000).toFixed(2).replace("-", "−")}`
-    : "no number";
+    : "not a number";
   const choice = `chooses ${formatDecimal(q, 0)}, which leaves ${formatDecimal(rest, 0)}`;
   digit.why = `${formatDecimal(dividend, 0)} ÷ ${divisor} is ${estimate}: ${choice}`;
   if (digit.text && !fits) digit.why += ". That is not less than the divisor, so the digit is wrong";

@@ -312,7 +312,7 @@ class NativeCache:
         self.kv = np.empty((self._n_layer, n_slot, self._n_kv_head, width), np.float32)
         self.tokens = np.empty((n_slot, capacity), np.int64)
         self.lengths = np.zeros(n_slot, np.int64)
-        # Those of the first `n_located` tokens of a slot are valid.
+        # Only the entries of the first `n_located` tokens of a slot are valid.
         n_position = capacity if self._has_coordinates else 0
         self.features = np.empty((n_slot, N_FEATURES, n_position), np.int64)
         self.rotations = np.empty((n_slot, n_position, 2, self._key_width), np.float32)

@@ -123,8 +123,8 @@ def rotary_table(config: ModelConfig) -> Floats:
 
 
 def row_table(config: ModelConfig) -> NDArray[np.int64]:
-    """Returns, for each token id, the number of the row that it starts, from 1, or 0 for none. The
-    last entry applies to all larger ids."""
+    """Returns, for each token id, the index of the kind of row that it starts, from 1, or 0 if it
+    starts none. The last entry applies to all larger ids."""
     row_of_token = np.zeros(max(config.row_marks, default=-1) + 2, np.int64)
     row_of_token[config.row_marks] = np.arange(1, len(config.row_marks) + 1)
     return row_of_token
@@ -148,7 +148,7 @@ class CoordinatePositions:
         self._far_kinds = np.array(far_kinds)
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
-        # They follow from the shapes alone. To compute them for each line would take 0.1 ms.
+        # These depend only on the shapes. Computing them for each line would take 0.1 ms.
         self._work = ShapeCache(self._located_work, n_slots=lambda work: len(work[1]))
         self._answer = ShapeCache(self._located_answer, n_slots=lambda answer: len(answer[1]))
 
@@ -161,8 +161,8 @@ class CoordinatePositions:
         """
         codes_S = self._characters[np.minimum(tokens_S, MAX_CHARACTER_ID)]
         if not self._all_characters:
-            # Other tokens have coordinates 0, and the characters have those of the text without
-            # them.
+            # Tokens that are not characters have coordinates 0. The characters have the coordinates
+            # that they would have in the text without those tokens.
             coordinates_S6 = np.zeros((len(codes_S), N_COORDINATES), np.int16)
             is_character = codes_S != 0
             coordinates_S6[is_character] = coordinates(codes_S[is_character].tobytes())

@@ -190,12 +190,12 @@ def test_requests_are_allowed_after_retry_after(monkeypatch: pytest.MonkeyPatch)
     async def scenario() -> None:
         nonlocal now
         limiter = Limiter("2/minute")
-        assert [await limiter.seconds_to_wait("a") for _ in range(3)] == [0, 0, 46]
+        assert [await limiter.hit("a") for _ in range(3)] == [0, 0, 46]
         now += 46
         # Of the last minute's two requests 1.97 still count.
-        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 30]
+        assert [await limiter.hit("a") for _ in range(2)] == [0, 30]
         now += 30
-        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 30]
+        assert [await limiter.hit("a") for _ in range(2)] == [0, 30]
 
     asyncio.run(scenario())
 
@@ -211,11 +211,11 @@ def test_a_client_that_waits_as_it_is_told_is_served(
         nonlocal now
         limiter = Limiter(rate)
         for cost in (8, 8, 3, 10, 1, 7, 9, 8, 8):
-            if wait := await limiter.seconds_to_wait("a", cost):
+            if wait := await limiter.hit("a", cost):
                 now += wait - 1
-                assert await limiter.seconds_to_wait("a", cost) == 1
+                assert await limiter.hit("a", cost) == 1
                 now += 1
-                assert await limiter.seconds_to_wait("a", cost) == 0
+                assert await limiter.hit("a", cost) == 0
 
     asyncio.run(scenario())
 
@@ -260,10 +260,10 @@ def test_a_request_does_not_look_at_the_counters_of_all_clients(
         nonlocal n_look
         limiter = Limiter("600/minute")
         for n in range(1_000):
-            await limiter.seconds_to_wait(f"2001:db8:{n:x}::/64")
+            await limiter.hit(f"2001:db8:{n:x}::/64")
         n_look = 0
         for _ in range(100):
-            await limiter.seconds_to_wait("192.0.2.1")
+            await limiter.hit("192.0.2.1")
             await asyncio.sleep(0)
 
     asyncio.run(scenario())
@@ -296,11 +296,11 @@ def test_what_one_rate_refuses_uses_up_no_other(monkeypatch: pytest.MonkeyPatch,
     async def scenario() -> None:
         nonlocal now
         limiter = Limiter(rate)
-        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 2, 2]
+        assert [await limiter.hit("a") for _ in range(4)] == [0, 0, 2, 2]
         now += 2
-        assert [await limiter.seconds_to_wait("a") for _ in range(4)] == [0, 0, 2, 2]
+        assert [await limiter.hit("a") for _ in range(4)] == [0, 0, 2, 2]
         now += 2
-        assert [await limiter.seconds_to_wait("a") for _ in range(2)] == [0, 57]
+        assert [await limiter.hit("a") for _ in range(2)] == [0, 57]
 
     asyncio.run(scenario())
 
@@ -314,10 +314,10 @@ def test_the_longer_rate_refuses_and_uses_up_nothing_of_the_shorter(
     async def scenario() -> None:
         nonlocal now
         limiter = Limiter("2/minute; 3/hour")
-        assert await limiter.seconds_to_wait("a", 2) == 0
+        assert await limiter.hit("a", 2) == 0
         now += 120
-        assert await limiter.seconds_to_wait("a", 2) > 0
-        assert await limiter.seconds_to_wait("a", 1) == 0
+        assert await limiter.hit("a", 2) > 0
+        assert await limiter.hit("a", 1) == 0
 
     asyncio.run(scenario())
 
@@ -382,7 +382,7 @@ def test_a_failing_storage_refuses_no_request(
 
     def waits(limiter: Limiter, n: int) -> list[int]:
         async def run() -> list[int]:
-            return await asyncio.gather(*(limiter.seconds_to_wait("a") for _ in range(n)))
+            return await asyncio.gather(*(limiter.hit("a") for _ in range(n)))
 
         return asyncio.run(run())
 

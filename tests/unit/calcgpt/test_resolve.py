@@ -49,9 +49,7 @@ def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"), [("a" * 5_000, "File name too long"), ("", "is empty")]
 )
-def test_what_no_file_can_be_called_is_no_checkpoint(
-    name: str, reason: str, tmp_path: Path
-) -> None:
+def test_a_name_that_no_file_can_have_is_refused(name: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=reason):
         resolve(name, tmp_path)
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.statistics import binomial_tail, clopper_pearson, upper_bound, wilson_interval
+from calcgpt.statistics import binomial_cdf, clopper_pearson, upper_bound, wilson_interval
 
 
 @given(st.integers(0, 40), st.integers(1, 40), st.floats(0.001, 0.999))
 def test_the_tail_is_that_of_the_formula(wrong: int, n: int, share: float) -> None:
     terms = (comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(min(wrong, n) + 1))
-    assert binomial_tail(min(wrong, n), n, share) == pytest.approx(min(1.0, sum(terms)))
+    assert binomial_cdf(min(wrong, n), n, share) == pytest.approx(min(1.0, sum(terms)))
 
 
 def test_intervals_are_those_of_the_tables() -> None:

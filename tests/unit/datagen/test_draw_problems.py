@@ -239,7 +239,7 @@ def test_the_error_of_an_unknown_distribution_lists_the_names() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_problems_cannot_be_drawn(count: int) -> None:
+def test_a_count_below_one_is_refused(count: int) -> None:
     with pytest.raises(DataError, match=f"count must be at least 1, not {count}"):
         generate(count)
 

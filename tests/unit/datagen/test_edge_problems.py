@@ -55,7 +55,7 @@ def shows_zeros(hundredths: int) -> bool:
 
 
 def is_beside_a_tie(a: int, b: int) -> bool:
-    """Whether a / b is no tie, but a hundredth more or less of a makes it one, or passes one."""
+    """Whether a / b is not a tie, but changing a by a hundredth reaches or passes one."""
     quotient = Fraction(100 * a, b)
     distance = abs(quotient - (quotient // 1 + Fraction(1, 2)))
     return 0 < distance <= Fraction(100, b) <= Fraction(1, 10)

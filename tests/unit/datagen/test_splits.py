@@ -68,7 +68,7 @@ def test_one_problem_in_32_is_held_out_for_each() -> None:
 
 
 def test_hashes_never_change() -> None:
-    # A data set made today must not overlap one made years ago: these hashes are for ever.
+    # A data set made today must not overlap one made years ago: these hashes must never change.
     three, five = Number(3), Number(-525, 2)
     assert [problem_hash(Problem(three, op, five)) for op in Operation] == [
         0x8CB84086638F58EF,

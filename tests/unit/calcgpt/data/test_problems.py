@@ -106,7 +106,7 @@ def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int,
         return problems(mixture={"blog": 1.0, "edge": 1.0})
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK_SIZE", 1_000)
+        patch.setattr(module, "PROBLEMS_PER_BLOCK", 1_000)
         used = FreshBatches(drawn(), TOKENIZER, 200, probe=100)
         for step, size in calls:
             actual = used.batch(step, size)
@@ -116,7 +116,7 @@ def test_a_batch_does_not_depend_on_what_was_asked_before(calls: list[tuple[int,
 
 
 def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK_SIZE", 100)
+    monkeypatch.setattr(module, "PROBLEMS_PER_BLOCK", 100)
     drawn = problems()
     source = FreshBatches(drawn, TOKENIZER, 200)
     expected = [line for index in range(3) for line in lines(drawn, index, 96)]
@@ -153,7 +153,7 @@ def test_workers_make_the_same_batches_and_end(
     started: list[subprocess.Popen[bytes]],
 ) -> None:
     """Blocks of 96 problems in chunks of 30, by workers, one of which is killed."""
-    for name, value in {"BLOCK_SIZE": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
+    for name, value in {"PROBLEMS_PER_BLOCK": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
         monkeypatch.setattr(module, name, value)
     alone, used = (
         FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
@@ -175,7 +175,7 @@ def test_workers_make_the_same_batches_and_end(
 def test_an_error_in_a_worker_is_raised_as_it_is(
     monkeypatch: pytest.MonkeyPatch, add_distribution: Callable[[str, range, list[int]], None]
 ) -> None:
-    for name, value in {"BLOCK_SIZE": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
+    for name, value in {"PROBLEMS_PER_BLOCK": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
         monkeypatch.setattr(module, name, value)
     add_distribution("sums", range(1, 100), [0])
     drawn = problems(mixture={"sums": 1.0}, operations=dict.fromkeys("-*/", 0.0))
@@ -289,11 +289,11 @@ def test_a_context_too_short_is_refused_before_the_first_step() -> None:
 def test_a_long_problem_that_comes_up_after_the_probe_is_left_out() -> None:
     drawn = problems(format="scratchpad", mixture={"blog": 1.0})
     # A few in a hundred are longer than 133 characters.
-    expected = [line for line in lines(drawn, 0, module.BLOCK_SIZE) if len(line) <= 133]
-    assert 0.9 * module.BLOCK_SIZE < len(expected) < module.BLOCK_SIZE
+    expected = [line for line in lines(drawn, 0, module.PROBLEMS_PER_BLOCK) if len(line) <= 133]
+    assert 0.9 * module.PROBLEMS_PER_BLOCK < len(expected) < module.PROBLEMS_PER_BLOCK
     source = FreshBatches(drawn, TOKENIZER, 132, probe=1)
     seen = []
-    for step in range(module.BLOCK_SIZE // 1024):
+    for step in range(module.PROBLEMS_PER_BLOCK // 1024):
         inputs, targets = source.batch(step, 1024)
         assert len(inputs) == 1024
         ends = (targets != NO_LOSS).cumsum(dim=1).argmax(dim=1)

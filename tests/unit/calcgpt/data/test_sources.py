@@ -50,7 +50,7 @@ def test_the_fingerprint_tells_data_from_other_data() -> None:
         config(validation="calculator"),
     ]
     assert len({plain, *(FreshData(other, 1).fingerprint for other in others)}) == 6
-    same = config(operations={"/": 1.0, "+": 1.0})  # the order and what is left out are no matter
+    same = config(operations={"/": 1.0, "+": 1.0})  # order and omitted weights do not matter
     assert FreshData(same, 1).fingerprint == plain
     assert FreshData(config(digits=None), 1).fingerprint == plain  # of an earlier version
 

@@ -158,7 +158,7 @@ def test_a_line_may_be_as_long_as_the_limit(tmp_path: Path) -> None:
     assert text_task(tmp_path, f"{LINES}{longest}\n").content[-1].text == longest
 
 
-def test_no_lines_are_no_lines(tmp_path: Path) -> None:
+def test_zero_lines_may_be_requested(tmp_path: Path) -> None:
     for task in (Task(lambda random: f"{random.random()}=1"), text_task(tmp_path, LINES)):
         assert task.lines("val", 0, 0) == []
 

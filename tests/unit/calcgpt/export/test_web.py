@@ -76,7 +76,7 @@ def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
         ("a-last.safetensors", 200, 0.005),
     ]
     replace(tiny, metrics={}).save(run / "d-unknown")
-    with pytest.raises(ConfigError, match=r"d-unknown: metrics\.json does not say after"):
+    with pytest.raises(ConfigError, match=r"metrics\.json: 'step' is missing"):
         web.export_snapshots(run, tmp_path / "unknown", force=False)
     shutil.rmtree(run / "d-unknown")
     monkeypatch.setattr(web, "MAX_BYTES", 5_000)

@@ -239,7 +239,7 @@ def test_after_a_malformed_answer_the_operations_that_use_it_are_not_asked(outpu
     ]
 
 
-def test_the_calculator_of_no_name_is_that_of_the_best_checkpoint() -> None:
+def test_the_default_calculator_uses_the_best_checkpoint() -> None:
     loaded = Calculator.load()
     assert loaded.checkpoint.name == Checkpoint.load(resolve("best")).name
     assert loaded.calculate("0.1+0.2").result == "0.3"

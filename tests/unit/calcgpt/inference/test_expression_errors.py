@@ -168,7 +168,7 @@ def test_what_is_not_understood_is_refused_with_its_place(
         ("1+2=3", "nothing may follow the = (position 4)"),
     ],
 )
-def test_the_refusal_is_all_that_is_said(typed: str, message: str) -> None:
+def test_an_error_without_a_hint_has_only_the_reason(typed: str, message: str) -> None:
     with pytest.raises(ExpressionError) as refused:
         parse(typed)
     assert str(refused.value) == message

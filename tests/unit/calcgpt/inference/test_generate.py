@@ -158,7 +158,7 @@ def test_tokens_are_drawn_with_their_probabilities(
     assert [f > 0 for f in actual.tolist()] == [e > 0 for e in expected]
 
 
-def test_so_many_tokens_remain_also_where_some_are_equal() -> None:
+def test_top_k_keeps_k_tokens_if_logits_are_equal() -> None:
     logits = np.zeros((1000, 8), np.float32)
     drawn = choose(logits, Sampling(1.0, top_k=3), np.random.default_rng(0))
     assert len(set(drawn.tolist())) == 3

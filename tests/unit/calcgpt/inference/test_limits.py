@@ -20,7 +20,7 @@ from work_strategies import prompts
 from calcgpt.config import Domain
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.limits import NOT_MEASURED, ScratchpadLimits
+from calcgpt.inference.limits import UNMEASURED_DOMAIN, ScratchpadLimits
 from calcgpt.inference.results import confidence, read_answer
 from datagen.notation import parse_prompt
 from datagen.work_errors import StepKind, WrongCharacter, quotient_digits
@@ -201,7 +201,7 @@ def test_the_added_place_of_a_whole_number_with_a_point_counts() -> None:
 def test_a_model_without_measurement_gets_a_small_domain() -> None:
     calculator = wide(None)
     assert calculator.limits == ScratchpadLimits(None, 4096)
-    assert calculator.limits.default_places == NOT_MEASURED.places == 2
+    assert calculator.limits.default_places == UNMEASURED_DOMAIN.places == 2
     assert calculator.calculate("1/3").result == "0.33"
     with pytest.raises(ExpressionError, match=r"was never measured, .* 7 digits, 2 places"):
         calculator.begin("12345678+1")

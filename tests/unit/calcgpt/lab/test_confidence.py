@@ -17,7 +17,7 @@ from calcgpt.lab.confidence import (
     conformal,
     high_probability,
 )
-from calcgpt.statistics import binomial_tail, upper_bound
+from calcgpt.statistics import binomial_cdf, upper_bound
 
 TARGETS = (0.5, 0.1, 0.03, 0.001)
 
@@ -36,10 +36,10 @@ def test_one_more_wrong_answer_would_break_the_guarantee(n: int, target: float) 
     wrong = np.linspace(0, 0.5, n)  # none is equal to another
     kept = high_probability(wrong, np.zeros(n, bool), target)
     if kept.threshold is None:
-        assert binomial_tail(0, n, target) > 0.05
+        assert binomial_cdf(0, n, target) > 0.05
     else:
-        assert binomial_tail(kept.wrong, n, target) <= 0.05
-        assert kept.wrong == n or binomial_tail(kept.wrong + 1, n, target) > 0.05
+        assert binomial_cdf(kept.wrong, n, target) <= 0.05
+        assert kept.wrong == n or binomial_cdf(kept.wrong + 1, n, target) > 0.05
 
 
 def test_the_guarantees_hold() -> None:

@@ -61,7 +61,7 @@ def test_resuming_without_files_gives_the_same_bits(
     tmp_path: Path, overrides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A block serves twelve steps: the tenth is in the middle of one.
-    monkeypatch.setattr(sources, "BLOCK_SIZE", 100)
+    monkeypatch.setattr(sources, "PROBLEMS_PER_BLOCK", 100)
     whole = run(None, tmp_path / "whole", *FRESH, *overrides)
     stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
     resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
