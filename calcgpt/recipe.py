@@ -60,10 +60,10 @@ def load_recipe(
 ) -> Recipe:
     """Returns the recipe `name`: one of the package, or a path to a TOML file.
 
-    First the tables in `overlays`, which do not change, replace fields, then the
-    `section.field=value` overrides, each in order. All of them take precedence over the fields of a
-    `preset` in [model]. The preset of an override takes precedence over all fields but those of the
-    other overrides.
+    Fields are replaced in this order: by the tables in `overlays`, which are not changed, and then
+    by the `section.field=value` overrides. A `preset` in [model] only replaces defaults: fields of
+    the recipe, of overlays and of overrides take precedence over it. If an override sets the
+    preset, only the fields of other overrides take precedence.
 
     Raises ConfigError for an unknown recipe, preset, field or name, listing the valid ones, and for
     a value of the wrong type or out of range.

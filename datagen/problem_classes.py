@@ -1,8 +1,8 @@
 """Classes of problems: by lengths, places, signs, carries, runs of digits and nearness to powers.
 
-A table has rows and columns. A cell of a table, together with an operation, is a class. Every
-problem belongs to one cell of a table. If the columns are the numbers of a problem (A, B and the
-answer), it belongs to one cell in each column. Shapes: 4 operations, R rows, C columns.
+A table has rows and columns. A cell of a table, together with an operation, is a class. A problem
+belongs to one cell of a table. In a table whose columns are A, B and the answer, it belongs to one
+cell in each column, except that of an answer that is nan. Shapes: 4 operations, R rows, C columns.
 """
 
 from collections import Counter

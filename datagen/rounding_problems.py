@@ -3,8 +3,8 @@
 The certificate of a model's rules (`calcgpt certify`) names problems that the other distributions
 rarely draw:
 
-- quotients next to the middle between two answers whose divisors have more than five digits, such
-  as 607.71 / 24308.2 = 0.0250002, and
+- quotients near a tie between two answers, with a divisor of more than five digits, such as
+  607.71 / 24308.2 = 0.0250002, and
 - results that round up to a new first digit, such as 0.0099 * 98, which is 1.0 to one place.
 
 A kind is a function as in `corner_problems`. All arrays have the shape (n,).

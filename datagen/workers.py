@@ -58,10 +58,10 @@ def make_engine(
 ) -> Compute:
     """Returns the engine of that name: `local` or `ray`.
 
-    `workers` is the number of processes of `local`, which by default uses a thread of this process,
-    or the number of CPUs of a Ray that is started on this machine, by default all. `address` is
-    that of a running Ray cluster, which gets the code of `packages` and of `datagen`. Raises
-    DataError for options that do not fit together.
+    `workers` is the number of parallel computations. The engine `local` runs them in processes, by
+    default in one thread of this process. The engine `ray`, if it starts Ray on this machine, runs
+    them on CPUs, by default on all. `address` is that of a running Ray cluster, which gets the code
+    of `packages` and of `datagen`. Raises DataError for options that do not fit together.
     """
     if name not in ENGINES:
         raise DataError(unknown_name("engine", name, sorted(ENGINES)))
@@ -82,7 +82,7 @@ def compute_locally(
     address: None = None,
     packages: Sequence[ModuleType] = (),
 ) -> Generator[Result, None, None]:
-    """Computes in `workers` processes, or in a thread if there is one: NumPy releases the GIL."""
+    """Computes in `workers` processes. With 1, computes in a thread: NumPy releases the GIL."""
     workers = max(1, min(workers or 1, len(items)))
     with _executor(workers) as executor:
         try:

@@ -237,9 +237,9 @@ def publish(
 ) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
-    OUT holds the model, its scores and its model card, without the state of the training. A model
-    with worked steps that was never measured takes numbers of 7 digits and 2 places, until --digits
-    and --places say more.
+    OUT holds the model, its scores and its model card, without the state of the training. Without
+    --digits and --places, a model with worked steps that was never measured accepts numbers of at
+    most 7 digits and 2 places.
     """
     from calcgpt.config import Domain
     from calcgpt.evaluation.report import publish as write

@@ -92,8 +92,8 @@ def train(
 ) -> None:
     """Train a model. SIGINT and SIGTERM save a checkpoint first; --resume continues exactly.
 
-    --out gets the checkpoints, which calc, eval and generate take, and metrics.jsonl. On two cores,
-    the recipe nano takes seconds, adder two minutes and scratchpad-long less than two hours.
+    --out gets metrics.jsonl and the checkpoints, which calc, eval and generate can load. On two
+    cores, the recipe nano takes seconds, adder two minutes and scratchpad-long less than two hours.
 
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.

@@ -1,11 +1,11 @@
 """The data of a run: a folder of text, a user's own task, or problems that are drawn when they are
 needed.
 
-Fresh problems are drawn in blocks, each of which serves some hundred steps. Rendering a block as
-text takes from 50 ms to half a minute, by its format. So a block is rendered in chunks. Once the
-chunks have taken as long as a process takes to start, worker processes render the next ones during
-training (`calcgpt.data.workers`). If several processes train together, they take turns at the
-chunks. The batches do not depend on which process renders them.
+Fresh problems are drawn in blocks, each of which serves a few hundred steps. Rendering a block as
+text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks.
+Once the chunks have taken as long as a process takes to start, worker processes render the next
+ones during training (`calcgpt.data.workers`). If several processes train together, they take turns
+at the chunks. The batches do not depend on which process renders them.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ class FreshData:
 
 
 class TaskData:
-    """A user's own task, with the seed of the training. Its text is its vocabulary."""
+    """A user's own task, with the seed of the training. `train_text` is the task's vocabulary, from
+    which the tokenizer is made."""
 
     val_text = ""
 

@@ -56,9 +56,9 @@ class Task:
     """A task whose lines a function draws.
 
     `draw` gets a `random.Random`, from which all its randomness must come, and returns a line such
-    as `2+2=4`. `check` gets a question and an answer, and returns whether that is right; without
-    it, only the answer in the line is. `alphabet` has all characters; without it, they are those
-    of the first lines.
+    as `2+2=4`. `check` gets a question and an answer, and returns whether the answer is right.
+    Without `check`, only the answer in the line is right. `alphabet` has all characters. Without
+    `alphabet`, the characters are those of the first lines.
     """
 
     draw: Draw

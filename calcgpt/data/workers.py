@@ -2,10 +2,11 @@
 text, or compute the coordinates of text that a model needs.
 
 A worker is this module, run as a program. It reads requests from its standard input, as lines of
-JSON, and writes the answer to each as its length and its bytes. It ends with its input, and so with
-its parent. It does not import the parent's main module, as multiprocessing would, nor torch.
+JSON, and writes the answer to each as its length and its bytes. It ends when its input is closed,
+so also when its parent ends. It does not import the parent's main module, as multiprocessing would,
+nor torch.
 
-A worker that fails writes nothing. The parent then does the work itself, and raises the error.
+A worker that fails writes nothing. The parent then does the same work, and so gets the same error.
 """
 
 from __future__ import annotations

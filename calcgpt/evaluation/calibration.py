@@ -46,10 +46,11 @@ class Threshold:
 def threshold_without_error(confidences: Sequence[float], right: Sequence[bool]) -> Threshold:
     """Returns the highest confidence of a wrong answer and the share of problems strictly above it.
 
-    If no answer is wrong, the threshold is 0 and all problems are kept. For other problems like
-    these n, the share of problems with a wrong answer above the threshold is at most 3/n with 95%
-    confidence (the rule of three): if the p most confident wrong answers were a larger share, the
-    probability that none of them is among n would be (1 - p)^n < 5%.
+    If no answer is wrong, the threshold is 0 and all problems are kept. With 95% confidence, at
+    most a share of 3/n of other problems like these n has a wrong answer above the threshold (the
+    rule of three). Proof: let c be the confidence above which a share p = 3/n of all problems has a
+    wrong answer. The threshold is below c only if none of the n problems is one of these. The
+    probability of that is (1 - p)^n < 5%.
     """
     rows = list(zip(confidences, right, strict=True))
     highest = max((value for value, is_right in rows if not is_right), default=0.0)

@@ -151,11 +151,11 @@ def run_jobs(
 ) -> dict[str, str]:
     """Runs the jobs, `n_process` at a time; returns the names of those that failed, with reasons.
 
-    A job that fails, or is killed, stops no other. On KeyboardInterrupt the running jobs save their
-    state first. Process i uses device i, modulo the number of devices.
+    If a job fails or is killed, the others continue. On KeyboardInterrupt, the running jobs save
+    their state first. Process i uses device i, modulo the number of devices.
 
-    Each job has a process of its own and a thread here that waits for it. A ProcessPoolExecutor
-    would not do: when one of its processes is killed, all jobs of the pool fail.
+    Each job has a process of its own and a thread here that waits for it. With a
+    ProcessPoolExecutor, all jobs would fail when one of its processes is killed.
     """
     outcomes: dict[str, str] = {}
     processes: list[ForkServerProcess] = []

@@ -1,6 +1,6 @@
-"""Neurons that represent a carry: of all neurons of the feed-forward networks, the one that best
-tells a carry into a column of a sum from none, and the one for a borrow in a difference. That a
-carry can be read off a neuron does not show that the model needs it: ablation does.
+"""Neurons that represent a carry: the feed-forward neuron that best separates columns of a sum into
+which a carry goes from columns without one, and the same for borrows in a difference. That a carry
+can be read from a neuron does not show that the model needs it: ablation does.
 
 Shapes: L layers, F neurons of a layer, N positions.
 """
@@ -24,7 +24,7 @@ from datagen.local_steps import LOCAL_STEPS, OFFSETS, Ints
 Floats = NDArray[np.float64]
 
 CARRIES = {"+": "carry", "-": "borrow"}
-CLEAR_AUC = 0.99  # from here on, or up to one minus it, a neuron tells a carry clearly
+CLEAR_AUC = 0.99  # a neuron clearly shows a carry if its AUC is at least this or at most 1 - this
 _SUM = next(step for step in LOCAL_STEPS if step.name == "digit of a sum")
 
 
@@ -59,12 +59,12 @@ class CarryPositions:
         return self.is_sum if op == "+" else ~self.is_sum
 
     @classmethod
-    def merge(cls, some: Sequence[CarryPositions]) -> CarryPositions:
+    def merge(cls, parts: Sequence[CarryPositions]) -> CarryPositions:
         """Returns all positions of several readings."""
         return cls(
-            np.concatenate([one.carried for one in some]),
-            np.concatenate([one.is_sum for one in some]),
-            [np.concatenate(layer) for layer in zip(*(one.neurons for one in some), strict=True)],
+            np.concatenate([part.carried for part in parts]),
+            np.concatenate([part.is_sum for part in parts]),
+            [np.concatenate(layer) for layer in zip(*(p.neurons for p in parts), strict=True)],
         )
 
 

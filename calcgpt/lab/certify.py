@@ -135,10 +135,11 @@ class Certificate:
     def summaries(self) -> list[dict[str, Any]]:
         """Returns a summary of each rule.
 
-        `cases` are those that can occur, of which `tried` were read in any context, `certified` in
-        enough of them and right in all, and `wrong` in some. A sampled rule needs one context.
-        `places` are all contexts of its cases, `lowest` the least probability of the right
-        character in any, None if there is none.
+        `cases` is the number of cases that can occur. `tried` counts those that were read in any
+        context, `certified` those with enough contexts, all right, and `wrong` those with a wrong
+        context. A `sampled` rule needs one context. `places` counts the contexts of all cases, and
+        `wrong_places` those with a wrong prediction. `lowest` is the least probability of the right
+        character in any context; None if there is none.
         """
         result = []
         columns = (self.tried, self.right, self.lowest)

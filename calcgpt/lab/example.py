@@ -58,7 +58,7 @@ def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
         "model": checkpoint.name,
         "weights": hashlib.sha256(save(checkpoint.arrays)).hexdigest(),
         "events": [{"name": name, "data": data} for name, data in events],
-        "looks": _attention_of_characters(checkpoint, node.prompt or "", node.output or ""),
+        "looks": _looks(checkpoint, node.prompt or "", node.output or ""),
     }
     with new_folder(out) as staging:
         write_text(staging / FILE, json.dumps(example, separators=(",", ":")) + "\n")
@@ -99,26 +99,24 @@ def _events(
     ]
 
 
-def _attention_of_characters(
-    checkpoint: Checkpoint, prompt: str, output: str
-) -> list[dict[str, Any]]:
-    """Returns what can be seen inside for each character of the output."""
+def _looks(checkpoint: Checkpoint, prompt: str, output: str) -> list[dict[str, Any]]:
+    """Returns the attention, the candidates and the logit lens for each character of the output."""
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     assert isinstance(model, GPT)
     tokens_T = torch.from_numpy(tokenizer.encode(f"{prompt}{output}"[:-1]).astype("int64"))
     weights_LHTT = attention_weights(model, tokens_T)
-    shares_MTV = layer_logits(model, tokens_T).softmax(dim=-1)  # M: the embedding, each layer
+    probs_MTV = layer_logits(model, tokens_T).softmax(dim=-1)  # M: the embedding, each layer
 
-    def most_probable(shares_V: torch.Tensor, n: int) -> list[list[str | float]]:
-        best = shares_V.topk(n)
+    def most_probable(probs_V: torch.Tensor, n: int) -> list[list[str | float]]:
+        best = probs_V.topk(n)
         texts = tokenizer.decode(best.indices.tolist())
         return [[t, round(p, DIGITS)] for t, p in zip(texts, best.values.tolist(), strict=True)]
 
     return [
         {
             "attention": [_sparse(row_T) for row_T in weights_LHTT[:, :, position].flatten(0, 1)],
-            "candidates": most_probable(shares_MTV[-1, position], CANDIDATES),
-            "lens": [most_probable(shares_V, 1)[0] for shares_V in shares_MTV[:, position]],
+            "candidates": most_probable(probs_MTV[-1, position], CANDIDATES),
+            "lens": [most_probable(probs_V, 1)[0] for probs_V in probs_MTV[:, position]],
         }
         for position in range(len(prompt) - 1, len(tokens_T))
     ]

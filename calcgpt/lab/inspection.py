@@ -282,22 +282,23 @@ def _read(
     model: GPT,
     lines: ProblemLines,
     layers: Sequence[tuple[_RunningStatistics, _RunningStatistics]],
-    take: Callable[[_RunningStatistics, torch.Tensor], None],
+    add: Callable[[_RunningStatistics, torch.Tensor], None],
     batch_size: int,
 ) -> None:
-    """Reads all lines and passes each batch's activations, (N,F), to `take` with their stream."""
+    """Reads all lines, and passes the activations of each batch, (N,F), to `add` with the
+    statistics to which it adds them."""
     order = np.argsort(lines.lengths, kind="stable")  # similar lengths need little padding
-    real_BS = torch.empty(0, 0, dtype=torch.bool)  # of the current batch: not padding
+    is_token_BS = torch.empty(0, 0, dtype=torch.bool)  # of the current batch: not padding
 
     def hook(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
-        for stream, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
-            take(stream, values_BSF[real_BS])
+        for statistics, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
+            add(statistics, values_BSF[is_token_BS])
 
     with hooked([block.ff.activation for block in blocks_of(model)], hook):
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
             n_positions_B = _n_positions(model, lines.lengths[rows])
-            real_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
+            is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
             model(lines.batch(rows)[0])
 
 

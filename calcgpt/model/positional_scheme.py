@@ -35,8 +35,8 @@ class PositionalScheme(nn.Module):
         super().__init__()
 
     def parse(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
-        """Returns what Python code computes from the text, on the device of the tokens; None if
-        there is no such code. Each row of the result belongs to the same row of the batch."""
+        """Returns what the scheme computes from the text in Python, on the device of the tokens;
+        None if there is nothing. Each row of the result belongs to the same row of the batch."""
         return None
 
     def codes(self, tokens_BS: torch.Tensor) -> Codes | None:

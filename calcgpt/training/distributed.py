@@ -208,7 +208,8 @@ class SingleProcess:
 
     def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
         """Returns what `make` returns in the process whose turn `number` is. The others do not call
-        `make`. Raises in all processes if `make` raises a UserError."""
+        `make`. If `make` raises a UserError or an OSError, all processes raise, as in
+        `share_errors`."""
         return make()
 
     def barrier(self) -> None:

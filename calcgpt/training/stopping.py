@@ -60,9 +60,9 @@ class StopRequest:
 def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
     """Within the block, SIGINT and SIGTERM set the request instead of ending the process.
 
-    If `second_ends`, a second signal of the same kind has its usual effect. Otherwise, no signal
-    has one after the block has raised Interrupted: launchers repeat signals, and they send SIGTERM
-    when another process has ended, while this one may still close its files.
+    If `second_ends`, a second signal of the same kind has its usual effect. Otherwise, all signals
+    are ignored after the block has raised Interrupted: launchers repeat signals, and they send
+    SIGTERM when another process has ended, while this one may still close its files.
     """
     request = StopRequest()
     handlers: dict[int, Any] = {}
