@@ -38,7 +38,7 @@ export function checkResult(expression, result, places, rounded) {
 
 /**
  * Returns the value of an expression.
- * @param {import("./engine/expression.js").Expression} tree
+ * @param {import("./engine/expression_tree.js").Expression} tree
  * @returns {Fraction}
  * @throws {NoValueError}
  */

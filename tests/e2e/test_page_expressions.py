@@ -35,7 +35,8 @@ PARTS = [
     *("(", ")", "[", "]", "{", "}", ",", "=", "?", " ", "\u00a0", "\ufe0f", "\u200e"),
 ]
 READ = """async (texts) => {
-    const { parse, show } = await import("/static/engine/expression.js");
+    const { parse } = await import("/static/engine/expression.js");
+    const { show } = await import("/static/engine/expression_tree.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
     const read = (text) => {
         try {

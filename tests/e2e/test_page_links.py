@@ -124,7 +124,8 @@ def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
 
 
 CHECKED = """async (typed) => {
-    const { parse, show } = await import("/static/engine/expression.js");
+    const { parse } = await import("/static/engine/expression.js");
+    const { show } = await import("/static/engine/expression_tree.js");
     const { checkResult } = await import("/static/exact.js");
     const expression = show(parse(typed));
     return [expression.length, checkResult(expression, "0.9", 8, false).isExact];

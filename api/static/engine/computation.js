@@ -2,12 +2,14 @@
 // confidence (calcgpt/inference/calculator.py and results.py).
 
 import { MAX_PLACES, answer, answerText, decimal, numberText, readAnswer, renderPrompt } from "./arithmetic.js";
-import { ExpressionError, normalize, parse, show } from "./expression.js";
+import { parse } from "./expression.js";
+import { ExpressionError, show } from "./expression_tree.js";
 import { KIND, Layout, shapeOf } from "./layout.js";
+import { normalize } from "./spelling.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./arithmetic.js").Problem} Problem */
-/** @typedef {import("./expression.js").Expression} Expression */
+/** @typedef {import("./expression_tree.js").Expression} Expression */
 /** @typedef {import("./limits.js").Refusal} Refusal */
 /** @typedef {{expression: string, position: number, end: number}} Span */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
