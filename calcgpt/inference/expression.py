@@ -220,12 +220,12 @@ class _Reader:
         end = number.end() if number else min(start + 1, len(text))
         character, typed = self._normal[start:end], text[start:end]
         if character == ",":
-            reason = "a comma; write decimals with a point: a comma may only separate thousands"
+            reason = "write decimals with a point, like 12.5; a comma may only separate thousands"
             return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, reason, start)
         if word := spelling.WORD.match(text, start):
             reason = f"{word[0]!r} is not known: {spelling.ONLY}"
             if word[0].lower() == "of":
-                reason = "'of' may only follow a percentage, which divides nothing: 20% of 50"
+                reason = "'of' may only follow a percentage that is not a divisor: 20% of 50"
             return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, word.end())
         if expected is _Expected.OPERAND:
             hint = spelling.HINTS.get(character, "")

@@ -230,7 +230,7 @@ class Parser {
   }
 
   #commaError() {
-    const reason = "a comma; write decimals with a point: a comma may only separate thousands";
+    const reason = "write decimals with a point, like 12.5; a comma may only separate thousands";
     return new ExpressionError("decimal-comma", reason, this.#position);
   }
 
@@ -240,7 +240,7 @@ class Parser {
     const word = this.#match(WORD);
     if (word) {
       const unknown = `'${word}' is not known: ${ONLY}`;
-      const misplaced = "'of' may only follow a percentage, which divides nothing: 20% of 50";
+      const misplaced = "'of' may only follow a percentage that is not a divisor: 20% of 50";
       const message = word.toLowerCase() === "of" ? misplaced : unknown;
       return new ExpressionError("syntax", message, this.#position, this.#position + word.length);
     }

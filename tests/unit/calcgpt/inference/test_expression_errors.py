@@ -48,7 +48,7 @@ from calcgpt.inference.expression import MAX_LENGTH, parse
         ("half of 3", Kind.SYNTAX, 0, 4, "'half' is not known"),
         ("7 of 3", Kind.SYNTAX, 2, 4, "'of' may only follow a percentage"),
         ("5% + 7 of 3", Kind.SYNTAX, 7, 9, "'of' may only follow a percentage"),
-        ("100/20% of 50", Kind.SYNTAX, 8, 10, "which divides nothing: 20% of 50"),
+        ("100/20% of 50", Kind.SYNTAX, 8, 10, "not a divisor: 20% of 50"),
         ("7 minuss 3", Kind.SYNTAX, 2, 8, "'minuss' is not known"),
         ("80+15%", Kind.SYNTAX, 2, 6, "+15% has two meanings: for 15% more, write *(1+15%), "),
         ("2*3 - (1+1)%=", Kind.SYNTAX, 4, 12, "for (1+1)% less, write *(1-(1+1)%), else -((1+1)%)"),
