@@ -189,8 +189,8 @@ def _model_routes(service: Service) -> APIRouter:
     @routes.get("/v1/models/{model}", tags=["models"], responses=MODEL_RESPONSES)
     async def model(model: str) -> Model:
         """Get one model, as it stands in the list."""
-        found = service.models.find(model)
-        return found.describe(found is service.models.default)
+        loaded = service.models.find(model)
+        return loaded.describe(loaded is service.models.default)
 
     @routes.get(
         "/v1/models/{model}/weights",

@@ -266,7 +266,8 @@ def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, An
     }
 
 
-def main() -> None:
+def parsed_arguments() -> argparse.Namespace:
+    """Returns the arguments of the command."""
     options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
@@ -288,7 +289,11 @@ def main() -> None:
         "--compare", action="store_true", help="compare one pass with plain decoding"
     )
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
-    arguments = options.parse_args()
+    return options.parse_args()
+
+
+def main() -> None:
+    arguments = parsed_arguments()
     torch.set_num_threads(arguments.threads)
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data

@@ -132,8 +132,8 @@ def prepare_text(
     if sha256 is not None and not re.fullmatch("[0-9a-fA-F]{64}", sha256):
         raise DataError(f"a SHA-256 is 64 hexadecimal digits, not {sha256!r}")
     expected = sha256.lower() if sha256 else None
-    if known := SOURCES.get(source):
-        source, expected = known.url, expected or known.sha256
+    if named := SOURCES.get(source):
+        source, expected = named.url, expected or named.sha256
     cut = None
     if is_url(source):
         _split_url(source)

@@ -29,7 +29,6 @@ from datagen.coordinates import N_COORDINATES, code_coordinates
 CHECK_EVERY = 8  # tokens between checks for rows that have ended; a check waits for the GPU
 MAX_TOKENS = 2**20  # of all rows, some of which are not in use when the memory grows
 MAX_GRAPHS = 2**12  # each takes memory of the driver; later steps run without one
-
 NEVER_NEEDED = np.iinfo(np.int64).max  # larger than any position
 
 log = logging.getLogger(__name__)
@@ -262,8 +261,8 @@ class _Rows:
         return torch.from_numpy(array).to(self._memory.device)
 
     def locate(self, end: int) -> None:
-        """Makes room for the tokens before `end`, and reads their coordinates where they are not
-        known."""
+        """Makes room for the tokens before `end`. Computes the coordinates that are not in memory
+        yet."""
         memory = self._memory
         memory.reserve(self.n_slot, end)
         parsed_BN6, n_position = memory.parsed_BN6, memory.model.n_positions(end)
@@ -288,7 +287,7 @@ class _Rows:
         self._n_located[slots] = np.minimum([len(line) for line in lines], width)
 
     def fetch(self, n_token: int) -> None:
-        """Reads the first `n_token` tokens of each row from the GPU, unless it has."""
+        """Copies the tokens of each row before `n_token` from the GPU, if it has not done so."""
         new = slice(self._n_fetched, n_token)
         if new.start >= n_token:
             return
