@@ -25,13 +25,13 @@ from datagen.errors import NotationError
 from datagen.notation import answer_text, parse_answer
 from datagen.work_errors import WrongCharacter
 
-# One answer of the shipped checkpoint `scratchpad-long`, for the documentation.
+# One answer of the shipped checkpoint `scratchpad-small`, for the documentation.
 EXAMPLE_PROMPT = "$8(00000012.5+0000000003)="
 EXAMPLE_WORK = "+5210+0300+5510:5510+"
 EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
-    "answer": 0.9999937,
-    "weakest_step": 0.9999917,
-    "whole": 0.9999642,
+    "answer": 0.9999977,
+    "weakest_step": 0.9999965,
+    "whole": 0.9999808,
 }
 EXAMPLE_NODE: dict[str, JsonValue] = {
     "expression": "12.5+3",
@@ -60,7 +60,7 @@ EXAMPLE: dict[str, JsonValue] = {
     "proven": True,
     "confidence": EXAMPLE_CONFIDENCE,
     "nodes": [EXAMPLE_NODE],
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
 }
 
 
@@ -71,17 +71,17 @@ class Confidence(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     answer: float = Field(
-        description="probability of the answer, given the work", examples=[0.9999937]
+        description="probability of the answer, given the work", examples=[0.9999977]
     )
     weakest_step: float = Field(
         description="probability of the least probable character of the work, the digits of a "
         "quotient left out; 1 if there is no work",
-        examples=[0.9999917],
+        examples=[0.9999965],
     )
     whole: float = Field(
         description="probability of the work and the answer together, the digits of a quotient "
         "left out",
-        examples=[0.9999642],
+        examples=[0.9999808],
     )
 
 
