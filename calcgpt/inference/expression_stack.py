@@ -185,7 +185,8 @@ class Stack:
             return
         text = READINGS["all"].format(typed=shorten(typed.strip()), read=read)
         alternative = f"{self.text[:start]}{other}{self.text[end:]}" if other else None
-        self.readings.append(Reading(text, alternative))
+        if text not in [reading.text for reading in self.readings]:
+            self.readings.append(Reading(text, alternative))
 
 
 _APPLIED = {*_RANKS, "off"}  # signs that have operands

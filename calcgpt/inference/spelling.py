@@ -182,6 +182,7 @@ PATTERNS = {
     "spaced_percent": " % [-+][0-9(.]",  # 10 % -3
     "product_of_percent": r"% *\(",
     "no_product": "(?<![0-9.])0[x·]",  # 0x10 is hexadecimal, 0·5 a British 0.5
+    "date": " *[0-9]{4}-[0-9]{2}-[0-9]{2} *$",
     "time": "[0-9]{1,2}:[0-5][0-9](?![0-9])",
     "word": "[a-z]{2,}",
     "token": "[0-9][0-9.]*|[a-z]{2,}",
@@ -197,7 +198,7 @@ PATTERNS = {
     r"(?:decimal places?|decimals?|places?|dp|d\.p\.)$",
     "nearest": r" *,? *(?:rounded )?to the nearest ([a-z]+(?: number)?)$",
     "ends_in_percent": "(?:%|per ?cent|pct)$",
-    "ends_in_fraction": "(?:^|[^0-9./,])[0-9]+ ?/ ?[0-9]+$",
+    "ends_in_fraction": "(?:^|[^0-9./,])[0-9]+ ?[/⁄] ?[0-9]+$|[" + "".join(VULGAR) + "]$",
     "ends_in_factor": r"[0-9.)" + "".join(VULGAR) + r"]$",
 }
 ONLY = "this calculator has numbers, + - * / ^ % ! mod, | | and parentheses"
@@ -214,7 +215,8 @@ MESSAGES = {
     "division": "division by zero",
     "comma": "write decimals with a point, like 12.5; a comma may only separate thousands",
     "one": "one expression at a time",
-    "time": "{typed} looks like a time; write {a}/{b} to divide",
+    "time": "{typed} looks like a time; to divide, write /",
+    "date": "{typed} looks like a date",
     "word": "{typed} is not known: {only}",
     "unit": "{typed} is not known: write numbers without units; {only}",
     "of": "'of' may only follow a percentage or a fraction that is not a divisor: 20% of 50",
