@@ -215,7 +215,7 @@ def _test_file(data: Path | None) -> Path | None:
 )
 @click.option(
     "--places",
-    type=click.IntRange(1, 9),
+    type=click.IntRange(0, 30),
     help="Maximum number of decimal places that the model was measured for. With --digits.",
 )
 @scoring_engine_option
@@ -246,9 +246,9 @@ def publish(
     from calcgpt.evaluation.shards import load_for_scoring
     from calcgpt.registry import resolve
 
-    domain = Domain(digits=digits, places=places) if digits and places else None
-    if domain is None and (digits or places):
+    if (digits is None) != (places is None):
         raise click.UsageError("give both --digits and --places")
+    domain = None if digits is None else Domain(digits=digits, places=places)
     source = _source_of(data, task)
     engine, device = engine_and_device(engine, device)
     loaded, decoder = load_for_scoring(resolve(run), device, engine, None)
