@@ -106,8 +106,10 @@ class Decimals:
     def scaled(self, scale: int) -> NDArray[Any]:
         """Returns the values in units of 10**-scale, which no value may have more places than."""
         shift = scale - self.places
-        is_long = scale >= len(POWERS_OF_TEN)
-        return self.units * (10 ** shift.astype(object) if is_long else POWERS_OF_TEN.take(shift))
+        if scale < len(POWERS_OF_TEN):
+            return self.units * POWERS_OF_TEN.take(shift)
+        result: NDArray[Any] = self.units * 10 ** shift.astype(object)
+        return result
 
     def negated(self, negative: Flags) -> "Decimals":
         """The decimals with the sign changed where `negative` is True."""

@@ -246,9 +246,9 @@ def publish(
     from calcgpt.evaluation.shards import load_for_scoring
     from calcgpt.registry import resolve
 
-    if (digits is None) != (places is None):
+    domain = Domain(digits=digits, places=places) if digits and places is not None else None
+    if domain is None and (digits or places is not None):
         raise click.UsageError("give both --digits and --places")
-    domain = None if digits is None else Domain(digits=digits, places=places)
     source = _source_of(data, task)
     engine, device = engine_and_device(engine, device)
     loaded, decoder = load_for_scoring(resolve(run), device, engine, None)
