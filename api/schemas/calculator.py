@@ -16,7 +16,9 @@ ON_WRONG: Any = Field(
     "`error` returns a problem of kind `wrong-answer`",
 )
 MODEL = Field(
-    None, description="a name from /v1/models; null means the default", examples=["scratchpad-long"]
+    None,
+    description="a name from /v1/models; null means the default",
+    examples=["scratchpad-small"],
 )
 EXPRESSION = Field(
     description="numbers of at most nine decimal places, + - * / ^ % ( )", examples=["12.5+3"]
