@@ -73,7 +73,7 @@ def parse(
     zero.
     """
     if len(text) > MAX_LENGTH:
-        reason = MESSAGES["too-long"].format(n=MAX_LENGTH)
+        reason = MESSAGES["too-long"]
         raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, MAX_LENGTH, len(text))
     return _Reader(text, style, names or {}).read()
 
@@ -102,7 +102,7 @@ class _Reader:
             position = self._read_operation(self._read_operand(position))
         whole = self._stack.parts.pop()
         if len(postorder(whole.node)) > 2 * MAX_OPERATIONS + 1:
-            reason = MESSAGES["operations"].format(n=MAX_OPERATIONS)
+            reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
         readings = self._stack.readings
         if self._has_currency:

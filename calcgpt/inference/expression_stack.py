@@ -146,11 +146,11 @@ class Stack:
             elif (
                 sign.character == "^" and right.node.sign == "^" and right.start == right.node.start
             ):
-                middle = right.node.operands[0].end
-                base, first = self.text[left.start : left.end], self.text[right.start : middle]
-                other = f"({base}^{first})^{self.text[middle : right.end].lstrip(' ^*')}"
+                inner, last = right.node.operands
+                first = operation("^", left, Part(inner, right.start, inner.end))
+                other = operation("^", first, Part(last, last.start, right.end))
                 typed = self.text[left.start : right.end]
-                self.say(typed, show(part.node), left.start, right.end, other)
+                self.say(typed, show(part.node), left.start, right.end, show(other.node))
 
     def _percentage(self, left: Part, sign: Sign, right: Part) -> Part:
         """Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After

@@ -65,7 +65,7 @@ def _digits(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
     shift = 0
     if exponent:
         if len(exponent[1]) > 6 or abs(int(exponent[1])) > spelling.MAX_EXPONENT:
-            reason = MESSAGES["large-exponent"].format(n=spelling.MAX_EXPONENT)
+            reason = MESSAGES["large-exponent"]
             raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, exponent.start(), exponent.end())
         end, shift = exponent.end(), int(exponent[1])
     elif scale:
@@ -79,7 +79,7 @@ def _number(digits: str, places: str, shift: int, start: int, end: int) -> Numbe
     """Returns a number times 10**shift. Raises ExpressionError for more than MAX_PLACES places."""
     kept = places.rstrip("0")
     if len(digits) + len(kept) + max(shift, 0) > spelling.MAX_DIGITS:
-        reason = MESSAGES["digits"].format(n=spelling.MAX_DIGITS)
+        reason = MESSAGES["digits"]
         raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
     excess = len(kept) - shift - MAX_PLACES
     if excess > 0 and int(digits + kept or "0"):

@@ -176,7 +176,7 @@ PATTERNS = {
     "after_whole": r" +([0-9]{1,40})[/⁄]([0-9]{1,40})(?![0-9.,/⁄^!%])",  # 1 1/2
     "after_grouped": r" *[/⁄] *([0-9]{1,40})(?![0-9.,])",  # 1 100/200
     "in_parentheses": r"\( *([0-9]{1,40}) */ *([0-9]{1,40}) *\)",  # 3(3/4)
-    "superscript": "[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+",
+    "superscript": "[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,6}(?![⁰¹²³⁴⁵⁶⁷⁸⁹])",
     "percent": "%|per ?cent(?![a-z])|pct(?![a-z])",
     "remainder": "% *[0-9." + "".join(VULGAR) + "]",  # 10 % 3
     "spaced_percent": " % [-+][0-9(.]",  # 10 % -3
@@ -203,15 +203,15 @@ PATTERNS = {
 }
 ONLY = "this calculator has numbers, + - * / ^ % ! mod, | | and parentheses"
 MESSAGES = {
-    "too-long": "longer than {n} characters",
-    "operations": "more than {n} operations",
+    "too-long": f"longer than {MAX_LENGTH:,} characters",
+    "operations": f"more than {MAX_OPERATIONS:,} operations",
     "places": "more than {n} decimal places",
     "asked-places": "an answer has at most {n} decimal places",
-    "digits": "a number of more than {n} digits",
-    "value": "the exact value has more than {n} digits",
+    "digits": f"a number of more than {MAX_DIGITS:,} digits",
+    "value": f"the exact value has more than {MAX_DIGITS:,} digits",
     "exponent": "an exponent must be a whole number",
-    "large-exponent": "an exponent must be from -{n} to {n}",
-    "factorial": "a factorial needs a whole number from 0 to {n}",
+    "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",
+    "factorial": f"a factorial needs a whole number from 0 to {MAX_FACTORIAL:,}",
     "division": "division by zero",
     "comma": "write decimals with a point, like 12.5; a comma may only separate thousands",
     "one": "one expression at a time",
