@@ -96,7 +96,8 @@ class _Reader:
         position: int | None = start + 1 if character == "=" else 0  # as spreadsheets begin
         is_prefix = self._match("prefix", start) is not None
         continues = ANSWER in self._names and character == "+"
-        if continues or (self._match("operation", start) and not is_prefix):
+        is_operation = self._match("operation", start) and not self._name(start)
+        if continues or (is_operation and not is_prefix):
             position = self._continue(start)
         while position is not None:
             position = self._read_operation(self._read_operand(position))

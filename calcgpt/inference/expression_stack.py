@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from calcgpt.errors import ConfigError, unknown_name
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
 from calcgpt.inference.spelling import MAX_READINGS, READINGS
@@ -17,10 +18,15 @@ Percent = Literal["relative", "plain"]
 @dataclass(frozen=True)
 class Style:
     """How a text is read where people write in two ways. `percent`: whether `100-10%` takes a
-    percentage of 100 (`relative`) or 0.1 (`plain`). `decimal_comma`: whether `12,500` is 12.5."""
+    percentage of 100 (`relative`) or 0.1 (`plain`). `decimal_comma`: whether `12,500` is 12.5.
+    Raises ConfigError for another value of `percent`."""
 
     percent: Percent = "relative"
     decimal_comma: bool = False
+
+    def __post_init__(self) -> None:
+        if self.percent not in get_args(Percent):
+            raise ConfigError(unknown_name("percent", str(self.percent), get_args(Percent)))
 
 
 DEFAULT_STYLE = Style()

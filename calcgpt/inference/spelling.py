@@ -265,6 +265,14 @@ def single_spaced(words: str) -> str:
     return " ".join(words.split())
 
 
+def is_free_name(name: str) -> bool:
+    """Returns whether a value may have this name: no word of these tables, except x."""
+    tables: tuple[Iterable[str], ...] = (OPERATIONS, POSTFIXES, FACTORS, PAIRS, LEADING, TRAILING)
+    spellings = [spelling for table in tables for spelling in table]
+    words = {word for spelling in [*spellings, *NUMBER_WORDS, *SCALES] for word in spelling.split()}
+    return name == "x" or name not in words | {"ans", "of", "off", "percent", "negative"}
+
+
 def longest_first(spellings: Iterable[str]) -> re.Pattern[str]:
     """Returns the pattern of any of these spellings, the longest first: `**` before `*`."""
     return re.compile(alternatives(spellings))
