@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import BitGenerator, Philox, SeedSequence
 from numpy.typing import NDArray
 
-from datagen.arithmetic import MAX_PLACES, POWERS_OF_TEN, ProblemArray, concatenate
+from datagen.arithmetic import DRAWN_PLACES, POWERS_OF_TEN, ProblemArray, concatenate
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -103,9 +103,13 @@ class Decimals:
         """Returns whole numbers."""
         return cls(units, np.zeros(len(units), np.int64))
 
-    def scaled(self) -> NDArray[Any]:
-        """The values in units of 10**-MAX_PLACES."""
-        return self.units * POWERS_OF_TEN.take(MAX_PLACES - self.places)
+    def scaled(self, scale: int) -> NDArray[Any]:
+        """Returns the values in units of 10**-scale, which no value may have more places than."""
+        shift = scale - self.places
+        if scale < len(POWERS_OF_TEN):
+            return self.units * POWERS_OF_TEN.take(shift)
+        result: NDArray[Any] = self.units * 10 ** shift.astype(object)
+        return result
 
     def negated(self, negative: Flags) -> "Decimals":
         """The decimals with the sign changed where `negative` is True."""
@@ -118,14 +122,15 @@ Drawn: TypeAlias = tuple[Decimals, Code, Decimals]
 
 def problem_array(a: Decimals, op: Code, b: Decimals, places: Integers) -> ProblemArray:
     """Returns the problems `a op b`, whose answers are rounded to `places`."""
+    scale = max(DRAWN_PLACES, *(int(number.places.max(initial=0)) for number in (a, b)))
     return ProblemArray(
-        a=a.scaled(),
+        a=a.scaled(scale),
         a_point=a.places > 0,
         op=np.full(len(places), op, np.uint8),
-        b=b.scaled(),
+        b=b.scaled(scale),
         b_point=b.places > 0,
         places=places.astype(np.uint8),
-        scale=MAX_PLACES,
+        scale=scale,
     )
 
 
@@ -148,13 +153,13 @@ def common_places(sampler: Sampler) -> Integers:
 
 def any_places(sampler: Sampler) -> Integers:
     """Returns the places of answers: 1 to 9, all equally likely."""
-    return 1 + sampler.below(MAX_PLACES)
+    return 1 + sampler.below(DRAWN_PLACES)
 
 
 def split_places(sampler: Sampler, total: Integers) -> tuple[Integers, Integers]:
     """Returns the places of the factors of a product that has `total`, all ways equally likely."""
-    low = np.maximum(0, total - MAX_PLACES)
-    first = low + sampler.below(np.minimum(MAX_PLACES, total) - low + 1)
+    low = np.maximum(0, total - DRAWN_PLACES)
+    first = low + sampler.below(np.minimum(DRAWN_PLACES, total) - low + 1)
     return first, total - first
 
 
