@@ -13,7 +13,7 @@ const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
  * @type {Record<string, string>} */
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
-  "scratchpad-small": "Shows its work, small",
+  "scratchpad-long": "Shows its work, large",
   "scratchpad-tiny": "Shows its work, tiny",
 };
 
