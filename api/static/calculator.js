@@ -34,7 +34,7 @@ const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
-const field = new Field(input);
+const field = new Field(input, () => start());
 const history = new History(byId("history"), ({ expression, model, places }) => {
   models.choose({ model, places });
   showEarlier(formatSigns(expression));
@@ -218,7 +218,7 @@ function askForKey() {
 /** Shows an older (1) or a newer (-1) expression of the history in the field.
  * @param {number} direction */
 function recall(direction) {
-  const expression = history.recall(direction, field.text);
+  const expression = field.isWaiting ? null : history.recall(direction, field.text);
   if (expression !== null) showEarlier(expression);
 }
 
@@ -234,13 +234,13 @@ const ACTIONS = { clear: () => runner.clear(), backspace: () => field.backspace(
 
 byId("calculator").addEventListener("submit", (event) => {
   event.preventDefault();
-  start();
+  field.press("=");
 });
 
 byId("keypad").addEventListener("click", (event) => {
   const { key, action } = targetOf(event).closest("button")?.dataset ?? {};
   if (key || action) beginEdit();
-  if (key) field.insertKey(key);
+  if (key) field.press(key);
   if (action) ACTIONS[action]();
 });
 
@@ -257,15 +257,15 @@ document.addEventListener("keydown", (event) => {
     if (readout.isShown) readout.hide();
     else if (tour.isOpen) tour.end();
     else runner.clear();
-  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) start();
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) field.press("=");
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
-  else if (INSERTABLE.test(character) && (!inField || field.isAnswered)) {
+  else if (INSERTABLE.test(character) && (!inField || field.isAsked)) {
     beginEdit();
-    field.insertKey(character);
+    field.press(character);
   } else if (key === "Backspace" && !inField) field.backspace();
   else {
-    if (inField && MOVES_CARET.test(key)) field.clearAnswer(); // the key moves the caret
+    if (inField && MOVES_CARET.test(key)) field.edit(); // the key moves the caret
     return;
   }
   event.preventDefault();
@@ -356,6 +356,6 @@ showHistory();
 const { dataset } = byId("calculator");
 dataset.ready = "";
 if (!parseHash(location.hash)) tour.offer();
-if (dataset.asked !== undefined) start(); // asked before this module was there (early.js)
-else if (!parseHash(location.hash)) playExample();
+const isAsked = field.replay(); // what was typed before this module was there (early.js)
+if (!isAsked && !parseHash(location.hash)) playExample();
 models.load();

@@ -18,9 +18,11 @@ const KEY = "calcgpt.key";
  */
 
 /**
- * The answer to an expression.
- * @typedef {{expression: string, result: string | null, exact: string, places: number, rounded: boolean,
- *   verified: boolean, proven: boolean, confidence: Confidence, nodes: Node[], model: string}} Calculation
+ * The answer to an expression. reading: how it was read, if a reader could think otherwise; alternative: the
+ * expression in that other reading; fraction: the exact value, unless it is very long.
+ * @typedef {{expression: string, reading: string | null, alternative: string | null, result: string | null,
+ *   exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean, proven: boolean,
+ *   confidence: Confidence, nodes: Node[], model: string}} Calculation
  */
 
 /**
