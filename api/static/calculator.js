@@ -6,7 +6,7 @@ import { ServiceError, useKey } from "./client.js";
 import { Comparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
-import { byId, formatCount, formatSigns, targetOf } from "./format.js";
+import { POINT, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
 import { meanWeights } from "./inside/bars.js";
@@ -29,7 +29,7 @@ const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle 
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
-const INSERTABLE = /^[0-9.+()×÷−^%]$/; // keys that insert their character
+const INSERTABLE = /^[0-9.,+()×÷−^%]$/; // keys that insert their character
 const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
@@ -37,7 +37,7 @@ const nodes = byId("nodes");
 const field = new Field(input, () => start());
 const history = new History(byId("history"), ({ expression, model, places }) => {
   models.choose({ model, places });
-  showEarlier(formatSigns(expression));
+  showEarlier(formatNumbers(expression));
   input.focus();
   start({ isKept: false });
 });
@@ -79,10 +79,10 @@ const readout = new Readout();
 const panels = [new Inside(), new Comparison(() => models.all), new Learning()];
 const runner = new Runner(
   { field, history, link, readout, panels },
-  { askUnproven: () => start({ unproven: true }), onUnauthorized: askForKey },
+  { ask: calculateText, askUnproven: () => start({ unproven: true }), onUnauthorized: askForKey },
 );
 
-/** @type {{model: string, places: number} | null} */
+/** @type {{model: string, places: string} | null} */
 let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
@@ -102,9 +102,23 @@ async function start({ unproven = false, opened = {}, isKept = true } = {}) {
     input.focus();
     return false;
   }
-  const options = { ...models.choice, unproven };
-  const state = { question: typed, ...models.nonDefaultChoice, ...opened };
+  const { model, places } = models.choice;
+  const comma = typed === link.question ? link.comma : Number(POINT === ",");
+  const state = { question: typed, comma, model, places, ...opened };
+  const options = {
+    model: model || undefined,
+    places: places ? Number(places) : undefined,
+    unproven: unproven || undefined,
+    decimal_comma: state.comma > 0 || undefined,
+  };
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
+}
+
+/** Calculates an expression.
+ * @param {string} text */
+function calculateText(text) {
+  field.text = formatSigns(text);
+  start();
 }
 
 /** Returns a random whole number.
@@ -283,7 +297,7 @@ byId("examples").addEventListener("click", (event) => {
   const target = targetOf(event);
   if (!target.matches(".chip")) return;
   if (target.id === "long-product") {
-    models.choose({ model: models.modelInSteps(models.choice.model), places: 0 });
+    models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
     field.text = `${randomNumber(LONG)}×${randomNumber(LONG)}`;
   } else field.text = target.textContent ?? "";
   start();
@@ -351,6 +365,9 @@ function showHistory() {
   byId("forget").hidden = history.isEmpty;
 }
 
+const point = byId("point");
+point.dataset.key = point.textContent = POINT;
+point.ariaLabel = POINT === "," ? "comma" : "point";
 byId("scale").append(...legend());
 showHistory();
 const { dataset } = byId("calculator");

@@ -44,9 +44,9 @@ const KEY = "calcgpt.key";
  */
 
 /**
- * Options of a calculation. The service chooses those that are missing or empty. unproven: whether to
- * accept numbers for which the model was not measured.
- * @typedef {{model?: string, places?: number, unproven?: boolean}} Options
+ * Options of a calculation. The service chooses those that are missing. unproven: whether to accept numbers for which
+ * the model was not measured; decimal_comma: whether `12,500` is 12.5.
+ * @typedef {{model?: string, places?: number, unproven?: boolean, decimal_comma?: boolean}} Options
  */
 
 /**
@@ -160,17 +160,11 @@ export async function listModels() {
  * @returns {AsyncGenerator<CalculationEvent>}
  * @throws {ServiceError} or AbortError after `signal`
  */
-export async function* calculate(expression, { model, places, unproven }, signal) {
-  const body = JSON.stringify({
-    expression,
-    ...(model && { model }),
-    ...(places && { places }),
-    ...(unproven && { unproven }),
-  });
+export async function* calculate(expression, options, signal) {
   const response = await request("v1/calculate/stream", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body,
+    body: JSON.stringify({ expression, ...options }),
     signal,
   });
   try {

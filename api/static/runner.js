@@ -2,7 +2,6 @@
 
 import { cachePage } from "./backend.js";
 import { ServiceError } from "./client.js";
-import { MAX_LENGTH } from "./engine/expression.js";
 import { byId, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";
 import { Playback } from "./playback.js";
@@ -32,9 +31,9 @@ import { Step } from "./steps.js";
  */
 
 /**
- * The callbacks of the page. askUnproven: called when the user asks beyond what the model was measured
- * for; onUnauthorized: called when the service requires a key.
- * @typedef {{askUnproven: () => void, onUnauthorized: () => void}} Callbacks
+ * The callbacks of the page. ask: called when the user asks for another reading; askUnproven: called when the user
+ * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
+ * @typedef {{ask: (expression: string) => void, askUnproven: () => void, onUnauthorized: () => void}} Callbacks
  */
 
 const WRITING = "The model writes …";
@@ -209,11 +208,9 @@ export class Runner {
     } else if (name === "result") {
       // An operation about which the model was not asked has no event of its own.
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
-      byId("answer").replaceChildren(renderAnswer(data));
-      // The calculation writes `1%` as `1/100`. Such a text may be too long to be asked again.
-      const expression = data.expression.length > MAX_LENGTH ? typed : data.expression;
+      byId("answer").replaceChildren(renderAnswer(data, this.#callbacks.ask));
       if (!this.isExample) document.title = titleOf(typed, data.result);
-      if (this.#run?.isKept) this.#history.add({ ...data, expression });
+      if (this.#run?.isKept) this.#history.add(data);
     }
   }
 

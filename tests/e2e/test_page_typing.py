@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate, hold, press
+from browser import answered, calculate, events_of_answer, hold, press
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -104,29 +103,12 @@ def test_what_waits_is_named_when_the_answer_is_stopped(held: Held) -> None:
     assert typed(page) == "2+35"
 
 
-RESULT = {
-    "expression": "",
-    "exact": "",
-    "places": 8,
-    "model": "",
-    "nodes": [],
-    "confidence": {"whole": 1},
-    "proven": True,
-}
-
-
-def body_of(**result: object) -> str:
-    """The stream of an answer without steps."""
-    start = json.dumps(RESULT)
-    return f"event: start\ndata: {start}\n\nevent: result\ndata: {json.dumps(RESULT | result)}\n\n"
-
-
 def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None:
     held: list[Route] = []
     page.route("**/v1/calculate/stream", lambda route: held.append(route))
     with page.expect_request("**/v1/calculate/stream"):
         type_(page, "2*3=+4=")
-    held[0].fulfill(body=body_of(result=None, verified=False, rounded=False))
+    held[0].fulfill(body=events_of_answer(result=None, verified=False))
     answered(page, "not a number")
     expect(page.get_by_role("alert")).to_have_text("Typed after it, and not calculated: +4=")
     assert typed(page) == "2×3"
@@ -144,7 +126,7 @@ def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None
 def test_a_rounded_answer_continues_with_its_exact_value(
     page: Page, result: str, fraction: str | None, continued: str
 ) -> None:
-    body = body_of(result=result, fraction=fraction, verified=True, rounded=True)
+    body = events_of_answer(result=result, fraction=fraction, rounded=True)
     page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=body))
     calculate(page, "1/3")
     type_(page, "*3")
