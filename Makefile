@@ -7,16 +7,16 @@ PORT ?= 8000
 WEB ?= web
 # Processes of the tests: one more than there are cores, because some tests wait; at most four.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
-ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-long,$(wildcard checkpoints/*)))
+ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-small,$(wildcard checkpoints/*)))
 
-.PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi constraints clean
+.PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
 
 # The page without a service, for any static host: `make web WEB=FOLDER`.
 web: .venv/serve.stamp
-	$(BIN)/calcgpt export scratchpad-long $(WEB) --to web --force $(ALSO)
+	$(BIN)/calcgpt export scratchpad-small $(WEB) --to web --force $(ALSO)
 
 # Lint and tests in parallel, because mypy uses one core for most of a minute on a fresh clone.
 test: .venv/dev.stamp
@@ -120,6 +120,10 @@ results: .venv/dev.stamp
 # The copy of the service's OpenAPI document, which a test compares with the service.
 openapi: .venv/dev.stamp
 	$(BIN)/python -m api.app docs/openapi.json
+
+# The tables by which the page reads expressions, written from Python's; a test compares them.
+tables: .venv/dev.stamp
+	$(BIN)/python -m calcgpt.inference.spelling > api/static/engine/tables.js
 
 # The exact versions that were tested, from a fresh environment.
 constraints:

@@ -53,7 +53,7 @@ STREAM = (
 )
 STREAM_EXAMPLE = (
     'data: {"id":"cmpl-4c1a5a7b","object":"text_completion","created":1760000000,"model":'
-    '"scratchpad-long","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],'
+    '"scratchpad-small","choices":[{"index":0,"text":"+","logprobs":null,"finish_reason":null}],'
     '"usage":null}\n\ndata: [DONE]\n\n'
 )
 

@@ -157,7 +157,7 @@ def frames_of(browser: Browser, address: str) -> list[float]:
 
 def main() -> None:
     options = parser("Measures the exported page in Chromium.", runs=5)
-    options.add_argument("--checkpoint", default="scratchpad-long")
+    options.add_argument("--checkpoint", default="scratchpad-small")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
-MAX_PLACES = 9  # of a number, and of an answer
+MAX_PLACES = 30  # of a number, and of an answer
+DRAWN_PLACES = 9  # the most that the distributions draw
 USUAL_PLACES = 2  # of an answer, where a question does not say
 MAX_INT64 = 2**63 - 1
 
@@ -87,7 +88,7 @@ class Number:
 class Problem:
     """One binary operation on two numbers, and the number of places of the answer.
 
-    Raises ValueError unless 1 <= places <= MAX_PLACES.
+    Raises ValueError unless 0 <= places <= MAX_PLACES.
     """
 
     a: Number
@@ -96,8 +97,8 @@ class Problem:
     places: int = USUAL_PLACES
 
     def __post_init__(self) -> None:
-        if not 1 <= self.places <= MAX_PLACES:
-            raise ValueError(f"places must be from 1 to {MAX_PLACES}, not {self.places}")
+        if not 0 <= self.places <= MAX_PLACES:
+            raise ValueError(f"places must be from 0 to {MAX_PLACES}, not {self.places}")
 
 
 def divide_half_even(numerator: int, denominator: int) -> int:
@@ -113,7 +114,8 @@ def answer(problem: Problem) -> Number | None:
     """Returns the exact answer rounded to the problem's places, ties to even. Dividing by zero
     gives None.
 
-    The answer has no point if neither operand has one and the operation is not a division.
+    The answer has no point if it is rounded to 0 places, or if neither operand has one and the
+    operation is not a division.
     """
     a, b = problem.a, problem.b
     common = max(a.places, b.places)
@@ -132,7 +134,7 @@ def answer(problem: Problem) -> Number | None:
     if problem.op != Operation.DIV and not common:
         return Number(numerator)
     units = divide_half_even(numerator * 10**problem.places, denominator)
-    return Number.from_units(units, problem.places, point=True)
+    return Number.from_units(units, problem.places, point=problem.places > 0)
 
 
 def is_rounded(problem: Problem) -> bool:
@@ -158,8 +160,8 @@ class ProblemArray:
     """n problems as columns of shape (n,).
 
     Operands are in units of 10**-scale, of the type int64, or object (Python integers) if one
-    exceeds 64 bits. An operation is its index in OPERATIONS. `places` are the places of the
-    answers; a single number applies to all of them. Raises ValueError unless
+    or 10**scale exceeds 64 bits. An operation is its index in OPERATIONS. `places` are the places
+    of the answers; a single number applies to all of them. Raises ValueError unless
     2 <= scale <= MAX_PLACES.
     """
 
@@ -175,6 +177,9 @@ class ProblemArray:
         if not USUAL_PLACES <= self.scale <= MAX_PLACES:
             raise ValueError(f"scale must be from 2 to {MAX_PLACES}, not {self.scale}")
         object.__setattr__(self, "places", np.broadcast_to(self.places, self.op.shape))
+        if self.scale >= len(POWERS_OF_TEN):
+            for name in ("a", "b"):
+                object.__setattr__(self, name, getattr(self, name).astype(object))
 
     def __len__(self) -> int:
         return len(self.op)
@@ -252,7 +257,9 @@ def _rescale(values: NDArray[Any], places: int) -> NDArray[Any]:
             raise ValueError("an operand has more places than the new scale")
         values = values // factor
     elif values.dtype != object and (
-        values.max(initial=0) > MAX_INT64 // factor or values.min(initial=0) < -MAX_INT64 // factor
+        factor > MAX_INT64
+        or values.max(initial=0) > MAX_INT64 // factor
+        or values.min(initial=0) < -MAX_INT64 // factor
     ):
         values = values.astype(object) * factor
     else:
@@ -278,7 +285,7 @@ def answers(problems: ProblemArray) -> AnswerArray:
     """Returns the answers that `answer` gives, for an array."""
     is_division = problems.op == DIV
     nan = is_division & np.asarray(problems.b == 0, np.bool_)
-    point = (is_division | problems.a_point | problems.b_point) & ~nan
+    point = (is_division | problems.a_point | problems.b_point) & ~nan & (problems.places > 0)
     slow = slow_rows(problems)
     if not len(slow):
         return AnswerArray(_answers_int64(problems.to_scale(USUAL_PLACES)), point, nan)

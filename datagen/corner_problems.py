@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from datagen import edge_problems
-from datagen.arithmetic import ADD, DIV, MAX_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
+from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
 from datagen.sampling import (
     Decimals,
     Drawn,
@@ -86,9 +86,9 @@ def _moved(edge_kind: edge_problems.Kind) -> Kind:
         # A product has the places of a plus those of b, a quotient those of a minus those of b.
         # As in hundredths, rounding drops two places of a product and adds two to a quotient.
         total, difference = places + 2, places - 2
-        low = np.maximum(0, is_product * (total - MAX_PLACES) + is_quotient * difference)
-        high = np.where(is_product, total, MAX_PLACES + is_quotient * difference)
-        a_places = low + sampler.below(np.minimum(MAX_PLACES, high) - low + 1)
+        low = np.maximum(0, is_product * (total - DRAWN_PLACES) + is_quotient * difference)
+        high = np.where(is_product, total, DRAWN_PLACES + is_quotient * difference)
+        a_places = low + sampler.below(np.minimum(DRAWN_PLACES, high) - low + 1)
         b_places = np.where(is_product, total - a_places, a_places - is_quotient * difference)
         return Decimals(a, a_places), op, Decimals(b, b_places)
 
@@ -146,7 +146,7 @@ def _runs(sampler: Sampler, max_digits: int) -> Integers:
 
 def sum_ties(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference exactly halfway between two answers, or beside it: 1.0625 + 3.0525."""
-    operand_places = np.minimum(places + 1, MAX_PLACES)
+    operand_places = np.minimum(places + 1, DRAWN_PLACES)
     a, b = (sampler.of_length(_length(sampler, MAX_DIGITS), MAX_DIGITS) for _ in range(2))
     op = sampler.choice((ADD, SUB))
     last = np.where(sampler.one_in(2), 5, sampler.choice((4, 5, 6)))
@@ -165,7 +165,7 @@ def _one_digit(sampler: Sampler, places: Integers) -> Drawn:
 
 
 def _one_digit_number(sampler: Sampler) -> Decimals:
-    power = sampler.below(2 * MAX_PLACES + 1) - MAX_PLACES
+    power = sampler.below(2 * DRAWN_PLACES + 1) - DRAWN_PLACES
     units = (1 + sampler.below(9)) * POWERS_OF_TEN.take(np.maximum(power, 0))
     return Decimals(units, np.maximum(-power, 0))
 
@@ -208,7 +208,7 @@ def _small_factors(sampler: Sampler, places: Integers) -> Drawn:
 def _unlike_places(sampler: Sampler, places: Integers) -> Drawn:
     """Operands of 1 to 7 digits with any places each: 0.00001204 * 31.5, 8 - 0.090000001."""
     a, b = (
-        Decimals(sampler.of_length(_length(sampler, 7), 7), sampler.below(MAX_PLACES + 1))
+        Decimals(sampler.of_length(_length(sampler, 7), 7), sampler.below(DRAWN_PLACES + 1))
         for _ in range(2)
     )
     return a, sampler.below(4), b
@@ -224,7 +224,7 @@ def _length(sampler: Sampler, max_digits: int) -> Integers:
 
 def _places(sampler: Sampler) -> Integers:
     """Returns no places for a quarter of the numbers, and 1 to 9 for the others."""
-    return (1 + sampler.below(MAX_PLACES)) * ~sampler.one_in(4)
+    return (1 + sampler.below(DRAWN_PLACES)) * ~sampler.one_in(4)
 
 
 KINDS: dict[str, Kind] = {

@@ -32,7 +32,7 @@ from datagen import (
     hard_problems,
     rounding_problems,
 )
-from datagen.arithmetic import MAX_PLACES, ProblemArray, concatenate
+from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.errors import DataError, unknown_name
 from datagen.sampling import (
     Decimals,
@@ -138,7 +138,7 @@ def wide(words: Words, max_digits: int) -> ProblemArray:
 
 
 def _wide_operand(sampler: Sampler, max_digits: int) -> Decimals:
-    places = (1 + sampler.below(MAX_PLACES)) * sampler.one_in(2)
+    places = (1 + sampler.below(DRAWN_PLACES)) * sampler.one_in(2)
     units = sampler.of_length(1 + sampler.below(max_digits), max_digits).astype(object)
     # A zero at the end of several places is not written: the number would have fewer digits.
     units += (units % 10 == 0) * (places > 1) * (1 + sampler.below(9))

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from datagen.arithmetic import DIV, MAX_PLACES, MUL, POWERS_OF_TEN, ProblemArray
+from datagen.arithmetic import DIV, DRAWN_PLACES, MUL, POWERS_OF_TEN, ProblemArray
 from datagen.corner_problems import KIND_WORDS, Kind, of_kind, sum_ties
 from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture, split_places
 
@@ -26,7 +26,7 @@ def hard(words: Words) -> ProblemArray:
 
 def _product_ties(sampler: Sampler, places: Integers) -> Drawn:
     """A product at or next to the middle between two answers: 55.13 * 176.27 = 9717.7651."""
-    dropped = 1 + sampler.below(np.minimum(5, 2 * MAX_PLACES - places))
+    dropped = 1 + sampler.below(np.minimum(5, 2 * DRAWN_PLACES - places))
     a = 10 * (sampler.of_length(1 + sampler.below(5), 5) - 1) + sampler.choice((1, 3, 7, 9))
     modulus = POWERS_OF_TEN.take(dropped)
     target = modulus // 2 + _near(sampler, modulus // 2)  # a * b modulo `modulus`
@@ -44,7 +44,7 @@ def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
     middle = 10 * sampler.below(POWERS_OF_TEN.take(1 + sampler.below(4))) + 5
     fewer = sampler.below(3)  # so that a ends earlier than the middle
     b_places = sampler.below(4) * sampler.one_in(2)
-    a_places = np.clip(b_places + places + 1 - fewer, 0, MAX_PLACES)
+    a_places = np.clip(b_places + places + 1 - fewer, 0, DRAWN_PLACES)
     power = POWERS_OF_TEN.take(fewer)
     a = b * middle // power + np.where(power > 1, sampler.below(2), _near(sampler, b))
     return Decimals(np.maximum(a, 1), a_places), DIV, Decimals(b, b_places)
@@ -55,7 +55,7 @@ def _large_quotient_digits(sampler: Sampler, places: Integers) -> Drawn:
     b = sampler.of_length(2 + sampler.below(10), 11)
     a = b * (550 + sampler.below(450)) // 100 + sampler.below(b // 100 + 1)
     digit_places = np.maximum(0, places - sampler.below(3))  # of the quotient's first digit
-    b_places = sampler.below(np.minimum(4, MAX_PLACES - digit_places + 1))
+    b_places = sampler.below(np.minimum(4, DRAWN_PLACES - digit_places + 1))
     return Decimals(a, b_places + digit_places), DIV, Decimals(b, b_places)
 
 

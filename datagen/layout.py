@@ -21,14 +21,16 @@ from datagen.slots import (
     shape_cache,
 )
 
-_PROMPT = re.compile(r"\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
+_PROMPT = re.compile(r"\$(|[013-9]|[12][0-9]|30)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=")
 _TO_ONES = str.maketrans("23456789", "11111111")
 
 
 def shape_of(prompt: str) -> Shape | None:
     """Returns the shape of a prompt `$P(A op B)=`, or None for any other text."""
-    # Other digits than 0 become 1: the shape is the same, and many prompts share a cache entry.
-    return _cached_shape(prompt[:2] + prompt[2:].translate(_TO_ONES))
+    # Other digits than 0 become 1: the shape is the same, and many prompts share a cache entry. The
+    # places stay as they are.
+    places, parenthesis, operands = prompt.partition("(")
+    return _cached_shape(places + parenthesis + operands.translate(_TO_ONES))
 
 
 def require_shape(prompt: str) -> Shape:
@@ -58,7 +60,7 @@ def _cached_shape(prompt: str) -> Shape | None:
         a_places=a_places,
         b_digits=b_digits,
         b_places=b_places,
-        places=int(places or USUAL_PLACES),
+        places=int(places) if places else USUAL_PLACES,
         a_width=len(a),
         b_width=len(b),
         by_zero=b_is_zero and op == Operation.DIV,
@@ -96,7 +98,7 @@ class _Question:
 def _question(plan: Layout, shape: Shape) -> _Question:
     """Puts the question. The column of a character of an operand is its index in the operand, which
     is known as soon as the character is read."""
-    for _ in "$(" if shape.places == USUAL_PLACES else "$P(":
+    for _ in f"${_places_text(shape)}(":
         plan.put(Kind.QUESTION)
     a_field, a = _operand(plan, Kind.A_FIELD, shape.a_width, shape.a_places)
     op = plan.put(Kind.QUESTION)
@@ -105,6 +107,10 @@ def _question(plan: Layout, shape: Shape) -> _Question:
         plan.put(Kind.QUESTION)
     plan.prompt_length = len(plan.slots)
     return _Question(a_field, b_field, a, b, op)
+
+
+def _places_text(shape: Shape) -> str:
+    return "" if shape.places == USUAL_PLACES else str(shape.places)
 
 
 def _operand(plan: Layout, kind: Kind, width: int, places: int) -> tuple[range, dict[int, int]]:
@@ -370,8 +376,7 @@ def work_length(shape: Shape) -> int:
     A product of two operands of 100 digits has some 20,000 slots.
     """
     n_a, n_b = shape.a_digits, shape.b_digits
-    places = "" if shape.places == USUAL_PLACES else str(shape.places)
-    question = len(f"${places}(+)=") + shape.a_width + shape.b_width
+    question = len(f"${_places_text(shape)}(+)=") + shape.a_width + shape.b_width
     if shape.op == Operation.MUL:
         work = 2 + n_a + n_b + 2 * n_b * (1 + n_a)
         drop = max(0, shape.a_places + shape.b_places - shape.places)

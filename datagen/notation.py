@@ -4,8 +4,8 @@
     $4(0000000001/0000000003)=3333.00000$     1 / 3 = 0.3333, to 4 places
 
 Operands are padded with zeros on their left to WIDTH characters; longer ones are not padded. The
-answer is padded in the same way and then reversed. A digit before the parenthesis is the number of
-places that the answer is rounded to; without it, there are two. `render` and `parse` are inverses:
+answer is padded in the same way and then reversed. A number before the parenthesis says to how many
+places the answer is rounded; without it, there are two. `render` and `parse` are inverses:
 `parse` rejects every text that `render` does not write, including wrong answers.
 """
 
@@ -22,7 +22,10 @@ WIDTH = 10  # the least number of characters of an operand or an answer
 MAX_WIDTH = 100  # the largest number of characters of an operand
 NAN = "nan"
 
-_PLACES = {str(places): places for places in range(1, MAX_PLACES + 1) if places != USUAL_PLACES}
+_BEGINNINGS = {
+    places: f"${'' if places == USUAL_PLACES else places}(" for places in range(MAX_PLACES + 1)
+}
+_PLACES = {beginning: places for places, beginning in _BEGINNINGS.items()}
 # A number as Python writes it: no needless zeros, no -0. The limit of 200 digits is above any
 # answer (the digits of two operands), and below what int() refuses.
 _NUMBER = re.compile(
@@ -73,8 +76,8 @@ def operand_field(number: Number) -> str:
 def render_prompt(problem: Problem) -> str:
     """Returns `$(A op B)=`, or `$P(A op B)=` for P places other than two. Raises NotationError
     if `operand_field` does."""
-    places = "" if problem.places == USUAL_PLACES else problem.places
-    return f"${places}({operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
+    beginning = _BEGINNINGS[problem.places]
+    return f"{beginning}{operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
 
 
 def render_answer(value: Number | None) -> str:
@@ -89,11 +92,11 @@ def render(problem: Problem) -> str:
 
 def parse_prompt(text: str) -> Problem:
     """Inverts `render_prompt`. Raises NotationError for any other text."""
-    _expect(text, 0, "$")
-    places = _PLACES.get(text[1:2])
-    start = 1 if places is None else 2
-    _expect(text, start, "(")
-    a, end = _parse_operand(text, start + 1)
+    beginning = text[: text.find("(") + 1]
+    places = _PLACES.get(beginning)
+    if places is None:
+        raise _unexpected(text, _first_wrong(text, _begins_question))
+    a, end = _parse_operand(text, len(beginning))
     _expect(text, end, *Operation)
     op = Operation(text[end])
     b, end = _parse_operand(text, end + 1)
@@ -101,7 +104,7 @@ def parse_prompt(text: str) -> Problem:
     _expect(text, end + 1, "=")
     if len(text) > end + 2:
         raise _unexpected(text, end + 2)
-    return Problem(a, op, b, places or USUAL_PLACES)
+    return Problem(a, op, b, places)
 
 
 def parse_answer(field: str, places: int = USUAL_PLACES) -> Number | None:
@@ -123,6 +126,11 @@ def parse(text: str) -> Problem:
     if text != line:
         raise _unexpected(text, _first_wrong(text, line.startswith))
     return problem
+
+
+def _begins_question(text: str) -> bool:
+    """Whether `text` is the beginning of a question up to its parenthesis, or a part of it."""
+    return any(beginning.startswith(text) for beginning in _PLACES)
 
 
 def _number(text: str) -> Number | None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.arithmetic import MAX_PLACES, OPERATIONS, Number, Operation, Problem, answer
+from datagen.arithmetic import DRAWN_PLACES, OPERATIONS, Number, Operation, Problem, answer
 
 MAX_DIGITS = 20  # longer numbers count as one length
 MAX_CARRIES = 12
@@ -195,18 +195,20 @@ TABLES: dict[str, Table] = {
     ),
     "places": Table(
         "places of the operands",
-        _numbers("places of A", 0, MAX_PLACES),
-        _numbers("places of B", 0, MAX_PLACES),
-        lambda problem, _: [(problem.a.places, problem.b.places)],
+        _numbers("places of A", 0, DRAWN_PLACES, more=True),
+        _numbers("places of B", 0, DRAWN_PLACES, more=True),
+        lambda problem, _: [
+            (min(problem.a.places, DRAWN_PLACES), min(problem.b.places, DRAWN_PLACES))
+        ],
     ),
     "signs": Table(
         "signs of the operands", Axis("sign of A", _SIGNS), Axis("sign of B", _SIGNS), _signs
     ),
     "answer-places": Table(
         "places of the answer",
-        _numbers("places", 1, MAX_PLACES),
+        _numbers("places", 0, DRAWN_PLACES, more=True),
         _NONE,
-        lambda problem, _: [(problem.places - 1, 0)],
+        lambda problem, _: [(min(problem.places, DRAWN_PLACES), 0)],
     ),
     "carries": Table(
         "longest chain of carries",

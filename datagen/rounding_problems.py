@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from datagen.arithmetic import ADD, DIV, MAX_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
+from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
 from datagen.corner_problems import KIND_WORDS, MAX_DIGITS, Kind, of_kind
 from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture, split_places
 
@@ -35,7 +35,7 @@ def _quotients_near_the_middle(sampler: Sampler, places: Integers) -> Drawn:
     middle = 10 * sampler.below(POWERS_OF_TEN.take(sampler.below(longest + 1))) + 5
     fewer = sampler.below(4)  # digits by which a ends before the middle
     b_places = sampler.below(4) * sampler.one_in(2)
-    a_places = np.clip(b_places + places + 1 - fewer, 0, MAX_PLACES)
+    a_places = np.clip(b_places + places + 1 - fewer, 0, DRAWN_PLACES)
     power = POWERS_OF_TEN.take(fewer)
     offset = sampler.choice((-1, 0, 1)) * (1 + sampler.below(sampler.choice((1, 10, 1000))))
     a = b * middle // power + np.where(power > 1, sampler.below(2), offset)
@@ -59,13 +59,13 @@ def _quotients_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     b = sampler.of_length(digits, 8)
     less = np.where(sampler.one_in(2), 1 + sampler.below(9), sampler.below(b))
     a = b * POWERS_OF_TEN.take(sampler.below(4)) - less
-    b_places = sampler.below(np.minimum(4, MAX_PLACES - places + 1))
+    b_places = sampler.below(np.minimum(4, DRAWN_PLACES - places + 1))
     return Decimals(np.maximum(a, 1), b_places + places), DIV, Decimals(b, b_places)
 
 
 def _sums_to_a_new_digit(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference that rounds up to a power of ten, or nearly: 0.93 + 0.04, to 1 place."""
-    dropped = np.minimum(1 + sampler.below(3), MAX_PLACES - places)
+    dropped = np.minimum(1 + sampler.below(3), DRAWN_PLACES - places)
     answer = _power_beyond(sampler, dropped) - _short_of(sampler, dropped)
     a = 1 + sampler.below(np.minimum(answer, 2**30))
     is_sum = (a < answer) & sampler.one_in(2)

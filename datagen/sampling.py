@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import BitGenerator, Philox, SeedSequence
 from numpy.typing import NDArray
 
-from datagen.arithmetic import MAX_PLACES, POWERS_OF_TEN, ProblemArray, concatenate
+from datagen.arithmetic import DRAWN_PLACES, POWERS_OF_TEN, ProblemArray, concatenate
 
 Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -104,8 +104,8 @@ class Decimals:
         return cls(units, np.zeros(len(units), np.int64))
 
     def scaled(self) -> NDArray[Any]:
-        """The values in units of 10**-MAX_PLACES."""
-        return self.units * POWERS_OF_TEN.take(MAX_PLACES - self.places)
+        """The values in units of 10**-DRAWN_PLACES."""
+        return self.units * POWERS_OF_TEN.take(DRAWN_PLACES - self.places)
 
     def negated(self, negative: Flags) -> "Decimals":
         """The decimals with the sign changed where `negative` is True."""
@@ -125,7 +125,7 @@ def problem_array(a: Decimals, op: Code, b: Decimals, places: Integers) -> Probl
         b=b.scaled(),
         b_point=b.places > 0,
         places=places.astype(np.uint8),
-        scale=MAX_PLACES,
+        scale=DRAWN_PLACES,
     )
 
 
@@ -148,13 +148,13 @@ def common_places(sampler: Sampler) -> Integers:
 
 def any_places(sampler: Sampler) -> Integers:
     """Returns the places of answers: 1 to 9, all equally likely."""
-    return 1 + sampler.below(MAX_PLACES)
+    return 1 + sampler.below(DRAWN_PLACES)
 
 
 def split_places(sampler: Sampler, total: Integers) -> tuple[Integers, Integers]:
     """Returns the places of the factors of a product that has `total`, all ways equally likely."""
-    low = np.maximum(0, total - MAX_PLACES)
-    first = low + sampler.below(np.minimum(MAX_PLACES, total) - low + 1)
+    low = np.maximum(0, total - DRAWN_PLACES)
+    first = low + sampler.below(np.minimum(DRAWN_PLACES, total) - low + 1)
     return first, total - first
 
 

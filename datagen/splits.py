@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from datagen.arithmetic import (
     ADD,
-    MAX_PLACES,
     MUL,
     OPERATIONS,
     USUAL_PLACES,
@@ -39,6 +38,7 @@ _SHARES = {Split.VAL: range(0, 1), Split.TEST: range(1, 2), Split.TRAIN: range(2
 _SHARE_SHIFT = 59
 _MASK = 2**64 - 1
 _INCREMENT = 0x9E3779B97F4A7C15  # 2**64 / golden ratio: its bits have no pattern
+_CONTINUED = 9 * _INCREMENT  # added to the higher words of an operand
 
 
 def problem_hash(problem: Problem) -> int:
@@ -61,7 +61,7 @@ def _hash(op: int, a: int, b: int, scale: int) -> int:
         state = _mix(state + units + places * _INCREMENT & _MASK)
         while not -(2**63) <= units < 2**63:  # more than 64 bits
             units >>= 64
-            state = _mix(state + units + MAX_PLACES * _INCREMENT & _MASK)
+            state = _mix(state + units + _CONTINUED & _MASK)
     return state
 
 

@@ -124,9 +124,9 @@ def _works(prompts: Sequence[bytes]) -> tuple[list[_Work], Ints]:
     index_of_pattern: dict[bytes, int] = {}
     indices = np.empty(len(prompts), np.int64)
     for row, prompt in enumerate(prompts):
-        # Other digits than 0 become 1: the shape is the same. The places, in the first two
-        # characters, stay as they are.
-        pattern = prompt[:2] + prompt[2:].translate(_TO_ONES)
+        # Other digits than 0 become 1: the shape is the same. The places stay as they are.
+        places, parenthesis, operands = prompt.partition(b"(")
+        pattern = places + parenthesis + operands.translate(_TO_ONES)
         index = index_of_pattern.get(pattern)
         if index is None:
             shape = require_shape(prompt.decode())

@@ -16,10 +16,10 @@ from api.schemas.completions import Stop, StreamOptions, one_message, with_nulls
 from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK
 
 CHAT_REQUEST: dict[str, Any] = {
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
     "messages": [{"role": "user", "content": "12.5+3"}],
 }
-RESPONSES_REQUEST: dict[str, Any] = {"model": "scratchpad-long", "input": "12.5+3"}
+RESPONSES_REQUEST: dict[str, Any] = {"model": "scratchpad-small", "input": "12.5+3"}
 REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
 READ, WRITTEN, ANSWER = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1, 11
 HEX = "4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a"
@@ -28,7 +28,7 @@ CHAT_RESPONSE: dict[str, Any] = {
     "id": f"chatcmpl-{HEX}",
     "object": "chat.completion",
     "created": 1_760_000_000,
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
     "choices": [{"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"}],
     "usage": {
         "prompt_tokens": READ,
@@ -59,7 +59,7 @@ RESPONSES_RESPONSE: dict[str, Any] = {
     "object": "response",
     "created_at": 1_760_000_000,
     "status": "completed",
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
     "output": OUTPUT,
     "usage": {
         "input_tokens": READ,

@@ -20,7 +20,7 @@ from api.schemas.calculator import MODEL, Input
 from calcgpt.inference.results import EXAMPLE_PROMPT, EXAMPLE_WORK
 
 REQUEST: dict[str, Any] = {
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
     "prompt": EXAMPLE_PROMPT,
     "temperature": 0,
     "max_tokens": 200,
@@ -36,7 +36,7 @@ RESPONSE: dict[str, Any] = {
     "id": "cmpl-4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a",
     "object": "text_completion",
     "created": 1_760_000_000,
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
     "choices": [CHOICE],
     "usage": USAGE,
 }

@@ -198,14 +198,14 @@ function compareModels(a, b) {
   return first[0] - second[0] || first[1] - second[1] || first[2] - second[2];
 }
 
-/** Returns the display name of a model, such as `Shows its work (scratchpad-long)`.
+/** Returns the display name of a model, such as `Shows its work (scratchpad-small)`.
  * @param {Model} model */
 function displayName({ id, domain }) {
   const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
   return `${name} (${id})`;
 }
 
-/** Returns a line on a model, such as `806,272 parameters, exact on 99.99% of 10,000 test problems;
+/** Returns a line on a model, such as `205,632 parameters, exact on 99.99% of 10,000 test problems;
  * numbers of up to 40 digits, 8 places`.
  * @param {Model} model */
 function describeModel({ parameters, metrics, domain }) {

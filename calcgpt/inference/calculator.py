@@ -1,24 +1,29 @@
 """The calculator: turns an expression into questions to a model, and its answers into the result.
 
-An expression is parsed into a tree, each operation becomes a question to the model, and each answer
-becomes a node of the result. A power is repeated multiplication: `2^3` asks for 2*2 and then 4*2. A
-`Computation` has no I/O: it states its next questions and takes the answers. The `Calculator` asks
-its model at once. The service batches the questions of many requests.
+An expression is parsed into a tree, a plan makes operations of it, each operation becomes a
+question to the model, and each answer a node of the result. A `Computation` has no I/O: it states
+its next questions and takes the answers. The `Calculator` asks its model at once. The service
+batches the questions of many requests.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
-from calcgpt.inference.expression_tree import Binary, Expression, Literal, Power, show
+from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
+from calcgpt.inference.expression_tree import Expression, show
 from calcgpt.inference.generate import Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
+from calcgpt.inference.planning import Operand, Step, make_plan
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -29,24 +34,10 @@ from calcgpt.inference.results import (
     read_answer,
 )
 from calcgpt.registry import resolve
-from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer, is_rounded
-from datagen.notation import answer_text, number_text, render_prompt
+from datagen.arithmetic import MAX_PLACES, Number, Problem, answer, is_rounded
+from datagen.notation import NAN, answer_text, render_prompt
 
-USUAL_LENGTH = 20  # characters of both operands of an operation, together
-
-
-class _Operand(NamedTuple):
-    """A number that was typed, or the result of an operation."""
-
-    exact: Number
-    node: int | None  # the index of the operation
-
-
-class _Operation(NamedTuple):
-    a: _Operand
-    op: Operation
-    b: _Operand
-    places: int  # decimal places of its result
+USUAL_LENGTH = 200  # characters that the model writes for an operation
 
 
 class Question(NamedTuple):
@@ -62,26 +53,41 @@ class Computation:
     """An expression, its questions to the model, and the answers so far."""
 
     def __init__(
-        self, text: str, model: str, limits: Limits, places: int, unproven: bool = False
+        self,
+        text: str,
+        model: str,
+        limits: Limits,
+        places: int | None = None,
+        unproven: bool = False,
+        style: Style = DEFAULT_STYLE,
+        names: Mapping[str, Expression] | None = None,
     ) -> None:
-        """`places` is the number of decimal places of the answer. Operations before the last keep
-        at least the default places of the limits. `unproven` allows numbers for which the model was
-        not measured.
+        """`places` is the number of decimal places of the answer, by default what the text asks for
+        or the default of the limits. `unproven` allows numbers for which the model was not
+        measured. `style` and `names` are those of `parse`.
 
-        Raises ExpressionError if `text` is not an expression, or if an operand, the work of an
-        operation or, by exact arithmetic, an intermediate result is outside the limits.
+        Raises ExpressionError if `text` is not an expression or has no value, or if an operation on
+        the right numbers is outside the limits.
         """
-        tree = parse(text)
-        self.expression = show(tree)
+        parsed = parse(text, style, names)
+        if places is None:
+            places = limits.default_places if parsed.places is None else parsed.places
+        self.expression = show(parsed.expression)
         self.places = places
-        self._text, self._model, self._limits = text, model, limits
-        self._allows_unproven, self._is_proven = unproven, True
+        self._model, self._limits, self._allows_unproven = model, limits, unproven
+        self._is_proven = True
         if refusal := self._refused(limits.refuse_places(places)):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
+        self.plan = make_plan(parsed.expression, places, limits, unproven)
+        if refused := self.plan.refusal(parsed.expression, limits):
+            self._refused(refused[0])
+        self._readings = [*parsed.readings, *self.plan.readings]
         #: The operations, operands first. Each becomes a node when it is answered.
-        self.outline: list[Span] = []
-        self._operations: list[_Operation] = []  # of the same indices
-        self._result = self._plan(tree)
+        self.outline = [
+            Span(expression=step.text, position=step.start, end=step.end)
+            for step in self.plan.steps
+        ]
+        self._waiting = list(range(len(self.outline)))  # not asked yet
         self._questions: dict[int, Question] = {}  # by node, like the next two
         self._answered: dict[int, Node] = {}
         self._values: dict[int, Number | None] = {}  # None if the answer is not a number
@@ -94,112 +100,64 @@ class Computation:
             return None
         return refusal
 
-    def _plan(self, expression: Expression, is_operand: bool = False) -> _Operand:
-        """Plans the operations of an expression, and returns its value by exact arithmetic, each
-        operation rounded.
-
-        Raises ExpressionError for a division by zero, and for a value outside the limits. The value
-        of the whole expression may be outside, because it is not an operand.
-        """
-        if isinstance(expression, Literal):
-            refusal = self._limits.refuse_operand(expression.number) if is_operand else None
-            if refusal := self._refused(refusal):
-                start, end = expression.start, expression.end
-                if refusal.kind is ExpressionErrorKind.TOO_MANY_PLACES:
-                    places = self._limits.default_places
-                    start, end = expression.superfluous_places(self._text, places)
-                raise ExpressionError(refusal.kind, refusal.reason, start, end)
-            return _Operand(expression.number, None)
-        if isinstance(expression, Binary):
-            parts = (expression.left, expression.right)
-            a, b = (self._plan(part, is_operand=True) for part in parts)
-            return self._add(a, expression.op, b, expression, is_operand)
-        if expression.exponent == 1:
-            return self._plan(expression.base, is_operand)
-        base = power = self._plan(expression.base, is_operand=True)
-        if expression.exponent == 0:
-            return _Operand(Number.from_units(1, 0, base.exact.point), None)
-        for exponent in range(2, expression.exponent + 1):
-            part = replace(expression, exponent=exponent)
-            is_factor = is_operand or exponent < expression.exponent
-            power = self._add(power, Operation.MUL, base, part, is_factor)
-        return power
-
-    def _add(
-        self, a: _Operand, op: Operation, b: _Operand, source: Binary | Power, is_operand: bool
-    ) -> _Operand:
-        """Adds the operation of a part of the expression to the plan, and returns its result."""
-        span = Span(expression=show(source), position=source.start, end=source.end)
-        # 7.5% of 200 would be 16 if 0.075 were rounded to two places.
-        places = max(self.places, self._limits.default_places) if is_operand else self.places
-        problem = Problem(a.exact, op, b.exact, places)
-        value = answer(problem)
-        if value is None:
-            assert isinstance(source, Binary)
-            kind, divisor = ExpressionErrorKind.DIVISION_BY_ZERO, source.right
-            raise ExpressionError(kind, "division by zero", divisor.start, divisor.end)
-        if refusal := self._refused(self._limits.refuse_problem(problem)):
-            reason = f"{span.expression}: {refusal.reason}"
-            raise ExpressionError(refusal.kind, reason, span.position, span.end)
-        if is_operand and (refusal := self._refused(self._limits.refuse_operand(value))):
-            reason = f"{span.expression} is {_shortened(value)}: {refusal.reason}"
-            raise ExpressionError(refusal.kind, reason, span.position, span.end)
-        self.outline.append(span)
-        self._operations.append(_Operation(a, op, b, places))
-        return _Operand(value, len(self.outline) - 1)
-
     @property
+    def guard_places(self) -> int | None:
+        """The decimal places that operations before the last keep beyond those of the answer; None
+        if numerator and denominator are worked out instead."""
+        return self.plan.guard_places
+
+    @cached_property
+    def n_characters(self) -> int:
+        """How many characters the model writes, if it makes no mistake."""
+        return self.plan.n_characters(self._limits)
+
+    @cached_property
     def n_operations(self) -> int:
-        """The cost of the computation, in operations of usual length. The work of a product has
-        characters for each pair of digits, so an operation on long numbers counts as several."""
-        lengths = [
-            len(number_text(a.exact)) + len(number_text(b.exact)) for a, _, b, _ in self._operations
-        ]
-        return sum(max(1, n * n // USUAL_LENGTH**2) for n in lengths)
+        """The cost of the computation, in operations of usual length."""
+        return max(len(self.outline), self.n_characters // USUAL_LENGTH)
 
     def questions(self) -> list[Question]:
         """Returns all new questions whose operands are known.
 
         If this is empty and every earlier question is answered, the computation is complete.
         """
-        ready = []
-        for node, span in enumerate(self.outline):
-            if node in self._questions or node in self._answered:
+        ready, waiting = [], []
+        for node in self._waiting:
+            step = self.plan.steps[node]
+            if any(o.step is not None and o.step not in self._answered for o in (step.a, step.b)):
+                waiting.append(node)
                 continue
-            operation = self._operations[node]
-            operands = (operation.a, operation.b)
-            if any(o.node is not None and o.node not in self._answered for o in operands):
-                continue
-            problem = self._problem(operation)
+            problem = self._problem(step)
             if problem is None:
-                self._answered[node], self._values[node] = Node.not_asked(span), None
+                self._answered[node], self._values[node] = Node.not_asked(self.outline[node]), None
                 continue
-            text = f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}"
+            text = f"{plain_text(problem.a)}{problem.op}{plain_text(problem.b)}"
             self._questions[node] = Question(node, problem, text, render_prompt(problem))
             ready.append(self._questions[node])
+        self._waiting = waiting
         return ready
 
-    def _value(self, operand: _Operand) -> Number | None:
+    def _value(self, operand: Operand) -> Number | None:
         """Returns an operand as the model has answered it."""
-        return operand.exact if operand.node is None else self._values[operand.node]
+        return operand.number if operand.step is None else self._values[operand.step]
 
-    def _problem(self, operation: _Operation) -> Problem | None:
+    def _problem(self, step: Step) -> Problem | None:
         """Returns the problem of an operation whose operands are answered, or None if an operand is
         missing or the model cannot be asked."""
-        a, b = self._value(operation.a), self._value(operation.b)
+        a, b = self._value(step.a), self._value(step.b)
         if a is None or b is None:
             return None
         if any(self._refused(self._limits.refuse_operand(number)) for number in (a, b)):
             return None
-        problem = Problem(a, operation.op, b, operation.places)
+        problem = Problem(a, step.op, b, step.places)
         return None if self._refused(self._limits.refuse_problem(problem)) else problem
 
     def answer(self, node: int, output: str, probabilities: list[float]) -> Node:
         """Takes what the model wrote after the prompt of a node's question, and the probability of
         each character. Returns the node."""
         question = self._questions[node]
-        result, value = read_answer(question.prompt + output, question.problem.places)
-        exact = answer_text(answer(question.problem))
+        text, value = read_answer(question.prompt + output, question.problem.places)
+        right = answer(question.problem)
         work, equals, _ = output.rpartition("=")
         answered = Node(
             **dict(self.outline[node]),
@@ -207,9 +165,9 @@ class Computation:
             prompt=question.prompt,
             work=work if equals else None,
             output=output,
-            result=result,
-            exact=exact,
-            agrees=result == exact,
+            result=plain_text(value) if value else text,
+            exact=plain_text(right) if right else NAN,
+            agrees=text == answer_text(right),
             rounded=is_rounded(question.problem),
             confidence=confidence(question.prompt, output, probabilities),
         )
@@ -220,14 +178,21 @@ class Computation:
         """Returns the result of a complete computation."""
         nodes = tuple(self._answered[node] for node in range(len(self.outline)))
         confidences = [node.confidence or NOT_CONFIDENT for node in nodes]
-        last, exact = self._result.node, answer_text(self._result.exact)
+        number, last = self.plan.result
+        value = self.plan.exact
+        rounded = round_to(value, self.places)
+        exact = plain_text(rounded)
+        result = plain_text(number) if last is None else nodes[last].result
         return Calculation(
             expression=self.expression,
-            result=exact if last is None else nodes[last].result,
+            reading="; ".join(reading.text for reading in self._readings) or None,
+            alternative=next((r.alternative for r in self._readings if r.alternative), None),
+            result=result,
             exact=exact,
+            fraction=fraction_text(value),
             places=self.places,
-            rounded=any(node.rounded for node in nodes),
-            verified=all(node.agrees for node in nodes),
+            rounded=Fraction(rounded.units, 10**rounded.places) != value,
+            verified=result == exact and all(node.agrees for node in nodes),
             proven=self._is_proven,
             confidence=Confidence(
                 answer=math.prod(c.answer for c in confidences),
@@ -274,28 +239,40 @@ class Calculator:
         return cls(checkpoint, decoder)
 
     def begin(
-        self, expression: str, places: int | None = None, unproven: bool = False
+        self,
+        expression: str,
+        places: int | None = None,
+        unproven: bool = False,
+        style: Style = DEFAULT_STYLE,
+        names: Mapping[str, Expression] | None = None,
     ) -> Computation:
         """Returns the computation of an expression.
 
-        The answer has `places` decimal places, by default those of the limits. Raises ConfigError
-        unless `places` is a whole number from 1 to MAX_PLACES and the expression a string, and
-        ExpressionError as `Computation` does.
+        The answer has `places` decimal places, by default those that the expression asks for, or
+        those of the limits. `style` says how to read what people write in two ways, `names` are
+        values that the expression may use.
+
+        Raises ConfigError unless `places` is a whole number from 0 to MAX_PLACES and the expression
+        a string, and ExpressionError as `Computation` does.
         """
         if not isinstance(expression, str):
             raise ConfigError(f"an expression must be a string, not {type(expression).__name__}")
-        if places is None:
-            places = self.limits.default_places
-        if type(places) is not int or not 1 <= places <= MAX_PLACES:
-            raise ConfigError(f"places must be from 1 to {MAX_PLACES}, not {places!r:.40}")
-        return Computation(expression, self.checkpoint.name, self.limits, places, unproven)
+        if places is not None and (type(places) is not int or not 0 <= places <= MAX_PLACES):
+            raise ConfigError(f"places must be from 0 to {MAX_PLACES}, not {places!r:.40}")
+        model = self.checkpoint.name
+        return Computation(expression, model, self.limits, places, unproven, style, names)
 
     def calculate(
-        self, expression: str, places: int | None = None, unproven: bool = False
+        self,
+        expression: str,
+        places: int | None = None,
+        unproven: bool = False,
+        style: Style = DEFAULT_STYLE,
+        names: Mapping[str, Expression] | None = None,
     ) -> Calculation:
-        """Returns the answer. All operations of one level of the tree with prompts of one length
+        """Returns the answer. All operations whose operands are known with prompts of one length
         are one batch. The arguments and the errors are those of `begin`."""
-        computation = self.begin(expression, places, unproven)
+        computation = self.begin(expression, places, unproven, style, names)
         tokenizer = self.checkpoint.tokenizer
         while questions := computation.questions():
             prompts = [question.prompt for question in questions]
@@ -306,7 +283,9 @@ class Calculator:
         return computation.calculation()
 
 
-def _shortened(number: Number) -> str:
-    """Returns a number as people write it, a long one shortened."""
-    text = number_text(number)
-    return text if len(text) <= 40 else f"{text[:40]}..."
+def value_of(calculation: Calculation) -> Expression | None:
+    """Returns the value of an answer for other expressions, or None if it is not a number: the
+    exact fraction of a verified answer if it is short, so that 1/3 and then *3 is 1."""
+    text = calculation.fraction if calculation.verified else None
+    text = text or calculation.result
+    return parse(text).expression if text and text != NAN else None

@@ -1,64 +1,118 @@
-"""The value of a whole expression without rounding between its steps, as in api/static/exact.js."""
+"""The exact value of an expression, and how people write it."""
 
 from __future__ import annotations
 
+import math
 import operator
 from fractions import Fraction
 
-from calcgpt.inference.expression_tree import Expression, Literal, Power
-from datagen.arithmetic import Operation
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference.expression_tree import Expression, postorder
+from calcgpt.inference.spelling import MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES
+from datagen.arithmetic import Number, divide_half_even
+from datagen.notation import number_text
 
-MAX_DIGITS = 10_000  # hexadecimal digits of a numerator or denominator; nested powers have billions
-SHOWN_PLACES = 12  # decimal places of a value that is shown
-SHOWN_BELOW = 10**1000  # Python writes no integer of more than 4300 digits
+FRACTION_DIGITS = 40  # of a fraction that is shown, numerator and denominator together
+_MAX_BITS = int(MAX_DIGITS * math.log2(10))
 _OPERATORS = {
-    Operation.ADD: operator.add,
-    Operation.SUB: operator.sub,
-    Operation.MUL: operator.mul,
-    Operation.DIV: operator.truediv,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "mod": operator.mod,
 }
 
 
-def evaluate(tree: Expression) -> Fraction:
-    """Returns the value of an expression.
+def evaluate(root: Expression) -> list[Fraction]:
+    """Returns the exact values of the nodes of a tree in the order of `postorder`.
 
-    Raises ZeroDivisionError, and OverflowError if a part of it may have more than MAX_DIGITS.
+    Raises ExpressionError for a division by zero, for an exponent or a factorial that is not a
+    whole number in its range, and for a value of more than MAX_DIGITS.
     """
-    if isinstance(tree, Literal):
-        return Fraction(tree.number.units, 10**tree.number.places)
-    if isinstance(tree, Power):
-        base = evaluate(tree.base)
-        _limit_digits(_n_digits(base) * tree.exponent)
-        return base**tree.exponent
-    a, b = evaluate(tree.left), evaluate(tree.right)
-    _limit_digits(_n_digits(a) + _n_digits(b))
-    value: Fraction = _OPERATORS[tree.op](a, b)
-    return value
+    values: list[Fraction] = []
+    waiting: list[Fraction] = []
+    for node in postorder(root):
+        first = len(waiting) - len(node.operands)
+        value = _value(node, waiting[first:])
+        if _n_bits(value) > _MAX_BITS:
+            raise _too_long(node)
+        waiting[first:] = [value]
+        values.append(value)
+    return values
 
 
-def _n_digits(value: Fraction) -> int:
-    """Returns the number of hexadecimal digits of the numerator or the denominator, the longer."""
-    return (max(value.numerator.bit_length(), value.denominator.bit_length()) + 3) // 4
+def _value(node: Expression, operands: list[Fraction]) -> Fraction:
+    sign = node.sign
+    if not sign:
+        return Fraction(node.number.units, 10**node.number.places)
+    if sign == "%":
+        return operands[0] / 100
+    if sign == "||":
+        return abs(operands[0])
+    if sign == "!":
+        return _factorial(node, operands[0])
+    a, b = operands
+    if sign == "^":
+        return _power(node, a, b)
+    if sign in ("+%", "-%"):
+        return a * (1 + b) if sign == "+%" else a * (1 - b)
+    if not b and sign in ("/", "//", "mod"):
+        divisor = node.operands[1]
+        kind = ExpressionErrorKind.DIVISION_BY_ZERO
+        raise ExpressionError(kind, MESSAGES["division"], divisor.start, divisor.end)
+    return Fraction(_OPERATORS[sign](a, b))
 
 
-def _limit_digits(n: int) -> None:
-    if n > MAX_DIGITS:
-        raise OverflowError(f"more than {MAX_DIGITS:,} digits")
+def _power(node: Expression, base: Fraction, exponent: Fraction) -> Fraction:
+    part = node.operands[1]
+    if exponent.denominator != 1:
+        kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["exponent"]
+        raise ExpressionError(kind, reason, part.start, part.end)
+    if abs(exponent) > MAX_EXPONENT:
+        reason = MESSAGES["large-exponent"]
+        raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, part.start, part.end)
+    if not base and exponent < 0:
+        kind = ExpressionErrorKind.DIVISION_BY_ZERO
+        raise ExpressionError(kind, MESSAGES["division"], node.start, node.end)
+    if _n_bits(base) > 1 and (_n_bits(base) - 1) * abs(int(exponent)) > _MAX_BITS:
+        raise _too_long(node)
+    return Fraction(base ** int(exponent))
 
 
-def round_to(value: Fraction, places: int) -> Fraction:
-    """Returns a value rounded to decimal places, ties to even."""
-    return Fraction(round(value * 10**places), 10**places)
+def _factorial(node: Expression, value: Fraction) -> Fraction:
+    if value.denominator != 1 or not 0 <= value <= MAX_FACTORIAL:
+        reason = MESSAGES["factorial"]
+        raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, node.start, node.end)
+    return Fraction(math.factorial(int(value)))
 
 
-def decimal_text(value: Fraction) -> str:
-    """Returns a value in decimal notation, rounded to SHOWN_PLACES, without trailing zeros.
+def _n_bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())
 
-    Raises OverflowError unless it is between -SHOWN_BELOW and SHOWN_BELOW.
-    """
-    if abs(value) >= SHOWN_BELOW:
-        raise OverflowError("too many digits to show")
-    scaled = round(value * 10**SHOWN_PLACES)
-    digits = str(abs(scaled)).zfill(SHOWN_PLACES + 1)
-    whole, places = digits[:-SHOWN_PLACES], digits[-SHOWN_PLACES:].rstrip("0")
-    return f"{'-' if scaled < 0 else ''}{whole}{'.' if places else ''}{places}"
+
+def _too_long(node: Expression) -> ExpressionError:
+    reason = MESSAGES["value"]
+    return ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, node.start, node.end)
+
+
+def round_to(value: Fraction, places: int) -> Number:
+    """Returns a value rounded to decimal places, ties to even, as a number without superfluous
+    zeros."""
+    units = divide_half_even(value.numerator * 10**places, value.denominator)
+    while places and units % 10 == 0:
+        units, places = units // 10, places - 1
+    return Number(units, places)
+
+
+def plain_text(number: Number) -> str:
+    """Returns a number as people write it: `4`, not `4.0`."""
+    return number_text(number).removesuffix(".0")
+
+
+def fraction_text(value: Fraction) -> str | None:
+    """Returns a value as `5/6`, a whole one as `3`; None if it has more than FRACTION_DIGITS."""
+    if value.denominator == 1 and abs(value) < 10**FRACTION_DIGITS:
+        return str(value.numerator)
+    digits = len(str(abs(value.numerator))) + len(str(value.denominator))
+    return f"{value.numerator}/{value.denominator}" if digits <= FRACTION_DIGITS else None

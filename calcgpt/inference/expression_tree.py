@@ -1,106 +1,124 @@
-"""The tree of an expression: operations on numbers, each with the position of its text.
+"""The tree of an expression: numbers and operations, each with the position of its text.
 
-A number alone is an expression too. Every node has the position of its text. Parentheses around an
-operand belong to the operation that uses it: in `(1+2)*3` the text of the sum is `1+2`, that of the
-product is all of it.
+A tree may be a thousand operations deep, so nothing here is recursive.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
-from calcgpt.inference import spelling
-from datagen.arithmetic import Number, Operation
+from calcgpt.inference.spelling import MAX_SHOWN
+from datagen.arithmetic import Number
 from datagen.notation import number_text
 
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A number with its sign, at `text[start:end]`."""
-
-    number: Number
-    start: int
-    end: int
-    depth: ClassVar[int] = 0
-    n_operations: ClassVar[int] = 0
-
-    def superfluous_places(self, text: str, places: int) -> tuple[int, int]:
-        """Returns where the typed digits beyond `places` begin, with the first that is not 0, and
-        where they end. There must be such a digit."""
-        text = text.translate(spelling.NORMAL)
-        typed = spelling.DIGITS.match(text, text.index(".", self.start) + 1 + places)
-        assert typed
-        return typed.end() - len(typed[0].lstrip("0")), typed.end()
+T = TypeVar("T")
+NO_NUMBER = Number(0)  # of an operation
 
 
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """An operation at `text[start:end]`: from the start of its left operand to the end of its right
-    operand, including parentheses around these."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Expression:
+    """A number, or an operation on other expressions, at `text[start:end]`.
 
-    op: Operation
-    left: Expression
-    right: Expression
-    start: int
-    end: int
-    depth: int = field(init=False)  # 1 for an operation on two numbers
-    n_operations: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "depth", 1 + max(self.left.depth, self.right.depth))
-        n_operations = self.left.n_operations + 1 + self.right.n_operations
-        object.__setattr__(self, "n_operations", n_operations)
-
-
-@dataclass(frozen=True, slots=True)
-class Power:
-    """A base times itself, `exponent` factors in all, at `text[start:end]`."""
-
-    base: Expression
-    exponent: int  # from 0 to MAX_EXPONENT
-    start: int
-    end: int
-
-    @property
-    def n_products(self) -> int:
-        """The number of products that compute it, one after the other."""
-        return max(0, self.exponent - 1)
-
-    @property
-    def depth(self) -> int:
-        return self.base.depth + self.n_products
-
-    @property
-    def n_operations(self) -> int:
-        return self.base.n_operations + self.n_products
-
-
-Expression: TypeAlias = Literal | Binary | Power
-
-
-def show(expression: Expression) -> str:
-    """Returns the canonical text of a tree, without spaces and superfluous parentheses.
-
-    `parse` returns the same tree for it, except for positions, unless the text is too long.
+    In `(1+2)*3`, the text of the sum is `1+2`, that of the product is all of it: parentheses around
+    an operand belong to the operation that uses it.
     """
-    if isinstance(expression, Literal):
-        return number_text(expression.number)
-    if isinstance(expression, Power):
-        base = show(expression.base)
-        is_plain = isinstance(expression.base, Literal) and not base.startswith("-")
-        return f"{base}^{expression.exponent}" if is_plain else f"({base})^{expression.exponent}"
-    left, right = show(expression.left), show(expression.right)
-    rank = _rank(expression)
-    if _rank(expression.left) < rank:
-        left = f"({left})"
-    if _rank(expression.right) <= rank:
-        right = f"({right})"
-    return f"{left}{expression.op}{right}"
+
+    sign: str  # "" for a number, else one of RANKS
+    operands: tuple[Expression, ...]
+    start: int
+    end: int
+    number: Number = NO_NUMBER
+
+    def is_number(self, value: int) -> bool:
+        """Returns whether this is a number of this value."""
+        return not self.sign and self.number.units == value * 10**self.number.places
 
 
-def _rank(expression: Expression) -> int:
-    """Returns the precedence of a node: 0 for + and -, 1 for * and /, 2 for others."""
-    if not isinstance(expression, Binary):
-        return 2
-    return int(expression.op in (Operation.MUL, Operation.DIV))
+# Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
+# hundredth, and `||` a magnitude.
+RANKS = {
+    **dict.fromkeys(("+", "-", "+%", "-%"), 1),
+    **dict.fromkeys(("*", "/", "//", "mod"), 2),
+    "^": 3,
+    **dict.fromkeys(("!", "%"), 4),
+    **dict.fromkeys(("||", ""), 5),
+}
+
+
+def postorder(root: Expression) -> list[Expression]:
+    """Returns all nodes of a tree, operands before the operation that uses them."""
+    nodes, waiting = [], [root]
+    while waiting:
+        nodes.append(waiting.pop())
+        waiting.extend(nodes[-1].operands)
+    return nodes[::-1]
+
+
+def fold(root: Expression, combine: Callable[[Expression, list[T]], T]) -> T:
+    """Returns what `combine` makes of a tree. It is called with each node, operands first, and with
+    what it has made of the operands."""
+    made: list[T] = []
+    for node in postorder(root):
+        first = len(made) - len(node.operands)
+        made[first:] = [combine(node, made[first:])]
+    return made[0]
+
+
+def texts(root: Expression) -> list[str]:
+    """Returns the canonical texts of all nodes in the order of `postorder`, long ones shortened."""
+    found = []
+
+    def text(node: Expression, operands: list[str]) -> str:
+        whole = show_node(node, operands)
+        found.append(shorten(whole))
+        return whole
+
+    fold(root, text)
+    return found
+
+
+def show(root: Expression) -> str:
+    """Returns the canonical text of a tree, without spaces and superfluous parentheses. `parse`
+    returns the same tree for it, except for positions."""
+    return fold(root, show_node)
+
+
+def show_node(node: Expression, operands: list[str]) -> str:
+    """Returns the canonical text of a node, given those of its operands."""
+    sign = node.sign
+    if not sign:
+        return number_text(node.number)
+    parts = [
+        f"({text})" if _needs_parentheses(node, index) else text
+        for index, text in enumerate(operands)
+    ]
+    if sign == "||":
+        return f"|{parts[0]}|"
+    if sign in ("!", "%"):
+        return f"{parts[0]}{sign}"
+    between = " mod " if sign == "mod" else sign.rstrip("%")
+    return between.join(parts)
+
+
+def _needs_parentheses(node: Expression, index: int) -> bool:
+    """Returns whether an operand of a node is written in parentheses."""
+    sign, operand = node.sign, node.operands[index]
+    rank, operand_rank = RANKS[sign], RANKS[operand.sign]
+    is_negative = not operand.sign and operand.number.units < 0
+    if sign == "||":
+        return False
+    if sign == "^":
+        return bool(operand.sign) if index else operand_rank <= rank or is_negative
+    if sign == "!":
+        return operand_rank <= rank or is_negative
+    if sign in ("+", "-") and index:
+        return operand_rank <= rank or operand.sign == "%"  # 100-10% is 100-10% of 100
+    return operand_rank < rank + index
+
+
+def shorten(text: str) -> str:
+    """Returns a text of at most about MAX_SHOWN characters: a longer one without its middle."""
+    half = MAX_SHOWN // 2
+    return text if len(text) <= MAX_SHOWN else f"{text[:half]}...{text[-half:]}"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
-from datagen.arithmetic import USUAL_PLACES, Number, Operation, Problem, answer
-from datagen.layout import shape_of, work_length
+from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Operation, Problem, answer
+from datagen.layout import require_shape, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
 
 DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
@@ -33,6 +33,7 @@ class DirectLimits:
     """Limits of a model that answers at once: two places, operands of at most WIDTH characters."""
 
     default_places = USUAL_PLACES  # of an answer, unless the user chooses
+    most_places = USUAL_PLACES  # of an operation
 
     def refuse_places(self, places: int) -> Refusal | None:
         """Returns why answers cannot have this number of places, or None if they can."""
@@ -52,7 +53,11 @@ class DirectLimits:
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         """Returns why a problem of valid operands cannot be solved, or None if it can."""
-        return None
+        return self.refuse_places(problem.places)
+
+    def n_characters(self, problem: Problem) -> int:
+        """Returns how many characters the model writes if it solves a problem."""
+        return _answer_length(problem)
 
     def describe(self) -> dict[str, int | bool | None]:
         """Returns the limits in the form of the service's list of models
@@ -67,6 +72,7 @@ class ScratchpadLimits:
 
     measured: Domain | None
     block_size: int
+    most_places = MAX_PLACES
 
     @property
     def domain(self) -> Domain:
@@ -98,16 +104,20 @@ class ScratchpadLimits:
         digits = len(str(abs(problem.b.units)))
         if problem.op is Operation.DIV and digits > (self.domain.divisor_digits or digits):
             return self._unproven(f"a divisor of {digits} digits")
-        shape = shape_of(render_prompt(problem))
-        assert shape  # the operands are short enough for the notation
-        answer_length = max(WIDTH, len(answer_text(answer(problem)))) + len("$")
-        length = work_length(shape) + answer_length
+        if refusal := self.refuse_places(problem.places):
+            return refusal
+        prompt = render_prompt(problem)
+        length = len(prompt) + self.n_characters(problem)
         if length <= self.block_size + 1:  # the last character is written but never read
             return None
         reason = (
             f"its work has {length:,} characters; this model's context holds {self.block_size:,}"
         )
         return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
+
+    def n_characters(self, problem: Problem) -> int:
+        prompt = render_prompt(problem)
+        return work_length(require_shape(prompt)) - len(prompt) + _answer_length(problem)
 
     def describe(self) -> dict[str, int | bool | None]:
         return {
@@ -131,6 +141,11 @@ class ScratchpadLimits:
 
 
 Limits = DirectLimits | ScratchpadLimits
+
+
+def _answer_length(problem: Problem) -> int:
+    """Returns the length of the answer field, with the closing `$`."""
+    return max(WIDTH, len(answer_text(answer(problem)))) + len("$")
 
 
 def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:

@@ -14,28 +14,24 @@ An output that does not end with `$` is no answer; its three numbers are 0.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from fractions import Fraction
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from calcgpt.errors import ExpressionError
-from calcgpt.inference.exact import decimal_text, evaluate, round_to
-from calcgpt.inference.expression import parse
+from calcgpt.inference.exact import FRACTION_DIGITS
 from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES, Number
 from datagen.errors import NotationError
-from datagen.notation import answer_text, parse_answer, parse_prompt
+from datagen.notation import answer_text, parse_answer
 from datagen.work_errors import WrongCharacter
 
-# One answer of the shipped checkpoint `scratchpad-long`, for the documentation.
+# One answer of the shipped checkpoint `scratchpad-small`, for the documentation.
 EXAMPLE_PROMPT = "$8(00000012.5+0000000003)="
 EXAMPLE_WORK = "+5210+0300+5510:5510+"
 EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
-    "answer": 0.9999937,
-    "weakest_step": 0.9999917,
-    "whole": 0.9999642,
+    "answer": 0.9999977,
+    "weakest_step": 0.9999965,
+    "whole": 0.9999808,
 }
 EXAMPLE_NODE: dict[str, JsonValue] = {
     "expression": "12.5+3",
@@ -53,15 +49,18 @@ EXAMPLE_NODE: dict[str, JsonValue] = {
 }
 EXAMPLE: dict[str, JsonValue] = {
     "expression": "12.5+3",
+    "reading": None,
+    "alternative": None,
     "result": "15.5",
     "exact": "15.5",
+    "fraction": "31/2",
     "places": 8,
     "rounded": False,
     "verified": True,
     "proven": True,
     "confidence": EXAMPLE_CONFIDENCE,
     "nodes": [EXAMPLE_NODE],
-    "model": "scratchpad-long",
+    "model": "scratchpad-small",
 }
 
 
@@ -72,17 +71,17 @@ class Confidence(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     answer: float = Field(
-        description="probability of the answer, given the work", examples=[0.9999937]
+        description="probability of the answer, given the work", examples=[0.9999977]
     )
     weakest_step: float = Field(
         description="probability of the least probable character of the work, the digits of a "
         "quotient left out; 1 if there is no work",
-        examples=[0.9999917],
+        examples=[0.9999965],
     )
     whole: float = Field(
         description="probability of the work and the answer together, the digits of a quotient "
         "left out",
-        examples=[0.9999642],
+        examples=[0.9999808],
     )
 
 
@@ -160,7 +159,7 @@ class Node(Span):
             return None
         if not self.problem:
             return f"not computed, because an operand is missing: {self.expression}"
-        wrong = readable(f"wrong: the exact answer of {self.problem} is {self.exact}")
+        wrong = f"wrong: the exact answer of {self.problem} is {self.exact}"
         if step := self.first_wrong_step:
             wrong += f" (first wrong step: {step.kind} at position {step.position})"
         return wrong
@@ -178,16 +177,25 @@ class Calculation(BaseModel):
     model_config = ConfigDict(frozen=True, json_schema_extra={"examples": [EXAMPLE]})
 
     expression: str = Field(description="the expression as it was understood")
+    reading: str | None = Field(
+        description="how a part of the text was read, where a reader could think otherwise: "
+        "`100-10% as 100-(10% of 100)`"
+    )
+    alternative: str | None = Field(
+        description="the text, rewritten so that it has another reading"
+    )
     result: str | None = Field(description="the model's answer; null if it is not a number")
     exact: str = Field(
-        description="the answer by exact arithmetic, each operation rounded as `places` says"
+        description="the exact value of the whole expression, rounded once, ties to even"
     )
-    places: int = Field(
-        description="decimal places of the answer; operations before the last keep at least the "
-        "model's `default_places`"
+    fraction: str | None = Field(
+        description=f"the exact value as `5/6`; null if it has more than {FRACTION_DIGITS} digits"
     )
-    rounded: bool = Field(description="whether rounding changed the value of any node")
-    verified: bool = Field(description="whether every node agrees with exact arithmetic")
+    places: int = Field(description="decimal places of the answer")
+    rounded: bool = Field(description="whether `exact` differs from the exact value")
+    verified: bool = Field(
+        description="whether every node agrees with exact arithmetic, and `result` equals `exact`"
+    )
     proven: bool = Field(
         description="whether the model was measured for all these numbers and places; can be "
         "false only if `unproven` was set"
@@ -206,48 +214,29 @@ class Calculation(BaseModel):
     @property
     def notes(self) -> list[str]:
         """What a user should know of the answer, even if it is right."""
+        reading = f"read as: {self.reading}" if self.reading else None
         unmeasured = "the model was not measured for such numbers or so many places"
         unproven = None if self.proven else unmeasured
-        return [note for note in (self._rounding_note, unproven) if note]
+        return [note for note in (reading, self.rounding_note, unproven) if note]
 
     @property
-    def _rounding_note(self) -> str | None:
-        """How far `exact`, which a wrong answer does not change, is from the value of the
-        expression. None if it is that value, or if no node was rounded."""
+    def rounding_note(self) -> str | None:
+        """How the exact value was rounded, or None if it was not."""
         if not self.rounded:
             return None
-        try:
-            value = evaluate(parse(self.expression))
-            if value == Fraction(self.exact):
-                return None
-            if round_to(value, self.places) == Fraction(self.exact):
-                return f"rounded to {_places_text(self.places)}"
-            return f"{self._rounded_steps}; without rounding, it is {decimal_text(value)}"
-        except ZeroDivisionError:
-            return f"{self._rounded_steps}; without rounding, it divides by zero"
-        except (OverflowError, ExpressionError):  # too long
-            return f"{self._rounded_steps}, so the result may be off"
-
-    @property
-    def _rounded_steps(self) -> str:
-        prompts = [node.prompt for node in self.nodes if node.prompt]
-        places = max((parse_prompt(prompt).places for prompt in prompts), default=self.places)
-        last = "" if places == self.places else f", the last to {self.places}"
-        return f"each step is rounded to {_places_text(places)}{last}"
+        places = "1 place" if self.places == 1 else f"{self.places} places"
+        if self.exact != "0":
+            return f"rounded to {places}"
+        value = f"{self.fraction} is" if self.fraction else "the exact value is"
+        return f"rounded to {places}, nothing is left: {value} not 0"
 
     @property
     def errors(self) -> list[str]:
         """One line for each node that does not agree with exact arithmetic."""
-        return [node.error for node in self.nodes if node.error]
-
-
-def _places_text(places: int) -> str:
-    return "1 place" if places == 1 else f"{places} places"
-
-
-def readable(text: str) -> str:
-    """Returns a text with its numbers as people write them: `4.0*31.0` becomes `4*31`."""
-    return re.sub(r"\.0(?![0-9])", "", text)
+        errors = [node.error for node in self.nodes if node.error]
+        if not errors and not self.verified:  # the model keeps too few places between operations
+            errors.append(f"wrong: the exact answer is {self.exact}; the steps are rounded")
+        return errors
 
 
 def read_answer(text: str, places: int = USUAL_PLACES) -> tuple[str | None, Number | None]:

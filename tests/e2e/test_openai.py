@@ -19,7 +19,7 @@ KEY = "open-sesame"
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with server("scratchpad-long", CALCGPT_API_KEYS=KEY) as running:
+    with server("scratchpad-small", CALCGPT_API_KEYS=KEY) as running:
         yield running.address
 
 
@@ -33,7 +33,7 @@ def test_a_completion_is_as_documented(client: openai.OpenAI) -> None:
     assert [choice.model_dump() for choice in completion.choices] == [CHOICE]
     assert completion.usage
     assert completion.usage.model_dump(exclude_none=True) == USAGE
-    assert completion.model == "scratchpad-long"
+    assert completion.model == "scratchpad-small"
 
 
 def test_log_probabilities_come_with_the_tokens(client: openai.OpenAI) -> None:
@@ -57,7 +57,7 @@ def test_a_stream_sends_one_character_at_a_time(client: openai.OpenAI) -> None:
 
 def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -> None:
     stream = client.completions.create(
-        prompt="$", model="scratchpad-long", max_tokens=250, n=100, stream=True
+        prompt="$", model="scratchpad-small", max_tokens=250, n=100, stream=True
     )
     next(stream)
     metrics = lambda: httpx.get(f"{address}/metrics", timeout=PATIENCE).text  # noqa: E731
@@ -69,13 +69,13 @@ def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -
 
 def test_the_models_are_listed(client: openai.OpenAI) -> None:
     (model,) = client.models.list()
-    assert model.id == "scratchpad-long"
-    assert client.models.retrieve("scratchpad-long") == model
+    assert model.id == "scratchpad-small"
+    assert client.models.retrieve("scratchpad-small") == model
 
 
 def test_an_error_has_the_problem_in_its_body(client: openai.OpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as refused:
-        client.completions.create(model="scratchpad-long", prompt="$q")
+        client.completions.create(model="scratchpad-small", prompt="$q")
     assert refused.value.type == "urn:calcgpt:problem:invalid-request"
     assert isinstance(refused.value.body, dict)
     assert "character 'q' at position 1" in refused.value.body["detail"]
@@ -83,7 +83,9 @@ def test_an_error_has_the_problem_in_its_body(client: openai.OpenAI) -> None:
     with pytest.raises(openai.NotFoundError):
         client.completions.create(model="gpt-5", prompt="$")
     with pytest.raises(openai.AuthenticationError):
-        client.with_options(api_key="wrong").completions.create(model="scratchpad-long", prompt="$")
+        client.with_options(api_key="wrong").completions.create(
+            model="scratchpad-small", prompt="$"
+        )
 
 
 def test_a_chat_answers_with_the_result(client: openai.OpenAI) -> None:
@@ -132,7 +134,7 @@ def test_a_response_answers_with_the_result(client: openai.OpenAI) -> None:
 
 def test_an_invalid_expression_or_key_is_a_client_error(client: openai.OpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as refused:
-        client.responses.create(model="scratchpad-long", input="What is 12.5+3?")
+        client.responses.create(model="scratchpad-small", input="What is 12.5+3?")
     assert refused.value.type == "urn:calcgpt:problem:syntax"
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="wrong").chat.completions.create(**CHAT_REQUEST)

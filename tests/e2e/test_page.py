@@ -39,7 +39,7 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
     expect(page.locator("#answer .sure")).to_have_text(re.compile(r"The model was (very )?sure\.$"))
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
 
-    body = {"expression": "12.5*3", "model": "scratchpad-long"}
+    body = {"expression": "12.5*3", "model": "scratchpad-small"}
     (node,) = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()["nodes"]
     work = rows(page)
     assert work[0] == node["prompt"]
@@ -104,7 +104,7 @@ def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
 def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
     field, question = page.get_by_label("Expression"), page.locator("#answer .question")
     shown, unseen = (re.compile(clip) for clip in ("^none$", "^inset"))
-    calculate(page, "12.5*3", "scratchpad-long")
+    calculate(page, "12.5*3", "scratchpad-small")
     answered(page, "37.5")
     expect(question).to_have_css("clip-path", unseen)
     keys = page.locator("#keypad").bounding_box()
@@ -172,16 +172,16 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
 def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
-    expect(choice).to_have_value("scratchpad-long")
-    expect(facts).to_contain_text("806,272 parameters, exact on ")
+    expect(choice).to_have_value("scratchpad-small")
+    expect(facts).to_contain_text("205,632 parameters, exact on ")
     expect(facts).to_contain_text("10,000 test problems; numbers of up to 40 digits, 8 places")
-    expect(page.locator("footer")).to_contain_text("a GPT of 806,272 parameters")
+    expect(page.locator("footer")).to_contain_text("a GPT of 205,632 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("1,189,248 parameters, exact on 64.12%")
     calculate(page, "753.78+910")
     expect(page.locator("#history .model")).to_have_text("direct")
     names = {
-        "Shows its work (scratchpad-long)",
+        "Shows its work (scratchpad-small)",
         "The blog’s model (blog)",
         "Answers at once (direct)",
     }

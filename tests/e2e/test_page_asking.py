@@ -52,31 +52,31 @@ def test_a_page_whose_modules_do_not_load_says_so(open_page: OpenPage) -> None:
 
 
 def test_another_choice_asks_again(page: Page) -> None:
-    calculate(page, "1/3", "scratchpad-long")
+    calculate(page, "1/3", "scratchpad-small")
     answered(page, "0.33333333")
     page.get_by_role("combobox", name="Decimal places").select_option("2")
     answered(page, "0.33")
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
-    expect(page).to_have_url(re.compile("model=scratchpad-small&places=2"))
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
+    expect(page).to_have_url(re.compile("model=scratchpad-long&places=2"))
     answered(page, "0.33")
     expect(page.locator("#history .value")).to_have_text(re.compile("0.33333333"))  # what was typed
     page.get_by_label("Expression").fill("2+2")  # which was not asked yet
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
     expect(page.locator("#answer .question")).to_have_text("1÷3")
 
 
 def test_the_history_asks_the_same_model_for_the_same_places(page: Page) -> None:
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
     page.get_by_role("combobox", name="Decimal places").select_option("2")
     calculate(page, "1/3")
     answered(page, "0.33")
-    calculate(page, "2+2", "scratchpad-long")
+    calculate(page, "2+2", "scratchpad-small")
     page.get_by_role("combobox", name="Decimal places").select_option("8")
     entries = page.locator("#history button")
     count = entries.count()
     entries.filter(has_text="0.33").first.click()
     answered(page, "0.33")
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
     expect(page.get_by_role("combobox", name="Decimal places")).to_have_value("2")
     expect(page.get_by_label("Expression")).to_be_focused()
     assert entries.count() == count  # the question is listed already
@@ -109,7 +109,7 @@ def test_a_product_of_long_random_numbers_is_asked(page: Page) -> None:
     page.get_by_role("button", name="Two random numbers of 20 digits").click()
     expect(page.locator("#answer .result")).to_have_text(re.compile(r"\d{39,40}"))
     expect(page.get_by_label("Expression")).to_have_value(re.compile(r"^[1-9]\d{19}×[1-9]\d{19}$"))
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
 
 
 def test_the_title_names_the_calculation(page: Page) -> None:

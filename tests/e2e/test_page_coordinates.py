@@ -25,6 +25,7 @@ COORDINATES = """async (lines) => {
     const reader = new CoordinateReader();
     return JSON.stringify(lines.map((line) => reader.read(line, 0)));
 }"""
+PLACES = ["", *(str(places) for places in range(31) if places != 2)]
 LENGTHS = """async (prompts) => {
     const { shapeOf, workLength } = await import("/static/engine/layout.js");
     return prompts.map((prompt) => workLength(shapeOf(prompt)));
@@ -37,10 +38,10 @@ KINDS = """async () => {
 
 
 def operand(rng: random.Random) -> str:
-    """A field with up to 14 digits, many of which are 0."""
-    count = rng.randint(1, 14)
+    """A field with up to 14 or 40 digits, many of which are 0, and up to 30 places."""
+    count = rng.randint(1, rng.choice([14, 14, 40]))
     digits = "".join(rng.choice(["0", rng.choice("0123456789")]) for _ in range(count))
-    point = rng.randint(0, count)
+    point = rng.randint(max(0, count - 30), count)
     number = f"{digits[:point] or '0'}.{digits[point:]}" if point < count else digits
     sign = rng.choice(["", "", "-"])
     return sign + number.rjust(10 - len(sign), "0")
@@ -50,7 +51,7 @@ def drawn_prompts(n: int) -> list[str]:
     """Prompts of all operations and places. A few divide by 0."""
     rng = random.Random(5)
     return [
-        f"${rng.choice(['', *'13456789'])}({operand(rng)}{'+-*/'[index % 4]}{operand(rng)})="
+        f"${rng.choice(PLACES)}({operand(rng)}{'+-*/'[index % 4]}{operand(rng)})="
         for index in range(n)
     ]
 

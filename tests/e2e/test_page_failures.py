@@ -55,7 +55,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         "The expression is not finished: a number is expected at its end."
     )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
     page.locator("#running").wait_for(state="hidden")  # it is asked, too
     page.get_by_label("Expression").focus()
     page.keyboard.type("3")  # at the end, where it is lacking
@@ -66,7 +66,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
 
 def test_of_a_long_expression_an_error_shows_what_is_near_it(page: Page) -> None:
     place = page.get_by_role("alert").locator(".place")
-    calculate(page, "1+" * 5000, "scratchpad-long")
+    calculate(page, "1+" * 5000, "scratchpad-small")
     expect(page.get_by_role("alert")).to_contain_text("Longer than 400 characters")
     expect(place).to_have_text(f"…{'1+' * 60}…")
     expect(place.locator("mark")).to_have_text(f"{'1+' * 30}…")
@@ -186,7 +186,7 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage, ad
     for _ in range(2):  # the second time, the list is the same as before
         expect(facts).to_have_text("The models could not be loaded. Trying again in 4 seconds.")
         page.clock.fast_forward(5000)
-        expect(facts).to_contain_text("806,272 parameters")
+        expect(facts).to_contain_text("205,632 parameters")
         page.clock.fast_forward(3000)
     headers = {"Retry-After": "600"}
     page.route("**/v1/models", lambda route: route.fulfill(status=429, headers=headers), times=1)

@@ -95,7 +95,7 @@ def test_large_letters_break_no_number_and_leave_the_tour_its_text(page: Page) -
 
 
 def test_digits_stand_in_groups_that_are_not_copied(page: Page) -> None:
-    calculate(page, "-12345678.12345*1", "scratchpad-long")
+    calculate(page, "-12345678.12345*1", "scratchpad-small")
     value = page.locator("#answer .value")
     expect(value).to_have_text("−12345678.12345")
     expect(value.locator(".group")).to_have_text(["345", "678", "45"])
@@ -110,7 +110,7 @@ def test_digits_stand_in_groups_that_are_not_copied(page: Page) -> None:
 def test_models_are_compared_without_refusals(page: Page) -> None:
     refused: list[str] = []
     page.on("response", lambda response: response.ok or refused.append(response.url))
-    calculate(page, "6/344", "scratchpad-long")
+    calculate(page, "6/344", "scratchpad-small")
     page.get_by_role("button", name="Compare models").click()
     page.get_by_role("button", name="Run all models").click()
     expect(page.locator(".of-models strong")).to_have_count(5)
@@ -132,7 +132,7 @@ def test_without_javascript_controls_that_need_it_are_hidden(
 def test_it_fits_every_width(page: Page) -> None:
     calculate(page, "(313.46-12)*(7+8.5)/9")
     calculate(page, "313.46*217", "direct")  # with a wrong answer, and why
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")  # with places
+    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")  # with places
     page.locator("#running").wait_for(state="hidden")  # it is asked, too
     for width in (320, 360, 640, 768, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 740})

@@ -28,7 +28,7 @@ PLACES = """() => [".paper", ".rows", ".timeline", "#legend"].map(
 
 
 def write(page: Page) -> Page:
-    calculate(page, "471*29.9", "scratchpad-long")
+    calculate(page, "471*29.9", "scratchpad-small")
     answered(page, "14082.9")
     page.get_by_role("radio", name="Both").check()
     return page
@@ -159,7 +159,7 @@ def test_the_whole_work_is_printed_and_toured(written: Page) -> None:
 
 
 def test_each_operation_has_its_own(page: Page) -> None:
-    calculate(page, "(1/3-12)*3", "scratchpad-long")
+    calculate(page, "(1/3-12)*3", "scratchpad-small")
     page.get_by_role("button", name="Open or fold all").click()
     sliders = page.get_by_role("slider")
     expect(sliders).to_have_count(3)

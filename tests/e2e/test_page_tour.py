@@ -41,7 +41,7 @@ def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
     page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
     expect(page.locator(".toured")).to_be_visible()
     answered(page, "14082.9")
-    expect(model).to_have_value("scratchpad-long")
+    expect(model).to_have_value("scratchpad-small")
     page.keyboard.press("Escape")
     expect(model).to_have_value("direct")
 
@@ -83,19 +83,19 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     tour.get_by_role("button", name="Back").press("Enter")
     answered(page, "14082.9")  # the example again
     expect(page.locator(".toured")).to_contain_text("The model was")
-    expect(model).to_have_value("scratchpad-long")
+    expect(model).to_have_value("scratchpad-small")
     tour.get_by_role("button", name="Back").press("Enter")
     expect(page.locator(".toured.pointed")).to_be_visible()
     tour.get_by_role("button", name="Skip").press("Enter")
     expect(tour).to_be_hidden()
     expect(page.locator("#work")).to_be_focused()  # where the offer was
-    expect(model).to_have_value("scratchpad-long")
+    expect(model).to_have_value("scratchpad-small")
     page.get_by_role("button", name="Take the tour").press("Enter")
     expect(tour).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Take the tour")).to_be_focused()
     page.goto(address)
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
     expect(offer).to_be_hidden()
 
 
@@ -109,5 +109,5 @@ def test_the_tour_ends_with_the_model_that_it_began_with(page: Page) -> None:
     expect(page.get_by_label("Expression")).to_be_in_viewport()
     tour.get_by_role("button", name="Done").click()
     answered(page, "68020.82")
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
     expect(page.locator("#history button")).to_have_count(0)

@@ -1,12 +1,12 @@
 // Exact decimal arithmetic with integers, and the notation of problems (datagen/arithmetic.py and
 // datagen/notation.py).
 
-export const MAX_PLACES = 9; // of a number or an answer
+export const MAX_PLACES = 30; // of a number or an answer
 export const USUAL_PLACES = 2; // of an answer, if the prompt does not say how many
 export const WIDTH = 10; // the least number of characters of an operand or an answer
 export const MAX_WIDTH = 100; // the largest number of characters of an operand
 
-const NUMBER = /^(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,199})(?:\.(?:[0-9]|[0-9]{1,8}[1-9]))?$/;
+const NUMBER = /^(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,199})(?:\.(?:[0-9]|[0-9]{1,29}[1-9]))?$/;
 
 /**
  * The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it
@@ -58,7 +58,7 @@ export function answer({ a, op, b, places }) {
   if (op !== "/" && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
   const scaled = numerator * tenTo(places);
   const units = divideHalfEven(scaled, denominator);
-  return { value: decimal(units, places, true), isRounded: units * denominator !== scaled };
+  return { value: decimal(units, places, places > 0), isRounded: units * denominator !== scaled };
 }
 
 /**

@@ -71,7 +71,7 @@ function coordinatesOfSlots(slots) {
 function coordinatesOfQuestion(line) {
   const result = Array.from(line, noCoordinates);
   let start = line.indexOf("(") + 1;
-  if (!line.startsWith("$") || start < 2 || start > 3) return result;
+  if (!line.startsWith("$") || start < 2 || start > 4) return result;
   let kind = KIND.A_FIELD;
   for (let position = start; position < line.length; position += 1) {
     const character = line[position];

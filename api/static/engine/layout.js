@@ -46,7 +46,7 @@ const COPY_OF_B = { digit: KIND.B_DIGIT, zero: KIND.B_ZERO };
  * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot
  */
 
-export const PROMPT = /^\$([13-9]?)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
+export const PROMPT = /^\$(|[013-9]|[12][0-9]|30)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
 
 /**
  * Returns the shape of a prompt `$P(A op B)=`, or null for any other text.
@@ -69,6 +69,14 @@ export function shapeOf(prompt) {
     bWidth: b.length,
     byZero: right.isZero && op === "/",
   };
+}
+
+/**
+ * Returns how a prompt writes its places: not at all if there are two.
+ * @param {Shape} shape
+ */
+function placesText({ places }) {
+  return places === USUAL_PLACES ? "" : String(places);
 }
 
 /** @param {string} field */
@@ -115,7 +123,7 @@ export class Layout {
    * @param {Shape} shape
    */
   #question(shape) {
-    for (const _ of shape.places === USUAL_PLACES ? "$(" : "$P(") this.#put(KIND.QUESTION);
+    for (const _ of `$${placesText(shape)}(`) this.#put(KIND.QUESTION);
     const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces);
     this.#put(KIND.QUESTION);
     const b = this.#operand(KIND.B_FIELD, shape.bWidth, shape.bPlaces);
@@ -393,7 +401,7 @@ function quotientRows({ aDigits, aPlaces, bDigits, bPlaces, places }) {
  */
 export function workLength(shape) {
   const { op, aDigits: nA, bDigits: nB, aPlaces, bPlaces, places } = shape;
-  const question = (places === USUAL_PLACES ? 5 : 6) + shape.aWidth + shape.bWidth;
+  const question = `$${placesText(shape)}(+)=`.length + shape.aWidth + shape.bWidth;
   if (op === "*") {
     const drop = Math.max(0, aPlaces + bPlaces - places);
     const rows = 2 + nA + nB + 2 * nB * (1 + nA);

@@ -51,7 +51,7 @@ def test_coordinates_follow_from_the_text_so_far(prompt: str, data: st.DataObjec
     assert np.array_equal(coordinates(line[:length], start), part[start:])
 
 
-@pytest.mark.parametrize("text", ["(0000000001", "$12(0000000001", "x(0000000001", "$0000000001"])
+@pytest.mark.parametrize("text", ["(0000000001", "$123(0000000001", "x(0000000001", "$0000000001"])
 def test_what_is_no_question_has_no_coordinates(text: str) -> None:
     assert not coordinates(text.encode()).any()
 

@@ -93,6 +93,10 @@ def test_a_line_has_its_characters_where_they_belong(problem: Problem) -> None:
         ("$8(0000000001/0000000003)=33333333.0$", 8, "0.33333333"),
         ("$9(0000000001/0000000003)=333333333.0$", 9, "0.333333333"),
         ("$3(000000.001+0000000001)=100.100000$", 3, "1.001"),
+        ("$0(0000000007/0000000002)=4000000000$", 0, "4"),
+        ("$0(00000000.5-0000000000)=0000000000$", 0, "0"),
+        ("$12(0000000001/0000000003)=333333333333.0$", 12, "0.333333333333"),
+        ("$30(0000000002/0000000003)=76" + 28 * "6" + ".0$", 30, "0." + 29 * "6" + "7"),
         ("$(0000000.05-12345678901)=59.00987654321-$", 2, "-12345678900.95"),
         ("$4(0.123456789*-10000000000)=0.0987654321-$", 4, "-1234567890.0"),
     ],
@@ -134,8 +138,8 @@ def test_number_text_is_read_back(number: Number) -> None:
         (".5", 0),
         ("1.50", 4),
         ("1.00", 4),
-        ("1.2345678911", 11),
-        ("1.2345678901", 10),
+        ("1." + 31 * "1", 32),
+        ("1." + 29 * "1" + "01", 31),
         ("-0", 2),  # it could have become -0.5
         ("-0.0", 4),
         ("-0.00", 5),
@@ -167,8 +171,8 @@ def test_what_is_not_a_number(text: str, position: int) -> None:
         ("000000012.", 9),
         ("000000000-", 9),
         (".000000001", 0),
-        ("0.0000000012", 11),  # more than nine places
-        ("1.0000000012", 11),
+        (f"0.{1:031}", 31),  # more than thirty places
+        (f"1.{12:031}", 32),
         ("12345678901.", 12),
         ("01234567891", 10),  # longer than ten characters, and padded
         ("0000-123.45", 10),
@@ -240,14 +244,22 @@ def test_a_wrong_answer_is_refused_where_it_differs(problem: Problem) -> None:
     assert caught.value.position == start
 
 
-@pytest.mark.parametrize(
-    ("start", "position"), [("$2(", 1), ("$0(", 1), ("$a(", 1), ("$12(", 2), ("$3$", 2), ("$3", 2)]
-)
-def test_the_places_are_one_digit_and_two_are_not_written(start: str, position: int) -> None:
-    rest = "0000000001/0000000003)=" if start.endswith("(") else ""
+@pytest.mark.parametrize("places", [str(number) for number in range(-1, 102)] + ["02", "030", "a"])
+def test_the_places_go_up_to_thirty_and_two_are_not_written(places: str) -> None:
+    beginning = f"${places}("
+    prompt = beginning + "0000000001/0000000003)="
+    valid = [f"${n}(" for n in ["", 0, 1, *range(3, 31)]]
+    if beginning in valid:
+        assert parse_prompt(prompt) == Problem(Number(1), Operation.DIV, Number(3), int(places))
+        return
+    begun = starts(valid)
+    wrong = next(i for i in range(len(beginning)) if beginning[: i + 1] not in begun)
     with pytest.raises(NotationError) as caught:
-        parse_prompt(start + rest)
-    assert caught.value.position == position
+        parse_prompt(prompt)
+    assert caught.value.position == wrong
+    with pytest.raises(NotationError) as caught:
+        parse_prompt(beginning[:wrong])
+    assert caught.value.position == wrong
 
 
 @pytest.mark.parametrize("text", ["$(" + "9" * 10**6, "$(" + "0" * 10**6, "$9(1234567890+" * 10**5])
@@ -294,9 +306,9 @@ def test_the_longest_operands(number: Number) -> None:
         assert parse_answer(render_answer(answer(problem)), 9) == answer(problem)
 
 
-@pytest.mark.parametrize("places", range(1, 10))
+@pytest.mark.parametrize("places", [1, 2, 9, 10, 30])
 def test_an_answer_has_no_more_places_than_its_question_says(places: int) -> None:
-    digits = "123456789"[:places]
+    digits = ("123456789" * 4)[:places]
     assert parse_answer(f"{digits}.0".ljust(10, "0"), places) == Number(int(digits[::-1]), places)
     with pytest.raises(NotationError) as caught:
         parse_answer(f"{digits}1.0".ljust(10, "0"), places)

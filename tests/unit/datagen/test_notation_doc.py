@@ -15,7 +15,7 @@ from datagen.work_errors import StepKind
 
 DOCS = Path(__file__).parents[3] / "docs"
 NOTATION, DOC = ((DOCS / name).read_text("utf-8") for name in ("NOTATION.md", "SCRATCHPAD.md"))
-LINES = re.findall(r"^(\$\d?\(\S+)(?: +(.*))?$", NOTATION + DOC, flags=re.M)
+LINES = re.findall(r"^(\$\d*\(\S+)(?: +(.*))?$", NOTATION + DOC, flags=re.M)
 
 
 @pytest.mark.parametrize(("line", "equation"), LINES)
@@ -31,9 +31,9 @@ def test_every_line_is_what_the_code_writes(line: str, equation: str) -> None:
 
 
 def test_no_line_is_missed() -> None:
-    assert len(LINES) == len(re.findall(r"^\$\d?\(", NOTATION + DOC, flags=re.M)) > 12
+    assert len(LINES) == len(re.findall(r"^\$\d*\(", NOTATION + DOC, flags=re.M)) > 12
     assert {line.count("=") for line, _ in LINES} == {1, 2}
-    assert {line[1] for line, _ in LINES} == {"(", "8", "9"}
+    assert {line[1 : line.index("(")] for line, _ in LINES} == {"", "0", "8", "9", "12"}
 
 
 def test_the_pieces_of_a_table_are_the_work() -> None:

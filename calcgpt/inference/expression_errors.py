@@ -1,0 +1,76 @@
+"""Errors of expressions: what is not understood at a position, in plain words."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference import spelling
+from calcgpt.inference.expression_tree import shorten
+from calcgpt.inference.spelling import MESSAGES
+
+_WORD = re.compile(spelling.PATTERNS["word"])
+_TOKEN = re.compile(spelling.PATTERNS["token"])
+
+
+class Context(NamedTuple):
+    """What a reader knows where it does not understand the text."""
+
+    text: str
+    normal: str
+    is_operand: bool  # whether an operand is expected, not an operation
+    last_sign: str  # before the last operand, "" for none
+    opening: tuple[str, int]  # the last parenthesis, bar or pair of words that is open, and where
+
+
+def error_at(context: Context, start: int) -> ExpressionError:
+    """Returns the error for what is at `start`."""
+    text, normal, is_operand, last_sign, _ = context
+    end = end_of_token(normal, start)
+    character, typed = normal[start : start + 1], text[start:end]
+    if character == "," and normal[start + 1 : start + 2].isdigit():
+        return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, MESSAGES["comma"], start)
+    if _WORD.match(normal, start):
+        word = normal[start:end]
+        name = word if word in ("of", "off") else "word" if is_operand else "unit"
+        reason = MESSAGES[name].format(typed=repr(shorten(typed)), only=spelling.ONLY)
+    elif is_operand:
+        shown, hint = (
+            repr(typed) if typed else MESSAGES["the-end"],
+            spelling.HINTS.get(character, ""),
+        )
+        reason = MESSAGES["operand"].format(typed=shown, hint=hint)
+    elif character.isdigit() or character in ("(", "|"):
+        is_factor = character == "(" and last_sign in ("/", "^")
+        hint = MESSAGES["factor"].format(sign=last_sign) if is_factor else ""
+        return missing_operation(normal, start, hint)
+    elif character in (",", ";"):
+        reason = MESSAGES["one"]
+    elif character == ")":
+        reason = MESSAGES["closing"]
+    elif character in ("", "="):
+        reason = _not_closed(*context.opening)
+    else:
+        hint = spelling.HINTS_AFTER_NUMBER.get(character, "")
+        reason = MESSAGES["sign"].format(typed=repr(typed), hint=hint)
+    return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
+
+
+def missing_operation(normal: str, start: int, hint: str) -> ExpressionError:
+    """Returns the error for an operand where an operation is expected."""
+    reason, end = MESSAGES["no-operation"].format(hint=hint), end_of_token(normal, start)
+    return ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, end)
+
+
+def _not_closed(opening: str, position: int) -> str:
+    if opening == "|":
+        return MESSAGES["bar"].format(n=position)
+    between = [pair.rpartition(" ")[2] for pair in spelling.PAIRS if pair.startswith(opening)]
+    return MESSAGES["pair"].format(word=repr(" or ".join(between)))
+
+
+def end_of_token(normal: str, start: int) -> int:
+    """Returns the end of the number, word or character at `start`."""
+    token = _TOKEN.match(normal, start)
+    return token.end() if token else min(start + 1, len(normal))

@@ -1,0 +1,222 @@
+"""The stacks of a reader of expressions: they join parts of the text to operations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal, NamedTuple, get_args
+
+from calcgpt.errors import ConfigError, unknown_name
+from calcgpt.inference import spelling
+from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
+from calcgpt.inference.spelling import MAX_READINGS, READINGS
+from datagen.arithmetic import Number
+
+Percent = Literal["relative", "plain"]
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a text is read where people write in two ways. `percent`: whether `100-10%` takes a
+    percentage of 100 (`relative`) or 0.1 (`plain`). `decimal_comma`: whether `12,500` is 12.5.
+    Raises ConfigError for another value of `percent`."""
+
+    percent: Percent = "relative"
+    decimal_comma: bool = False
+
+    def __post_init__(self) -> None:
+        if self.percent not in get_args(Percent):
+            raise ConfigError(unknown_name("percent", str(self.percent), get_args(Percent)))
+
+
+DEFAULT_STYLE = Style()
+
+
+class Reading(NamedTuple):
+    """How a part of the text was read: `typed` as `read`. `alternative` is the whole text, written
+    for another reading, or None."""
+
+    text: str
+    alternative: str | None
+
+
+class Part(NamedTuple):
+    """A node, and the position of its text including parentheses around it."""
+
+    node: Expression
+    start: int
+    end: int
+    is_percentage: bool = False  # without parentheses, or a sum of such percentages
+
+
+class Rank(IntEnum):
+    """The precedence of a sign that waits for its right side, the weakest first."""
+
+    OPENING = 0
+    SUM = 1
+    PRODUCT = 2
+    PREFIX = 3  # -2^2 is -(2^2)
+    POWER = 4
+
+
+_RANKS = {
+    **dict.fromkeys(("+", "-"), Rank.SUM),
+    **dict.fromkeys(("*", "/", "//", "mod"), Rank.PRODUCT),
+    "^": Rank.POWER,
+}
+
+
+class Sign(NamedTuple):
+    """An operation, a sign before an operand, or a parenthesis, at a position of the text."""
+
+    character: str  # the operation, a parenthesis, a bar, or the first words of a pair
+    rank: Rank
+    start: int
+    is_said: bool = False  # whether the reading repeats the operation
+    is_reversed: bool = False  # subtract 3 from 10
+
+
+class Stack:
+    """The parts of an expression that were read, and the signs that wait for their right side
+    (operator precedence; Dijkstra 1961). So nesting needs no recursion."""
+
+    def __init__(self, text: str, style: Style) -> None:
+        self.text, self._style = text, style
+        self.parts: list[Part] = []
+        self.signs: list[Sign] = []
+        self.readings: list[Reading] = []
+
+    def last_opening(self) -> Sign | None:
+        """Returns the last parenthesis, bar or pair of words that is open."""
+        openings = (sign for sign in reversed(self.signs) if sign.rank is Rank.OPENING)
+        return next((sign for sign in openings if sign.character not in _APPLIED), None)
+
+    def close(self, end: int) -> None:
+        self.complete(Rank.OPENING)
+        opening, part = self.signs.pop(), self.parts.pop()
+        node = part.node
+        if opening.character == "|":
+            node = Expression("||", (node,), opening.start, end)
+        self.parts.append(Part(node, opening.start, end))
+
+    def closes(self, character: str) -> bool:
+        """Returns whether a ) or | has its opening."""
+        opening = self.last_opening()
+        return opening is not None and opening.character == {")": "(", "|": "|"}[character]
+
+    def wait_for_second(self, words: str, start: int, end: int) -> int:
+        """Adds the operation between two operands to the signs that wait. Returns `end`."""
+        self.complete(Rank.OPENING)
+        opening = self.signs.pop()
+        sign, _, is_reversed = spelling.PAIRS[words]
+        first = self.parts.pop()
+        self.parts.append(first._replace(start=opening.start))
+        self.signs.append(Sign(sign, Rank.OPENING, start, True, is_reversed))
+        return end
+
+    def wait(self, operation: str, start: int, end: int) -> int:
+        """Adds an operation at text[start:end] to the signs that wait. Returns `end`."""
+        rank = _RANKS.get(operation, Rank.PRODUCT)
+        # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
+        self.complete(rank + 1 if rank is Rank.POWER else rank)
+        typed = self.text[start:end]
+        is_said = self.text[start:end] in spelling.SAID or (operation == "mod" and typed == "%")
+        self.signs.append(Sign(operation, rank, start, is_said))
+        return end
+
+    def last_sign(self) -> str:
+        """Returns the sign before the last operand, other than its own: "" if there is none."""
+        signs = (sign.character for sign in reversed(self.signs) if sign.rank is not Rank.PREFIX)
+        return next(signs, "")
+
+    def complete(self, rank: int) -> None:
+        """Applies the waiting signs, back to the first that binds less tightly than `rank`."""
+        while self.signs and self.signs[-1].rank >= rank and self.signs[-1].character in _APPLIED:
+            sign, right = self.signs.pop(), self.parts.pop()
+            if sign.rank is Rank.PREFIX:
+                part = _negative(sign, right) if sign.character == "-" else right
+                self.parts.append(part._replace(start=sign.start))
+                continue
+            left = self.parts.pop()
+            if sign.is_reversed:
+                left, right = right._replace(start=left.start), left._replace(end=right.end)
+            if sign.character == "off" or (sign.rank is Rank.SUM and right.is_percentage):
+                self.parts.append(self._percentage(left, sign, right))
+                continue
+            part = operation(sign.character, left, right)
+            self.parts.append(part)
+            if len(self.readings) >= MAX_READINGS:
+                continue
+            if sign.is_said:
+                self.say(self.text[part.start : part.end], shorten(show(part.node)))
+            elif (
+                sign.character == "^" and right.node.sign == "^" and right.start == right.node.start
+            ):
+                inner, last = right.node.operands
+                first = operation("^", left, Part(inner, right.start, inner.end))
+                other = operation("^", first, Part(last, last.start, right.end))
+                typed = self.text[left.start : right.end]
+                self.say(typed, show(part.node), left.start, right.end, show(other.node))
+
+    def _percentage(self, left: Part, sign: Sign, right: Part) -> Part:
+        """Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After
+        1 or a percentage, that is the same as without the percentage's base."""
+        if sign.character == "off":
+            left, right, character = right, left, "-"
+        else:
+            character = sign.character
+        start, end = min(left.start, right.start), max(left.end, right.end)
+        is_plain = left.is_percentage or left.node.is_number(1) or self._style.percent == "plain"
+        if is_plain and sign.character != "off":
+            node = Expression(character, (left.node, right.node), start, end)
+            return Part(node, start, end, is_percentage=left.is_percentage)
+        node = Expression(f"{character}%", (left.node, right.node), start, end)
+        if len(self.readings) >= MAX_READINGS:
+            return Part(node, start, end)
+        base, percent = (shorten(show(part.node)) for part in (left, right))
+        of = f"({base})" if RANKS[left.node.sign] == 1 else base
+        read = READINGS["of"].format(left=base, sign=character, percent=percent, of=of)
+        other = None
+        if sign.character != "off":
+            typed = self.text[right.start : right.end]
+            other = f"{self.text[left.start : right.start]}({typed})"
+        self.say(self.text[start:end], read, start, end, other)
+        return Part(node, start, end)
+
+    def say(
+        self, typed: str, read: str, start: int = 0, end: int = 0, other: str | None = None
+    ) -> None:
+        """Adds that a part was read in this way; `other` is text[start:end] in another reading."""
+        if len(self.readings) >= MAX_READINGS:
+            return
+        text = READINGS["all"].format(typed=shorten(typed.strip()), read=read)
+        alternative = f"{self.text[:start]}{other}{self.text[end:]}" if other else None
+        if text not in [reading.text for reading in self.readings]:
+            self.readings.append(Reading(text, alternative))
+
+
+_APPLIED = {*_RANKS, "off"}  # signs that have operands
+
+
+def literal(number: Number, start: int, end: int) -> Expression:
+    return Expression("", (), start, end, number)
+
+
+def operation(sign: str, left: Part, right: Part) -> Part:
+    start, end = min(left.start, right.start), max(left.end, right.end)
+    return Part(Expression(sign, (left.node, right.node), start, end), start, end)
+
+
+def _negative(minus: Sign, operand: Part) -> Part:
+    """Returns a part with a minus before it. It is the sign of a number, also of a percentage."""
+    start, node = minus.start, operand.node
+    if not node.sign:
+        number = Number(-node.number.units, node.number.places)
+        return operand._replace(node=literal(number, start, operand.end), start=start)
+    if node.sign == "%" and not node.operands[0].sign:
+        inner = Part(node.operands[0], operand.start, operand.end)
+        negated = Expression("%", (_negative(minus, inner).node,), start, operand.end)
+        return operand._replace(node=negated, start=start)
+    zero = literal(Number(0), start, start + 1)
+    difference = Expression("-", (zero, node), start, operand.end)
+    return operand._replace(node=difference, start=start)

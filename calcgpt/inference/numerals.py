@@ -1,0 +1,168 @@
+"""How people write numbers: digits with their separators, fractions, mixed numbers, and words."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference import spelling
+from calcgpt.inference.spelling import MESSAGES
+from datagen.arithmetic import MAX_PLACES, Number
+from datagen.notation import number_text
+
+_NUMBERS = {
+    decimal_comma: [(re.compile(form), mark) for form, mark in forms]
+    for decimal_comma, forms in spelling.NUMBERS.items()
+}
+_EXPONENT = re.compile(spelling.PATTERNS["exponent"])
+_FRACTION = re.compile(spelling.PATTERNS["fraction"])
+_AFTER_WHOLE = re.compile(spelling.PATTERNS["after_whole"])
+_AFTER_GROUPED = re.compile(spelling.PATTERNS["after_grouped"])
+_IN_PARENTHESES = re.compile(spelling.PATTERNS["in_parentheses"])
+_GROUPED = re.compile(spelling.PATTERNS["grouped"])
+_JOINT = re.compile(spelling.PATTERNS["joint"])
+_NUMBER_WORD = spelling.longest_first(spelling.NUMBER_WORDS)
+_SCALE = spelling.longest_first(spelling.SCALES)
+
+
+class Numeral(NamedTuple):
+    """A number as it was typed up to `end`: `whole`, plus `fraction` if it is mixed."""
+
+    end: int
+    whole: Number | None
+    fraction: tuple[Number, Number] | None = None  # numerator and denominator
+    reading: str | None = None  # the usual spelling, if a reader could think of another number
+    alternative: str | None = None  # another reading
+
+
+def read_numeral(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
+    """Returns the numeral at `start` of a normal text, or None. Raises ExpressionError."""
+    if fraction := _FRACTION.match(normal, start):
+        return Numeral(fraction.end(), None, _fraction(fraction))
+    if vulgar := spelling.VULGAR.get(normal[start : start + 1]):
+        return Numeral(start + 1, None, _numbers(*vulgar))
+    numeral = _digits(normal, start, decimal_comma)
+    if not numeral:
+        return _words(normal, start)
+    if decimal_comma:  # only what others read in another way needs to be said
+        other = _digits(normal, start, decimal_comma=False)
+        is_said = not other or (other.end, other.whole) != (numeral.end, numeral.whole)
+        assert numeral.whole
+        numeral = numeral._replace(reading=number_text(numeral.whole) if is_said else None)
+    return _mixed(normal, start, numeral)
+
+
+def _digits(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
+    """Returns the numeral of digits with an exponent or scale, or None: 1,000.5, 1e3, 5 million."""
+    matches = ((form.match(normal, start), mark) for form, mark in _NUMBERS[decimal_comma])
+    typed, mark = next((found for found in matches if found[0]), (None, ""))
+    if not typed:
+        return None
+    whole, _, places = typed[0].partition(mark)
+    digits, end = re.sub("[^0-9]", "", whole), typed.end()
+    exponent, scale = _EXPONENT.match(normal, end), _SCALE.match(normal, _skip(normal, end))
+    shift = 0
+    if exponent:
+        if len(exponent[1]) > 6 or abs(int(exponent[1])) > spelling.MAX_EXPONENT:
+            reason = MESSAGES["large-exponent"]
+            raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, exponent.start(), exponent.end())
+        end, shift = exponent.end(), int(exponent[1])
+    elif scale:
+        end, shift = scale.end(), len(str(spelling.SCALES[scale[0]])) - 1
+    number = _number(digits, places, shift, typed.start(), end)
+    said = number_text(number) if mark == "," and "," in typed[0] else None
+    return Numeral(end, number, reading=said)
+
+
+def _number(digits: str, places: str, shift: int, start: int, end: int) -> Number:
+    """Returns a number times 10**shift. Raises ExpressionError for more than MAX_PLACES places."""
+    kept = places.rstrip("0")
+    if len(digits) + len(kept) + max(shift, 0) > spelling.MAX_DIGITS:
+        reason = MESSAGES["digits"]
+        raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
+    excess = len(kept) - shift - MAX_PLACES
+    if excess > 0 and int(digits + kept or "0"):
+        reason = MESSAGES["places"].format(n=MAX_PLACES)
+        first = start if shift else end - len(places) + MAX_PLACES
+        raise _error(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
+    units, n_places = int(digits + kept or "0"), len(kept) - shift
+    if n_places < 0:
+        units, n_places = units * 10**-n_places, 0
+    while n_places and units % 10 == 0:  # 5.0 is 5
+        units, n_places = units // 10, n_places - 1
+    return Number.from_units(units, n_places, n_places > 0)
+
+
+def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
+    """Returns the mixed number that begins with a numeral, or the numeral itself: 1 1/2, 1½,
+    3(3/4). Raises ExpressionError for 1 100/200, which is read in two ways."""
+    whole, end = numeral.whole, numeral.end
+    if whole is None or whole.point or whole.units < 1 or not normal[end - 1].isdigit():
+        return numeral
+    grouped = _GROUPED.search(normal[start:end])
+    if grouped and (over := _AFTER_GROUPED.match(normal, end)):
+        first, numerator, denominator = normal[start : end - 4], grouped[1], over[1]
+        if 0 < int(numerator) < int(denominator):
+            typed = normal[start : over.end()]
+            reason = MESSAGES["grouped"].format(
+                typed=typed,
+                grouped=f"{whole.units}/{denominator}",
+                mixed=f"{first.replace(' ', '')}+{numerator}/{denominator}",
+            )
+            raise _error(ExpressionErrorKind.NO_OPERATION, reason, start, over.end())
+    text = str(whole.units)
+    if vulgar := spelling.VULGAR.get(normal[_skip(normal, end) : _skip(normal, end) + 1]):
+        numerator, denominator = map(str, vulgar)
+        return Numeral(_skip(normal, end) + 1, whole, _numbers(*vulgar))
+    after = _AFTER_WHOLE.match(normal, end) or _IN_PARENTHESES.match(normal, end)
+    if not after or not 0 < int(after[1]) < int(after[2]):
+        return numeral
+    reading = f"{text}+{after[1]}/{after[2]}"
+    in_parentheses = after[0].startswith("(")
+    alternative = f"{text}*({after[1]}/{after[2]})" if in_parentheses else None
+    return Numeral(after.end(), whole, _fraction(after), reading, alternative)
+
+
+def _words(normal: str, start: int) -> Numeral | None:
+    """Returns the numeral of words, or None: twelve, twenty-five, two hundred and six million."""
+    total = current = 0
+    smallest, end = 10**18, start  # what may still be added is below `smallest`
+    while True:
+        joint = _JOINT.match(normal, end) if end > start else None
+        position = joint.end() if joint else end
+        if word := _NUMBER_WORD.match(normal, position):
+            n = spelling.NUMBER_WORDS[word[0]]
+            if n >= smallest or (not n and end > start):
+                break
+            current, end = current + n, word.end()
+            smallest = 1 if n % 10 or n < 20 else 10
+        elif end > start and (word := _SCALE.match(normal, position)):
+            scale = spelling.SCALES[word[0]]
+            if scale == 100:
+                current *= scale
+            else:
+                total, current = total + current * scale, 0
+            end, smallest = word.end(), 100 if scale == 100 else scale
+        else:
+            break
+    return Numeral(end, Number(total + current)) if end > start else None
+
+
+def _fraction(match: re.Match[str]) -> tuple[Number, Number]:
+    return _numbers(int(match[1]), int(match[2]))
+
+
+def _numbers(numerator: int, denominator: int) -> tuple[Number, Number]:
+    return Number(numerator), Number(denominator)
+
+
+def _skip(normal: str, position: int) -> int:
+    """Returns the position of the next character that is not a space."""
+    while normal[position : position + 1] == " ":
+        position += 1
+    return position
+
+
+def _error(kind: ExpressionErrorKind, reason: str, start: int, end: int) -> ExpressionError:
+    return ExpressionError(kind, reason, start, end)
