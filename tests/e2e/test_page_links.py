@@ -123,13 +123,6 @@ def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
     expect(page.get_by_role("radio", name="Paper")).to_be_checked()
 
 
-CHECKED = """async (typed) => {
-    const { parse } = await import("/static/engine/expression.js");
-    const { show } = await import("/static/engine/expression_tree.js");
-    const { checkResult } = await import("/static/exact.js");
-    const expression = show(parse(typed));
-    return [expression.length, checkResult(expression, "0.9", 8, false).isExact];
-}"""
 HASHES = """async (questions) => {
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
     const format = (question) => formatHash({ ...DEFAULT_STATE, question });
@@ -148,20 +141,14 @@ def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
         "0 x 10": "0 x 10",  # 0x10 is hexadecimal
         "2××3": "2××3",  # an error, and not 2**3
         "2 * × 3": "2* ×3",
+        "7 // 2": "7//2",
+        "7 / / 2": "7/ /2",  # an error, and not 7//2
+        "7÷÷2": "7÷÷2",
+        "1+" * 5_000: "1+" * 5_000,
         "2² ³": "2² ³",
         "0 · 5": "0 · 5",  # not a British 0.5
     }
     assert plain_page.evaluate(HASHES, list(expected)) == list(expected.values())
-
-
-def test_a_right_answer_is_checked_however_long_its_expression_is_written(
-    plain_page: Page,
-) -> None:
-    """`1%` is written as `1/100`."""
-    sums = ["(" + "+".join(["1%"] * 30) + ")"] * 3
-    length, is_exact = plain_page.evaluate(CHECKED, "+".join(sums))
-    assert length > 400
-    assert is_exact
 
 
 def test_a_link_opens_panels_as_they_were(page: Page) -> None:
