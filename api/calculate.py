@@ -57,10 +57,14 @@ EVENTS: dict[type[BaseModel], str] = {
 SHORT = 100  # characters of an expression that is parsed within 3 ms
 READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
-# In a URL, 2+(3) reads `2 (3)`, a product, which is seldom what was meant.
+# In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
 _SPACES = rb"(?:\+|%20)*"
-_PRODUCT_BY_PLUS = re.compile(
-    rb"(?:[0-9.)\]}]|%25|%29|%5D|%7D)" + _SPACES + rb"\+" + _SPACES + rb"(?:[(\[{]|%28|%5B|%7B)",
+_SUM_BY_SPACE = re.compile(
+    rb"(?:[0-9.)\]}]|%25|%29|%5D|%7D)"
+    + _SPACES
+    + rb"\+"
+    + _SPACES
+    + rb"(?:[(\[{0-9.]|%28|%5B|%7B)",
     re.IGNORECASE,
 )
 
@@ -202,8 +206,8 @@ async def _begin_query(
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
         raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
-    if _PRODUCT_BY_PLUS.search(request.scope["query_string"]):
-        reason = "in a URL, + means a space: write + as %2B, or write * for a product before ("
+    if _SUM_BY_SPACE.search(request.scope["query_string"]):
+        reason = "in a URL, + means a space: write + as %2B, and a space as %20"
         raise ProblemError(422, reason, kind="no-operation", position=0, end=len(query.expression))
     try:
         return await begin(service, query.expression, query, request, stack)
@@ -218,8 +222,10 @@ async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> 
     """Returns the computation of an expression. Parses a long expression in a thread, so that other
     requests do not wait. Raises ExpressionError."""
     if len(text) <= SHORT:
-        return calculator.begin(text, options.places, options.unproven)
-    return await asyncio.to_thread(calculator.begin, text, options.places, options.unproven)
+        return calculator.begin(text, options.places, options.unproven, options.style)
+    return await asyncio.to_thread(
+        calculator.begin, text, options.places, options.unproven, options.style
+    )
 
 
 async def _begin_all(

@@ -41,7 +41,7 @@ from api.schemas.chat import (
 )
 from api.service import Service
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.results import Calculation, readable
+from calcgpt.inference.results import Calculation
 
 CHAT_STREAM = (
     "The answer. With `stream`, server-sent events: chunks whose `delta` has the next part of "
@@ -161,7 +161,7 @@ def reasoning(calculation: Calculation) -> str:
 
 def content(calculation: Calculation) -> str:
     """Returns the answer as a person wants to read it."""
-    return "not a number" if calculation.result is None else readable(calculation.result)
+    return "not a number" if calculation.result is None else calculation.result
 
 
 class _Run:

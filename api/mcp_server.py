@@ -28,8 +28,8 @@ MAX_CONNECTIONS = 64
 MAX_BODY = 65_536  # bytes
 INSTRUCTIONS = (
     "A calculator whose answers come from a small GPT, each checked by exact arithmetic. Trust "
-    "`result` only if `verified` is true. `exact` is the answer by exact arithmetic, with the same "
-    "rounding after each operation; `notes` say if that changes it."
+    "`result` only if `verified` is true. `exact` is the exact value of the expression, rounded "
+    "once; `notes` say how it was read, if a reader could think otherwise."
 )
 READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
@@ -39,16 +39,19 @@ class Answer(BaseModel):
 
     expression: str = Field(description="the expression as it was understood")
     result: str | None = Field(description="the model's answer; null if it is not a number")
-    exact: str = Field(
-        description="the answer by exact arithmetic, each operation rounded as `places` says"
+    exact: str = Field(description="the exact value of the expression, rounded once")
+    fraction: str | None = Field(description="the exact value as `5/6`; null if that is long")
+    verified: bool = Field(
+        description="whether the model is right at every operation, and `result` equals `exact`"
     )
-    verified: bool = Field(description="whether the model is right at every operation")
     confidence: Confidence
     work: list[str] = Field(
         description="what the model read and wrote, one line for each operation; `check_work` "
         "checks such a line"
     )
-    notes: list[str] = Field(description="what is rounded, what is wrong and where")
+    notes: list[str] = Field(
+        description="how it was read, what is rounded, what is wrong and where"
+    )
 
     @classmethod
     def of(cls, calculation: Calculation) -> Answer:
@@ -57,6 +60,7 @@ class Answer(BaseModel):
             expression=calculation.expression,
             result=calculation.result,
             exact=calculation.exact,
+            fraction=calculation.fraction,
             verified=calculation.verified,
             confidence=calculation.confidence,
             work=[f"{node.prompt}{node.output}" for node in calculation.nodes if node.prompt],
@@ -112,16 +116,15 @@ def tools(calculator: Calculator) -> MCPServer[None]:
             str,
             Field(
                 description="numbers, + - * / and parentheses, such as (12.5+3)*2; also powers "
-                "(2^10) and percent (7.5% of 200)"
+                "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5! and |3-5|"
             ),
         ],
         places: Annotated[
             int | None,
             Field(
-                ge=1,
+                ge=0,
                 le=MAX_PLACES,
-                description="decimal places of the answer; null means the model's default. "
-                "Operations before the last keep at least the default",
+                description="decimal places of the answer; null means the model's default",
             ),
         ] = None,
     ) -> Answer:

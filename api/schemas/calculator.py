@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from calcgpt.inference.expression_stack import Percent, Style
 from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
 from datagen.arithmetic import MAX_PLACES
 
@@ -21,14 +22,16 @@ MODEL = Field(
     examples=["scratchpad-small"],
 )
 EXPRESSION = Field(
-    description="numbers of at most nine decimal places, + - * / ^ % ( )", examples=["12.5+3"]
+    description="a calculation as people write it: numbers of at most 30 decimal places, "
+    "+ - * / ^ % ! mod // | | ( ), and words",
+    examples=["12.5+3"],
 )
 PLACES = Field(
     None,
-    ge=1,
+    ge=0,
     le=MAX_PLACES,
-    description="decimal places of the answer; null means `default_places` of the model. "
-    "Operations before the last keep at least `default_places`",
+    description="decimal places of the answer; null means those that the expression asks for, or "
+    "`default_places` of the model",
 )
 UNPROVEN = Field(
     False,
@@ -49,6 +52,8 @@ class AnswerOptions(Input):
     model: str | None = MODEL
     places: int | None = PLACES
     unproven: bool = UNPROVEN
+    percent: Percent = Field("relative", description="100-10% is 90 if `relative`, 99.9 if `plain`")
+    decimal_comma: bool = Field(False, description="whether 12,500 is 12.5 instead of 12500")
     on_wrong: OnWrong = ON_WRONG
     min_confidence: float = Field(
         0,
@@ -63,6 +68,11 @@ class AnswerOptions(Input):
         description="whether a wrong answer is a problem of kind `not-verified`; counted as an "
         "abstention, unlike `on_wrong`",
     )
+
+    @property
+    def style(self) -> Style:
+        """How the expression is read."""
+        return Style(self.percent, self.decimal_comma)
 
 
 class CalculateRequest(AnswerOptions):

@@ -54,6 +54,16 @@ class Commands(click.Group):
             return loaded
         return None
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates."""
+        first = args[0]
+        is_text = not first[:1].isalpha() or " " in first.strip()
+        if is_text and any(c.isdigit() for c in first) and not self.get_command(context, first):
+            return super().resolve_command(context, ["calc", *args])
+        return super().resolve_command(context, args)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands in SECTIONS, each with the first sentence of its help."""
         commands = {name: self.get_command(context, name) for name in self.list_commands(context)}

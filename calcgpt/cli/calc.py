@@ -9,7 +9,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -21,12 +21,15 @@ from datagen.errors import UserError
 if TYPE_CHECKING:
     from calcgpt.errors import ExpressionError
     from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.expression_stack import Percent, Style
+    from calcgpt.inference.expression_tree import Expression
     from calcgpt.inference.results import Calculation
 
 RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes
-LONGEST_LINE = 10_000  # characters; no expression is that long
+LONGEST_LINE = 20_000  # characters; no expression is that long
 WIDTH = 72  # characters of an expression that are shown with an error
 HISTORY = 1_000  # expressions
+ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]{0,30})\s*=(?=\s*\S)")
 OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser says what is unknown
 
 
@@ -35,10 +38,19 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 @checkpoint_option
 @click.option(
     "--places",
-    type=click.IntRange(1, 9),
-    help="Decimal places of the answer; operations before the last keep at least the default.  "
-    "[default: 8, or as many as the model was measured for]",
+    type=click.IntRange(0, 30),
+    help="Decimal places of the answer.  [default: what the expression asks for, or 8, or as many "
+    "as the model was measured for]",
 )
+@click.option("--fraction", is_flag=True, help="Write the exact value as a fraction: 5/6.")
+@click.option(
+    "--percent",
+    type=click.Choice(["relative", "plain"]),
+    default="relative",
+    show_default=True,
+    help="What 100-10% is: 90 (relative) or 99.9 (plain).",
+)
+@click.option("--decimal-comma", is_flag=True, help="Read 12,500 as 12.5 instead of 12500.")
 @click.option(
     "--unproven",
     is_flag=True,
@@ -63,6 +75,9 @@ def calc(
     expressions: tuple[str, ...],
     checkpoint: str,
     places: int | None,
+    fraction: bool,
+    percent: Percent,
+    decimal_comma: bool,
     unproven: bool,
     require_verified: bool,
     min_confidence: float,
@@ -73,16 +88,19 @@ def calc(
 ) -> None:
     """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
 
-    Without one, expressions are read from standard input, one per line, or at a prompt.
+    Without one, expressions are read from standard input, one per line, or at a prompt. There,
+    `ans` or `_` is the last answer, `x = 5` names a value, and `*2` continues from the last answer.
 
-    An expression has numbers with at most nine decimal places, + - * /, powers (2^10), percent
-    (20%), parentheses and signs. The model answers each operation. Its answer goes to stdout;
-    stderr says where it is wrong or rounded.
+    An expression has numbers with at most 30 decimal places, + - * / ^ and parentheses, percent
+    (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, and words (what is half of 12?). The
+    model answers each operation. Its answer goes to stdout; stderr says how an expression was read,
+    if there is another way, and where the answer is wrong or rounded.
 
     The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
     expression cannot be understood.
     """
     from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.expression_stack import Style
 
     texts = as_expressions(expressions)
     if not texts and sys.stdin is None:
@@ -90,6 +108,8 @@ def calc(
     answering = Answering(
         Calculator.load(checkpoint, engine),
         places=places,
+        fraction=fraction,
+        style=Style(percent, decimal_comma),
         unproven=unproven,
         require_verified=require_verified,
         min_confidence=min_confidence,
@@ -113,6 +133,8 @@ class Answering:
 
     calculator: Calculator
     places: int | None
+    fraction: bool
+    style: Style
     unproven: bool
     require_verified: bool
     min_confidence: float
@@ -120,16 +142,27 @@ class Answering:
     as_json: bool
     quiet: bool
     several: bool  # whether notes have to name the expression
+    names: dict[str, Expression] = field(default_factory=dict)  # values of earlier answers
 
     def answer(self, text: str, line: int | None = None) -> int:
-        """Answers an expression and returns the exit code. `line` is its line in a file."""
+        """Answers an expression, or one that gets a name, and returns the exit code. `line` is its
+        line in a file."""
         from calcgpt.errors import ExpressionError
+        from calcgpt.inference.calculator import value_of
 
+        name, start = _assignment(text)
         try:
-            calculation = self.calculator.calculate(text, self.places, self.unproven)
+            calculation = self.calculator.calculate(
+                text[start:], self.places, self.unproven, self.style, self.names
+            )
         except ExpressionError as error:
-            self._refuse(text, error, line)
+            moved = ExpressionError(
+                error.kind, error.reason, error.position + start, error.end + start
+            )
+            self._refuse(text, moved, line)
             return NOT_UNDERSTOOD
+        if value := value_of(calculation):
+            self.names.update(dict.fromkeys(("ans", "_", *([name] if name else [])), value))
         withheld = self._withheld(calculation)
         if self.as_json:
             self._write_json(calculation, withheld)
@@ -174,13 +207,14 @@ class Answering:
         click.echo(json.dumps(record))
 
     def _write(self, calculation: Calculation) -> None:
-        from calcgpt.inference.results import readable
-
+        is_fraction = self.fraction and calculation.verified and calculation.fraction is not None
         if calculation.result is None:
             self._say("no answer: the model wrote no number")
         else:
-            click.echo(readable(calculation.result))
+            click.echo(calculation.fraction if is_fraction else calculation.result)
         for note in calculation.notes:
+            if is_fraction and note == calculation.rounding_note:
+                continue
             self._say(f"{calculation.expression}: {note}" if self.several else note)
         for node in calculation.nodes if self.work else ():
             if confidence := node.confidence:
@@ -195,6 +229,17 @@ class Answering:
     def _say(self, message: str) -> None:
         if not self.quiet:
             click.echo(message, err=True)
+
+
+def _assignment(text: str) -> tuple[str, int]:
+    """Returns the name to which a line gives a value, in lower case, and where its expression
+    begins: `x = 5`. The name is "" if there is none."""
+    from calcgpt.inference.spelling import is_free_name
+
+    match = ASSIGNMENT.match(text)
+    if not match or not is_free_name(match[1].lower()):
+        return "", 0
+    return match[1].lower(), match.end()
 
 
 def as_expressions(arguments: tuple[str, ...]) -> list[str]:

@@ -12,20 +12,14 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import (
-    ConfigError,
-    DataError,
-    ExpressionError,
-    ExpressionErrorKind,
-    unknown_name,
-)
+from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
-from calcgpt.inference.expression_stack import DEFAULT_STYLE, Percent, Style
+from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
 from calcgpt.inference.generate import Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
@@ -64,7 +58,6 @@ class Computation:
         model: str,
         limits: Limits,
         places: int | None = None,
-        *,
         unproven: bool = False,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
@@ -250,57 +243,36 @@ class Calculator:
         expression: str,
         places: int | None = None,
         unproven: bool = False,
-        *,
-        percent: Percent = "relative",
-        decimal_comma: bool = False,
+        style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> Computation:
         """Returns the computation of an expression.
 
         The answer has `places` decimal places, by default those that the expression asks for, or
-        those of the limits. `percent` says what 100-10% is: 90 (`relative`) or 99.9 (`plain`). With
-        `decimal_comma`, 12,500 is 12.5. `names` are values that the expression may use.
+        those of the limits. `style` says how to read what people write in two ways, `names` are
+        values that the expression may use.
 
-        Raises ConfigError unless `places` is a whole number from 0 to MAX_PLACES, `percent` is one
-        of these and the expression a string, and ExpressionError as `Computation` does.
+        Raises ConfigError unless `places` is a whole number from 0 to MAX_PLACES and the expression
+        a string, and ExpressionError as `Computation` does.
         """
         if not isinstance(expression, str):
             raise ConfigError(f"an expression must be a string, not {type(expression).__name__}")
         if places is not None and (type(places) is not int or not 0 <= places <= MAX_PLACES):
             raise ConfigError(f"places must be from 0 to {MAX_PLACES}, not {places!r:.40}")
-        if percent not in get_args(Percent):
-            raise ConfigError(unknown_name("percent", str(percent), get_args(Percent)))
-        style = Style(percent, decimal_comma)
-        return Computation(
-            expression,
-            self.checkpoint.name,
-            self.limits,
-            places,
-            unproven=unproven,
-            style=style,
-            names=names,
-        )
+        model = self.checkpoint.name
+        return Computation(expression, model, self.limits, places, unproven, style, names)
 
     def calculate(
         self,
         expression: str,
         places: int | None = None,
         unproven: bool = False,
-        *,
-        percent: Percent = "relative",
-        decimal_comma: bool = False,
+        style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> Calculation:
         """Returns the answer. All operations whose operands are known with prompts of one length
         are one batch. The arguments and the errors are those of `begin`."""
-        computation = self.begin(
-            expression,
-            places,
-            unproven,
-            percent=percent,
-            decimal_comma=decimal_comma,
-            names=names,
-        )
+        computation = self.begin(expression, places, unproven, style, names)
         tokenizer = self.checkpoint.tokenizer
         while questions := computation.questions():
             prompts = [question.prompt for question in questions]
@@ -309,3 +281,11 @@ class Calculator:
                 output = tokenizer.decode(completion.ids)
                 computation.answer(question.node, output, completion.probabilities)
         return computation.calculation()
+
+
+def value_of(calculation: Calculation) -> Expression | None:
+    """Returns the value of an answer for other expressions, or None if it is not a number: the
+    exact fraction of a verified answer if it is short, so that 1/3 and then *3 is 1."""
+    text = calculation.fraction if calculation.verified else None
+    text = text or calculation.result
+    return parse(text).expression if text and text != NAN else None

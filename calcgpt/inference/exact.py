@@ -70,7 +70,7 @@ def _power(node: Expression, base: Fraction, exponent: Fraction) -> Fraction:
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["exponent"]
         raise ExpressionError(kind, reason, part.start, part.end)
     if abs(exponent) > MAX_EXPONENT:
-        reason = MESSAGES["large-exponent"].format(n=MAX_EXPONENT)
+        reason = MESSAGES["large-exponent"]
         raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, part.start, part.end)
     if not base and exponent < 0:
         kind = ExpressionErrorKind.DIVISION_BY_ZERO
@@ -82,7 +82,7 @@ def _power(node: Expression, base: Fraction, exponent: Fraction) -> Fraction:
 
 def _factorial(node: Expression, value: Fraction) -> Fraction:
     if value.denominator != 1 or not 0 <= value <= MAX_FACTORIAL:
-        reason = MESSAGES["factorial"].format(n=MAX_FACTORIAL)
+        reason = MESSAGES["factorial"]
         raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, node.start, node.end)
     return Fraction(math.factorial(int(value)))
 
@@ -92,7 +92,7 @@ def _n_bits(value: Fraction) -> int:
 
 
 def _too_long(node: Expression) -> ExpressionError:
-    reason = MESSAGES["value"].format(n=MAX_DIGITS)
+    reason = MESSAGES["value"]
     return ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, node.start, node.end)
 
 

@@ -33,10 +33,16 @@ from calcgpt.inference.expression_stack import (
     literal,
     operation,
 )
-from calcgpt.inference.expression_tree import Expression, postorder, shorten
+from calcgpt.inference.expression_tree import Expression, postorder, shorten, show
 from calcgpt.inference.numerals import Numeral, read_numeral
 from calcgpt.inference.phrases import without_phrases
-from calcgpt.inference.spelling import MAX_LENGTH, MAX_OPERATIONS, MESSAGES, single_spaced
+from calcgpt.inference.spelling import (
+    MAX_LENGTH,
+    MAX_OPERATIONS,
+    MAX_SHOWN,
+    MESSAGES,
+    single_spaced,
+)
 from datagen.arithmetic import Number
 
 _PATTERNS = {name: re.compile(source) for name, source in spelling.PATTERNS.items()} | {
@@ -67,7 +73,7 @@ def parse(
     zero.
     """
     if len(text) > MAX_LENGTH:
-        reason = MESSAGES["too-long"].format(n=MAX_LENGTH)
+        reason = MESSAGES["too-long"]
         raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, MAX_LENGTH, len(text))
     return _Reader(text, style, names or {}).read()
 
@@ -79,22 +85,31 @@ class _Reader:
         self._text, self._style, self._names = text, style, names
         self._normal, self._places = without_phrases(spelling.normalize(text))
         self._stack = Stack(text, style)
+        self._has_currency = False
 
     def read(self) -> Parsed:
         """Returns the whole expression. Raises ExpressionError."""
+        if self._match("date", 0):
+            typed = self._text.strip()
+            raise ExpressionError(_SYNTAX, MESSAGES["date"].format(typed=typed), 0, len(self._text))
         start, character = self._next(0)
         position: int | None = start + 1 if character == "=" else 0  # as spreadsheets begin
         is_prefix = self._match("prefix", start) is not None
         continues = ANSWER in self._names and character == "+"
-        if continues or (self._match("operation", start) and not is_prefix):
+        is_operation = self._match("operation", start) and not self._name(start)
+        if continues or (is_operation and not is_prefix):
             position = self._continue(start)
         while position is not None:
             position = self._read_operation(self._read_operand(position))
         whole = self._stack.parts.pop()
-        if len(postorder(whole.node)) > 2 * MAX_OPERATIONS:
-            reason = MESSAGES["operations"].format(n=MAX_OPERATIONS)
+        if len(postorder(whole.node)) > 2 * MAX_OPERATIONS + 1:
+            reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
-        return Parsed(whole.node, tuple(self._stack.readings), self._places)
+        readings = self._stack.readings
+        if self._has_currency:
+            readings[:] = [reading for reading in readings if reading.alternative]
+            self._stack.say(self._text, shorten(show(whole.node)))
+        return Parsed(whole.node, tuple(readings), self._places)
 
     def _continue(self, start: int) -> int:
         """Reads an operation on the last answer. Returns where the operation ends."""
@@ -119,7 +134,7 @@ class _Reader:
                 position = factor.end()
             elif numeral := read_numeral(self._normal, start, self._style.decimal_comma):
                 self._add_numeral(start, numeral)
-                return self._skip_currency(start, numeral.end)
+                return self._skip_currency(numeral.end)
             elif the := self._match("the", start):
                 position = the.end()
             elif pair := self._match("pair", start):
@@ -136,9 +151,8 @@ class _Reader:
                 self._stack.signs.append(Sign(character, Rank.OPENING, start))
             elif not (character and character in spelling.CURRENCIES):
                 raise self._error(start, is_operand=True)
-            elif number := read_numeral(self._normal, self._next(position)[0], False):
-                typed = self._text[start : number.end]
-                self._stack.say(typed, self._text[self._next(position)[0] : number.end])
+            else:
+                self._has_currency = True
 
     def _read_operation(self, position: int) -> int | None:
         """Reads what follows an operand, up to an operation. Returns where that ends, or None at
@@ -198,11 +212,11 @@ class _Reader:
         name = self._match("name", start)
         return name[0] if name and name[0] in self._names else ""
 
-    def _skip_currency(self, start: int, end: int) -> int:
+    def _skip_currency(self, end: int) -> int:
         after, character = self._next(end)
         if not character or character not in spelling.CURRENCIES:
             return end
-        self._stack.say(self._text[start : after + 1], self._text[start:end])
+        self._has_currency = True
         return after + 1
 
     # What follows an operand
@@ -219,8 +233,7 @@ class _Reader:
         if not typed or self._match("no_product", start - 1):
             return None
         if typed[0] == ":" and (time := self._time(start)):
-            a, _, b = time[0].partition(":")
-            reason = MESSAGES["time"].format(typed=time[0], a=a, b=b)
+            reason = MESSAGES["time"].format(typed=time[0])
             raise ExpressionError(_SYNTAX, reason, *time.span())
         return spelling.OPERATIONS[single_spaced(typed[0])], start, typed.end()
 
@@ -274,8 +287,12 @@ class _Reader:
             return False
         if not _PATTERNS["ends_in_factor"].search(before):
             return False
-        fraction = self._match("in_parentheses", start)
-        if fraction and 0 < int(fraction[1]) < int(fraction[2]):  # with a space, it is not mixed
+        fraction = self._match("in_parentheses", start) if before[-1].isdigit() else None
+        if (
+            fraction
+            and before[-1:] != self._normal[start - 1]
+            and 0 < int(fraction[1]) < int(fraction[2])
+        ):  # with a space, it is not mixed
             first = self._stack.parts[-1].start
             read = f"{self._text[first:start].rstrip()}*{self._text[start : fraction.end()]}"
             self._stack.say(self._text[first : fraction.end()], read)
@@ -294,14 +311,16 @@ class _Reader:
     def _end(self, start: int, position: int) -> None:
         """Reads the end of the text, or a = at its end."""
         self._stack.complete(Rank.OPENING)
-        while self._stack.signs:
-            opening = self._stack.signs[-1]
+        closed = []
+        while opening := self._stack.last_opening():
             if opening.character != "(":
                 raise self._error(start)
-            typed = self._text[opening.start : start].rstrip()
+            closed.append(opening.start)
             self._stack.close(start)
-            self._stack.say(typed, f"{shorten(typed)})")
             self._stack.complete(Rank.OPENING)
+        if closed:
+            typed = self._text[closed[-1] : start].rstrip()
+            self._stack.say(typed, shorten(typed) + ")" * min(len(closed), MAX_SHOWN))
         end, more = self._next(position)
         if more:
             raise ExpressionError(_SYNTAX, MESSAGES["end"], end, end_of_token(self._normal, end))

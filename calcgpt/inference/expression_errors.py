@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
+from calcgpt.inference.expression_tree import shorten
 from calcgpt.inference.spelling import MESSAGES
 
 _WORD = re.compile(spelling.PATTERNS["word"])
@@ -33,7 +34,7 @@ def error_at(context: Context, start: int) -> ExpressionError:
     if _WORD.match(normal, start):
         word = normal[start:end]
         name = word if word in ("of", "off") else "word" if is_operand else "unit"
-        reason = MESSAGES[name].format(typed=repr(typed), only=spelling.ONLY)
+        reason = MESSAGES[name].format(typed=repr(shorten(typed)), only=spelling.ONLY)
     elif is_operand:
         shown, hint = (
             repr(typed) if typed else MESSAGES["the-end"],

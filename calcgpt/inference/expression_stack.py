@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from calcgpt.errors import ConfigError, unknown_name
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
 from calcgpt.inference.spelling import MAX_READINGS, READINGS
@@ -17,10 +18,15 @@ Percent = Literal["relative", "plain"]
 @dataclass(frozen=True)
 class Style:
     """How a text is read where people write in two ways. `percent`: whether `100-10%` takes a
-    percentage of 100 (`relative`) or 0.1 (`plain`). `decimal_comma`: whether `12,500` is 12.5."""
+    percentage of 100 (`relative`) or 0.1 (`plain`). `decimal_comma`: whether `12,500` is 12.5.
+    Raises ConfigError for another value of `percent`."""
 
     percent: Percent = "relative"
     decimal_comma: bool = False
+
+    def __post_init__(self) -> None:
+        if self.percent not in get_args(Percent):
+            raise ConfigError(unknown_name("percent", str(self.percent), get_args(Percent)))
 
 
 DEFAULT_STYLE = Style()
@@ -146,11 +152,11 @@ class Stack:
             elif (
                 sign.character == "^" and right.node.sign == "^" and right.start == right.node.start
             ):
-                middle = right.node.operands[0].end
-                base, first = self.text[left.start : left.end], self.text[right.start : middle]
-                other = f"({base}^{first})^{self.text[middle : right.end].lstrip(' ^*')}"
+                inner, last = right.node.operands
+                first = operation("^", left, Part(inner, right.start, inner.end))
+                other = operation("^", first, Part(last, last.start, right.end))
                 typed = self.text[left.start : right.end]
-                self.say(typed, show(part.node), left.start, right.end, other)
+                self.say(typed, show(part.node), left.start, right.end, show(other.node))
 
     def _percentage(self, left: Part, sign: Sign, right: Part) -> Part:
         """Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After
@@ -185,7 +191,8 @@ class Stack:
             return
         text = READINGS["all"].format(typed=shorten(typed.strip()), read=read)
         alternative = f"{self.text[:start]}{other}{self.text[end:]}" if other else None
-        self.readings.append(Reading(text, alternative))
+        if text not in [reading.text for reading in self.readings]:
+            self.readings.append(Reading(text, alternative))
 
 
 _APPLIED = {*_RANKS, "off"}  # signs that have operands

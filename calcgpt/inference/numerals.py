@@ -42,36 +42,44 @@ def read_numeral(normal: str, start: int, decimal_comma: bool) -> Numeral | None
         return Numeral(fraction.end(), None, _fraction(fraction))
     if vulgar := spelling.VULGAR.get(normal[start : start + 1]):
         return Numeral(start + 1, None, _numbers(*vulgar))
-    for form, mark in _NUMBERS[decimal_comma]:
-        if typed := form.match(normal, start):
-            return _mixed(normal, start, _digits(normal, typed, mark))
-    return _words(normal, start)
+    numeral = _digits(normal, start, decimal_comma)
+    if not numeral:
+        return _words(normal, start)
+    if decimal_comma:  # only what others read in another way needs to be said
+        other = _digits(normal, start, decimal_comma=False)
+        is_said = not other or (other.end, other.whole) != (numeral.end, numeral.whole)
+        assert numeral.whole
+        numeral = numeral._replace(reading=number_text(numeral.whole) if is_said else None)
+    return _mixed(normal, start, numeral)
 
 
-def _digits(normal: str, typed: re.Match[str], mark: str) -> Numeral:
-    """Returns the numeral of digits with an optional exponent or scale: 1,000.5, 1e3, 5 million."""
+def _digits(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
+    """Returns the numeral of digits with an exponent or scale, or None: 1,000.5, 1e3, 5 million."""
+    matches = ((form.match(normal, start), mark) for form, mark in _NUMBERS[decimal_comma])
+    typed, mark = next((found for found in matches if found[0]), (None, ""))
+    if not typed:
+        return None
     whole, _, places = typed[0].partition(mark)
     digits, end = re.sub("[^0-9]", "", whole), typed.end()
     exponent, scale = _EXPONENT.match(normal, end), _SCALE.match(normal, _skip(normal, end))
     shift = 0
     if exponent:
         if len(exponent[1]) > 6 or abs(int(exponent[1])) > spelling.MAX_EXPONENT:
-            reason = MESSAGES["large-exponent"].format(n=spelling.MAX_EXPONENT)
+            reason = MESSAGES["large-exponent"]
             raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, exponent.start(), exponent.end())
         end, shift = exponent.end(), int(exponent[1])
     elif scale:
         end, shift = scale.end(), len(str(spelling.SCALES[scale[0]])) - 1
-    point = mark in typed[0]
-    number = _number(digits, places, point, shift, typed.start(), end)
-    said = number_text(number) if mark == "," else None
+    number = _number(digits, places, shift, typed.start(), end)
+    said = number_text(number) if mark == "," and "," in typed[0] else None
     return Numeral(end, number, reading=said)
 
 
-def _number(digits: str, places: str, point: bool, shift: int, start: int, end: int) -> Number:
+def _number(digits: str, places: str, shift: int, start: int, end: int) -> Number:
     """Returns a number times 10**shift. Raises ExpressionError for more than MAX_PLACES places."""
     kept = places.rstrip("0")
     if len(digits) + len(kept) + max(shift, 0) > spelling.MAX_DIGITS:
-        reason = MESSAGES["digits"].format(n=spelling.MAX_DIGITS)
+        reason = MESSAGES["digits"]
         raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
     excess = len(kept) - shift - MAX_PLACES
     if excess > 0 and int(digits + kept or "0"):
@@ -79,9 +87,11 @@ def _number(digits: str, places: str, point: bool, shift: int, start: int, end: 
         first = start if shift else end - len(places) + MAX_PLACES
         raise _error(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
     units, n_places = int(digits + kept or "0"), len(kept) - shift
-    if n_places < 0 or not units:
-        units, n_places = units * 10 ** max(0, -n_places), 0
-    return Number.from_units(units, n_places, n_places > 0 or (point and not shift))
+    if n_places < 0:
+        units, n_places = units * 10**-n_places, 0
+    while n_places and units % 10 == 0:  # 5.0 is 5
+        units, n_places = units // 10, n_places - 1
+    return Number.from_units(units, n_places, n_places > 0)
 
 
 def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:

@@ -24,7 +24,7 @@ def without_phrases(normal: str) -> tuple[str, int | None]:
             start += 1
     is_changed = True
     while is_changed:
-        end = len(normal[:end].rstrip())
+        end = max(start, len(normal[:end].rstrip()))
         before, is_changed = normal[start:end], False
         for phrase in spelling.TRAILING:
             if before.endswith(phrase) and not (

@@ -269,7 +269,7 @@ class _Planner(ABC, Generic[T]):
         """Adds an operation. Raises ZeroDivisionError and ExpressionError."""
         node = self._node
         if len(self._steps) == MAX_OPERATIONS:
-            reason = MESSAGES["operations"].format(n=f"{MAX_OPERATIONS:,}")
+            reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, node.start, node.end)
         step = Step(a, op, b, places, self._texts[self._index], node.start, node.end)
         self._steps.append(step)

@@ -214,15 +214,16 @@ class Calculation(BaseModel):
     @property
     def notes(self) -> list[str]:
         """What a user should know of the answer, even if it is right."""
+        reading = f"read as: {self.reading}" if self.reading else None
         unmeasured = "the model was not measured for such numbers or so many places"
-        return [
-            *([f"read as: {self.reading}"] if self.reading else []),
-            *([self._rounding_note] if self.rounded else []),
-            *([] if self.proven else [unmeasured]),
-        ]
+        unproven = None if self.proven else unmeasured
+        return [note for note in (reading, self.rounding_note, unproven) if note]
 
     @property
-    def _rounding_note(self) -> str:
+    def rounding_note(self) -> str | None:
+        """How the exact value was rounded, or None if it was not."""
+        if not self.rounded:
+            return None
         places = "1 place" if self.places == 1 else f"{self.places} places"
         if self.exact != "0":
             return f"rounded to {places}"

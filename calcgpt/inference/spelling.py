@@ -176,12 +176,13 @@ PATTERNS = {
     "after_whole": r" +([0-9]{1,40})[/⁄]([0-9]{1,40})(?![0-9.,/⁄^!%])",  # 1 1/2
     "after_grouped": r" *[/⁄] *([0-9]{1,40})(?![0-9.,])",  # 1 100/200
     "in_parentheses": r"\( *([0-9]{1,40}) */ *([0-9]{1,40}) *\)",  # 3(3/4)
-    "superscript": "[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+",
+    "superscript": "[⁺⁻]?[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,6}(?![⁰¹²³⁴⁵⁶⁷⁸⁹])",
     "percent": "%|per ?cent(?![a-z])|pct(?![a-z])",
     "remainder": "% *[0-9." + "".join(VULGAR) + "]",  # 10 % 3
     "spaced_percent": " % [-+][0-9(.]",  # 10 % -3
     "product_of_percent": r"% *\(",
     "no_product": "(?<![0-9.])0[x·]",  # 0x10 is hexadecimal, 0·5 a British 0.5
+    "date": " *[0-9]{4}-[0-9]{2}-[0-9]{2} *$",
     "time": "[0-9]{1,2}:[0-5][0-9](?![0-9])",
     "word": "[a-z]{2,}",
     "token": "[0-9][0-9.]*|[a-z]{2,}",
@@ -197,24 +198,25 @@ PATTERNS = {
     r"(?:decimal places?|decimals?|places?|dp|d\.p\.)$",
     "nearest": r" *,? *(?:rounded )?to the nearest ([a-z]+(?: number)?)$",
     "ends_in_percent": "(?:%|per ?cent|pct)$",
-    "ends_in_fraction": "(?:^|[^0-9./,])[0-9]+ ?/ ?[0-9]+$",
+    "ends_in_fraction": "(?:^|[^0-9./,])[0-9]+ ?[/⁄] ?[0-9]+$|[" + "".join(VULGAR) + "]$",
     "ends_in_factor": r"[0-9.)" + "".join(VULGAR) + r"]$",
 }
 ONLY = "this calculator has numbers, + - * / ^ % ! mod, | | and parentheses"
 MESSAGES = {
-    "too-long": "longer than {n} characters",
-    "operations": "more than {n} operations",
+    "too-long": f"longer than {MAX_LENGTH:,} characters",
+    "operations": f"more than {MAX_OPERATIONS:,} operations",
     "places": "more than {n} decimal places",
     "asked-places": "an answer has at most {n} decimal places",
-    "digits": "a number of more than {n} digits",
-    "value": "the exact value has more than {n} digits",
+    "digits": f"a number of more than {MAX_DIGITS:,} digits",
+    "value": f"the exact value has more than {MAX_DIGITS:,} digits",
     "exponent": "an exponent must be a whole number",
-    "large-exponent": "an exponent must be from -{n} to {n}",
-    "factorial": "a factorial needs a whole number from 0 to {n}",
+    "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",
+    "factorial": f"a factorial needs a whole number from 0 to {MAX_FACTORIAL:,}",
     "division": "division by zero",
     "comma": "write decimals with a point, like 12.5; a comma may only separate thousands",
     "one": "one expression at a time",
-    "time": "{typed} looks like a time; write {a}/{b} to divide",
+    "time": "{typed} looks like a time; to divide, write /",
+    "date": "{typed} looks like a date",
     "word": "{typed} is not known: {only}",
     "unit": "{typed} is not known: write numbers without units; {only}",
     "of": "'of' may only follow a percentage or a fraction that is not a divisor: 20% of 50",
@@ -261,6 +263,14 @@ def normalize(text: str) -> str:
 def single_spaced(words: str) -> str:
     """Returns words with one space between them."""
     return " ".join(words.split())
+
+
+def is_free_name(name: str) -> bool:
+    """Returns whether a value may have this name: no word of these tables, except x."""
+    tables: tuple[Iterable[str], ...] = (OPERATIONS, POSTFIXES, FACTORS, PAIRS, LEADING, TRAILING)
+    spellings = [spelling for table in tables for spelling in table]
+    words = {word for spelling in [*spellings, *NUMBER_WORDS, *SCALES] for word in spelling.split()}
+    return name == "x" or name not in words | {"ans", "of", "off", "percent", "negative"}
 
 
 def longest_first(spellings: Iterable[str]) -> re.Pattern[str]:
