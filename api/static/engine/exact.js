@@ -4,7 +4,6 @@ import { answer, numberText } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
 import { postorder } from "./expression_tree.js";
 import tables from "./tables.js";
-import { format } from "./text.js";
 
 const FRACTION_DIGITS = 40; // of a fraction that is shown, numerator and denominator together
 const { MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES } = tables;
@@ -71,8 +70,7 @@ function power(node, base, exponent) {
   if (exponent.d !== 1n) throw new ExpressionError("out-of-range", MESSAGES.exponent, part.start, part.end);
   const n = magnitude(exponent.n);
   if (n > MAX_EXPONENT) {
-    const reason = format(MESSAGES["large-exponent"], { n: MAX_EXPONENT });
-    throw new ExpressionError("out-of-range", reason, part.start, part.end);
+    throw new ExpressionError("out-of-range", MESSAGES["large-exponent"], part.start, part.end);
   }
   if (!base.n && exponent.n < 0n) {
     throw new ExpressionError("division-by-zero", MESSAGES.division, node.start, node.end);
@@ -88,8 +86,7 @@ function power(node, base, exponent) {
  */
 function factorial(node, { n, d }) {
   if (d !== 1n || n < 0n || n > MAX_FACTORIAL) {
-    const reason = format(MESSAGES.factorial, { n: MAX_FACTORIAL });
-    throw new ExpressionError("out-of-range", reason, node.start, node.end);
+    throw new ExpressionError("out-of-range", MESSAGES.factorial, node.start, node.end);
   }
   let product = 1n;
   for (let factor = 2n; factor <= n; factor += 1n) product *= factor;
@@ -98,7 +95,7 @@ function factorial(node, { n, d }) {
 
 /** @param {Expression} node */
 function tooLong({ start, end }) {
-  return new ExpressionError("out-of-range", format(MESSAGES.value, { n: MAX_DIGITS }), start, end);
+  return new ExpressionError("out-of-range", MESSAGES.value, start, end);
 }
 
 /** Returns the number of binary digits of the longer one of numerator and denominator.

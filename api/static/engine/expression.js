@@ -3,8 +3,8 @@
 
 import { ExpressionError, endOfToken, errorAt, missingOperation } from "./expression_errors.js";
 import { RANK, Stack, literal, operation } from "./expression_stack.js";
-import { expression, postorder } from "./expression_tree.js";
-import { readNumeral } from "./numerals.js";
+import { expression, postorder, show } from "./expression_tree.js";
+import { isProper, readNumeral } from "./numerals.js";
 import { withoutPhrases } from "./phrases.js";
 import tables from "./tables.js";
 import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, strip, stripEnd } from "./text.js";
@@ -44,7 +44,7 @@ const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
 export function parse(typed, style = DEFAULT_STYLE, names = new Map()) {
   const text = new Text(typed);
   if (text.length > MAX_LENGTH) {
-    throw new ExpressionError("too-long", format(MESSAGES["too-long"], { n: MAX_LENGTH }), MAX_LENGTH, text.length);
+    throw new ExpressionError("too-long", MESSAGES["too-long"], MAX_LENGTH, text.length);
   }
   return new Reader(text, style, names).read();
 }
@@ -57,6 +57,7 @@ class Reader {
   #normal;
   #places;
   #stack;
+  #hasCurrency = false;
 
   /**
    * @param {Text} text
@@ -75,16 +76,25 @@ class Reader {
    * @returns {Parsed}
    * @throws {ExpressionError} */
   read() {
+    if (this.#match("date", 0)) {
+      const reason = format(MESSAGES.date, { typed: strip(this.#text.slice(0)) });
+      throw new ExpressionError("syntax", reason, 0, this.#text.length);
+    }
     const [start, character] = this.#next(0);
     /** @type {number | null} */
     let position = character === "=" ? start + 1 : 0; // as spreadsheets begin
     const isPrefix = this.#match("prefix", start);
     const continues = this.#names.has(ANSWER) && character === "+";
-    if (continues || (this.#match("operation", start) && !isPrefix)) position = this.#continue(start);
+    const isOperation = this.#match("operation", start) && !this.#name(start);
+    if (continues || (isOperation && !isPrefix)) position = this.#continue(start);
     while (position !== null) position = this.#readOperation(this.#readOperand(position));
     const whole = this.#stack.pop();
-    if (postorder(whole.node).length > 2 * MAX_OPERATIONS) {
-      throw new ExpressionError("too-long", format(MESSAGES.operations, { n: MAX_OPERATIONS }), whole.start, whole.end);
+    if (postorder(whole.node).length > 2 * MAX_OPERATIONS + 1) {
+      throw new ExpressionError("too-long", MESSAGES.operations, whole.start, whole.end);
+    }
+    if (this.#hasCurrency) {
+      this.#stack.readings = this.#stack.readings.filter(({ alternative }) => alternative);
+      this.#stack.say(this.#text.slice(0), shorten(show(whole.node)));
     }
     return { expression: whole.node, readings: this.#stack.readings, places: this.#places };
   }
@@ -115,7 +125,7 @@ class Reader {
         position = found.end;
       } else if ((numeral = readNumeral(this.#normal, start, this.#style.decimalComma))) {
         this.#addNumeral(start, numeral);
-        return this.#skipCurrency(start, numeral.end);
+        return this.#skipCurrency(numeral.end);
       } else if ((found = this.#match("the", start))) position = found.end;
       else if ((found = this.#match("pair", start))) {
         this.#stack.signs.push({ character: found[0], rank: RANK.OPENING, start });
@@ -130,12 +140,8 @@ class Reader {
         position = found.end;
       } else if (character === "(" || character === "|") {
         this.#stack.signs.push({ character, rank: RANK.OPENING, start });
-      } else if (!character || !CURRENCIES.includes(character)) throw this.#error(start, true);
-      else {
-        const [after] = this.#next(position);
-        const number = readNumeral(this.#normal, after, false);
-        if (number) this.#stack.say(this.#text.slice(start, number.end), this.#text.slice(after, number.end));
-      }
+      } else if (character && CURRENCIES.includes(character)) this.#hasCurrency = true;
+      else throw this.#error(start, true);
     }
   }
 
@@ -203,14 +209,11 @@ class Reader {
     return value && { word, value };
   }
 
-  /**
-   * @param {number} start
-   * @param {number} end
-   */
-  #skipCurrency(start, end) {
+  /** @param {number} end */
+  #skipCurrency(end) {
     const [after, character] = this.#next(end);
     if (!character || !CURRENCIES.includes(character)) return end;
-    this.#stack.say(this.#text.slice(start, after + 1), this.#text.slice(start, end));
+    this.#hasCurrency = true;
     return after + 1;
   }
 
@@ -232,8 +235,7 @@ class Reader {
     if (!typed || this.#match("no_product", start - 1)) return null;
     const time = typed[0] === ":" && this.#time(start);
     if (time) {
-      const [a, b] = time[0].split(":");
-      throw new ExpressionError("syntax", format(MESSAGES.time, { typed: time[0], a, b }), time.index, time.end);
+      throw new ExpressionError("syntax", format(MESSAGES.time, { typed: time[0] }), time.index, time.end);
     }
     return [OPERATIONS[singleSpaced(typed[0])], start, typed.end];
   }
@@ -309,10 +311,12 @@ class Reader {
   #beginsFactor(start, character) {
     const isOpening = character === "(" || (character === "|" && !this.#stack.closes("|"));
     if (!isOpening || ["/", "^", "//", "mod"].includes(this.#stack.lastSign())) return false;
-    if (!search("ends_in_factor", this.#before(start))) return false;
-    const fraction = this.#match("in_parentheses", start);
-    if (fraction && 0n < BigInt(fraction[1]) && BigInt(fraction[1]) < BigInt(fraction[2])) {
-      const first = this.#stack.parts[this.#stack.parts.length - 1].start; // with a space, it is not mixed
+    const before = this.#before(start);
+    if (!search("ends_in_factor", before)) return false;
+    const isMixed = isDigit(before.slice(-1)) && this.#normal[start - 1] === " "; // but for the space
+    const fraction = isMixed && this.#match("in_parentheses", start);
+    if (fraction && isProper(fraction[1], fraction[2])) {
+      const first = this.#stack.parts[this.#stack.parts.length - 1].start;
       const read = `${stripEnd(this.#text.slice(first, start))}*${this.#text.slice(start, fraction.end)}`;
       this.#stack.say(this.#text.slice(first, fraction.end), read);
     }
@@ -338,11 +342,15 @@ class Reader {
    */
   #end(start, position) {
     this.#stack.complete(RANK.OPENING);
-    for (let opening; (opening = this.#stack.signs.at(-1)); this.#stack.complete(RANK.OPENING)) {
+    const closed = [];
+    for (let opening; (opening = this.#stack.lastOpening()); this.#stack.complete(RANK.OPENING)) {
       if (opening.character !== "(") throw this.#error(start);
-      const typed = stripEnd(this.#text.slice(opening.start, start));
+      closed.push(opening.start);
       this.#stack.close(start);
-      this.#stack.say(typed, `${shorten(typed)})`);
+    }
+    if (closed.length) {
+      const typed = stripEnd(this.#text.slice(closed[closed.length - 1], start));
+      this.#stack.say(typed, shorten(typed) + ")".repeat(Math.min(closed.length, tables.MAX_SHOWN)));
     }
     const [end, more] = this.#next(position);
     if (more) throw new ExpressionError("syntax", MESSAGES.end, end, endOfToken(this.#normal, end));

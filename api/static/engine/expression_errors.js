@@ -2,7 +2,7 @@
 // (calcgpt/inference/expression_errors.py).
 
 import tables from "./tables.js";
-import { format, isDigit, match } from "./text.js";
+import { format, isDigit, match, shorten } from "./text.js";
 
 const { MESSAGES, ONLY } = tables;
 /** @type {Record<string, string>} */
@@ -41,7 +41,8 @@ export class ExpressionError extends Error {
  */
 export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
   const end = endOfToken(normal, start);
-  const [character, typed] = [normal.charAt(start), quoted(text.slice(start, end))];
+  const character = normal.charAt(start);
+  const typed = quoted(shorten(text.slice(start, end)));
   let reason;
   if (character === "," && isDigit(normal.charAt(start + 1))) {
     return new ExpressionError("decimal-comma", MESSAGES.comma, start);

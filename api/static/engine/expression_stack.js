@@ -149,10 +149,11 @@ export class Stack {
     const { node } = right;
     if (sign.isSaid) this.say(this.#text.slice(part.start, part.end), shorten(show(part.node)));
     else if (sign.character === "^" && node.sign === "^" && right.start === node.start) {
-      const middle = node.operands[0].end;
-      const [base, first] = [this.#text.slice(left.start, left.end), this.#text.slice(right.start, middle)];
-      const other = `(${base}^${first})^${this.#text.slice(middle, right.end).replace(/^[ ^*]+/, "")}`;
-      this.say(this.#text.slice(left.start, right.end), show(part.node), left.start, right.end, other);
+      const [inner, last] = node.operands;
+      const first = operation("^", left, { node: inner, start: right.start, end: inner.end });
+      const other = operation("^", first, { node: last, start: last.start, end: right.end });
+      const typed = this.#text.slice(left.start, right.end);
+      this.say(typed, show(part.node), left.start, right.end, show(other.node));
     }
   }
 
@@ -197,7 +198,7 @@ export class Stack {
     if (this.readings.length >= MAX_READINGS) return;
     const text = format(READINGS.all, { typed: shorten(strip(typed)), read });
     const alternative = other ? `${this.#text.slice(0, start)}${other}${this.#text.slice(end)}` : null;
-    this.readings.push({ text, alternative });
+    if (!this.readings.some((reading) => reading.text === text)) this.readings.push({ text, alternative });
   }
 }
 

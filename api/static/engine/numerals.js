@@ -1,7 +1,7 @@
 // How people write numbers: digits with their separators, fractions, mixed numbers, and words
 // (calcgpt/inference/numerals.py).
 
-import { MAX_PLACES, decimal, numberText } from "./arithmetic.js";
+import { MAX_PLACES, numberText } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
 import { format, isDigit, match, search, skip, sticky } from "./text.js";
@@ -38,58 +38,72 @@ export function readNumeral(normal, start, decimalComma) {
   if (fraction) return numeral(fraction.end, null, integers(fraction[1], fraction[2]));
   const vulgar = VULGAR[normal.charAt(start)];
   if (vulgar) return numeral(start + 1, null, integers(...vulgar));
-  for (const { form, mark } of NUMBERS[Number(decimalComma)]) {
-    const typed = match(form, normal, start);
-    if (typed) return mixed(normal, start, digits(normal, typed, mark));
+  const typed = digits(normal, start, decimalComma);
+  if (!typed?.whole) return words(normal, start);
+  if (decimalComma) {
+    const other = digits(normal, start, false); // only what others read in another way needs to be said
+    const [text, usual] = [typed, other].map((numeral) => numeral?.whole && numberText(numeral.whole));
+    typed.reading = other?.end === typed.end && text === usual ? null : text ?? null;
   }
-  return words(normal, start);
+  return mixed(normal, start, typed);
 }
 
 /**
- * Returns the numeral of digits with an optional exponent or scale: 1,000.5, 1e3, 5 million.
+ * Returns the numeral of digits with an exponent or scale, or null: 1,000.5, 1e3, 5 million.
+ * @param {string} normal
+ * @param {number} start
+ * @param {boolean} decimalComma
+ */
+function digits(normal, start, decimalComma) {
+  for (const { form, mark } of NUMBERS[Number(decimalComma)]) {
+    const typed = match(form, normal, start);
+    if (typed) return digitsOf(normal, typed, mark);
+  }
+  return null;
+}
+
+/**
  * @param {string} normal
  * @param {Match} typed
  * @param {string} mark
  */
-function digits(normal, typed, mark) {
+function digitsOf(normal, typed, mark) {
   const [whole, places = ""] = typed[0].split(mark);
   const exponent = match("exponent", normal, typed.end);
   const scale = match("scale", normal, skip(normal, typed.end));
   let [end, shift] = [typed.end, 0];
   if (exponent) {
     if (exponent[1].length > 6 || Math.abs(Number(exponent[1])) > MAX_EXPONENT) {
-      const reason = format(MESSAGES["large-exponent"], { n: MAX_EXPONENT });
-      throw new ExpressionError("out-of-range", reason, exponent.index, exponent.end);
+      throw new ExpressionError("out-of-range", MESSAGES["large-exponent"], exponent.index, exponent.end);
     }
     [end, shift] = [exponent.end, Number(exponent[1])];
   } else if (scale) [end, shift] = [scale.end, String(SCALES[scale[0]]).length - 1];
-  const point = typed[0].includes(mark);
-  const number = numberOf(whole.replace(/[^0-9]/g, ""), places, point, shift, typed.index, end);
-  return numeral(end, number, null, mark === "," ? numberText(number) : null);
+  const number = numberOf(whole.replace(/[^0-9]/g, ""), places, shift, typed.index, end);
+  return numeral(end, number, null, mark === "," && typed[0].includes(",") ? numberText(number) : null);
 }
 
 /**
  * Returns a number times 10**shift.
  * @param {string} whole
  * @param {string} places
- * @param {boolean} point
  * @param {number} shift
  * @param {number} start
  * @param {number} end
  * @throws {ExpressionError} if it has more than MAX_PLACES places
  */
-function numberOf(whole, places, point, shift, start, end) {
+function numberOf(whole, places, shift, start, end) {
   const kept = places.replace(/0+$/, "");
   if (whole.length + kept.length + Math.max(shift, 0) > MAX_DIGITS) {
-    throw new ExpressionError("out-of-range", format(MESSAGES.digits, { n: MAX_DIGITS }), start, end);
+    throw new ExpressionError("out-of-range", MESSAGES.digits, start, end);
   }
   let [units, n] = [BigInt(whole + kept), kept.length - shift];
   if (units && n > MAX_PLACES) {
     const first = shift ? start : end - places.length + MAX_PLACES;
     throw new ExpressionError("too-many-places", format(MESSAGES.places, { n: MAX_PLACES }), first, end);
   }
-  if (n < 0 || !units) [units, n] = [units * 10n ** BigInt(Math.max(0, -n)), 0];
-  return decimal(units, n, n > 0 || (point && !shift));
+  if (n < 0) [units, n] = [units * 10n ** BigInt(-n), 0];
+  while (n && units % 10n === 0n) [units, n] = [units / 10n, n - 1]; // 5.0 is 5
+  return { units, places: n };
 }
 
 /**
@@ -167,7 +181,7 @@ function numeral(end, whole, fraction = null, reading = null, alternative = null
  * @param {string} numerator
  * @param {string} denominator
  */
-function isProper(numerator, denominator) {
+export function isProper(numerator, denominator) {
   return 0n < BigInt(numerator) && BigInt(numerator) < BigInt(denominator);
 }
 

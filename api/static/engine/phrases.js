@@ -28,7 +28,7 @@ export function withoutPhrases(normal) {
     while ([" ", ",", ":"].includes(normal[start])) start += 1;
   }
   for (let isChanged = true; isChanged; ) {
-    end = stripEnd(normal.slice(0, end)).length;
+    end = Math.max(start, stripEnd(normal.slice(0, end)).length);
     const before = normal.slice(start, end);
     const phrase = tables.TRAILING.find((words) => endsWithPhrase(before, words));
     isChanged = phrase !== undefined;

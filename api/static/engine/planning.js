@@ -324,10 +324,7 @@ class Planner {
    */
   ask(a, op, b, places) {
     const { start, end } = this.node;
-    if (this.steps.length === MAX_OPERATIONS) {
-      const reason = format(MESSAGES.operations, { n: formatCount(MAX_OPERATIONS) });
-      throw new ExpressionError("too-long", reason, start, end);
-    }
+    if (this.steps.length === MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
     const step = { a, op, b, places, text: this.parts.texts[this.#index], start, end };
     this.steps.push(step);
     return { number: rightAnswer(step), step: this.steps.length - 1 };
