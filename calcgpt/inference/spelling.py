@@ -337,10 +337,10 @@ def tables() -> dict[str, object]:
 
 def javascript() -> str:
     """Returns the module `api/static/engine/tables.js`."""
-    text = json.dumps(tables(), ensure_ascii=True, indent=1)
+    lines = [f"  {name}: {json.dumps(table)},\n" for name, table in tables().items()]
     return (
         "// Written by `make tables` from calcgpt/inference/spelling.py. Do not edit.\n"
-        f"export default {text};\n"
+        f"export default {{\n{''.join(lines)}}};\n"
     )
 
 
