@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
-from typing import NamedTuple
+
+from readings import Row, rows
 
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
@@ -14,25 +14,8 @@ from calcgpt.inference.exact import plain_text, round_to
 from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import ScratchpadLimits
 
-TESTS = Path(__file__).parents[3]
+PAGE = Path(__file__).parents[4] / "api" / "static"
 LIMITS = ScratchpadLimits(Domain(digits=40, places=30), block_size=4_096)
-
-
-class Row(NamedTuple):
-    """A line of the table: what is typed, and how it is read or why it is refused."""
-
-    typed: str
-    options: str
-    expression: str
-    result: str
-    reading: str
-    error: str
-
-
-def rows() -> list[Row]:
-    lines = (TESTS / "data" / "readings.tsv").read_text(encoding="utf-8").splitlines()
-    table = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    return [Row(*row[:6]) for row in list(table)[1:] if not row[0].startswith("#")]
 
 
 def read(row: Row) -> Row:
@@ -63,5 +46,5 @@ def test_no_input_is_in_the_table_twice() -> None:
 
 
 def test_the_page_has_the_same_tables() -> None:
-    file = TESTS.parent / "api" / "static" / "engine" / "tables.js"
+    file = PAGE / "engine" / "tables.js"
     assert file.read_text(encoding="utf-8") == spelling.javascript(), "run `make tables`"
