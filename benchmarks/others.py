@@ -214,7 +214,7 @@ def summarize(tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> dict[str, A
             for task, outcome in pairs
             if not (outcome.right or outcome.refused)
         ][:SHOWN],
-        "guard_places": dict(Counter(str(outcome.guard_places) for outcome in taken)),
+        "guard_places": dict(Counter(str(o.guard_places) for o in taken).most_common()),
         "with_guard_places": _work([o for o in taken if o.guard_places != 0]),
         "without_guard_places": _work([o for o in taken if o.guard_places == 0]),
     }
