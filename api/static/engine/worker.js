@@ -45,8 +45,7 @@ const TASKS = {
   /** Calculates an expression. The events are those of the service's stream. */
   *calculate({ model, expression, ...options }) {
     const { decoder, manifest } = loadedModel(model);
-    const limits = limitsOf(manifest);
-    const computation = new Computation(expression, { model, limits, ...options });
+    const computation = new Computation(expression, { model, limits: limitsOf(manifest), ...options });
     const { expression: whole, outline: nodes } = computation;
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
     for (const question of computation.questions()) {
