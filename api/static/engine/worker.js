@@ -3,7 +3,7 @@
 
 import { Computation } from "./computation.js";
 import { Decoder } from "./decoder.js";
-import { ExpressionError } from "./expression_tree.js";
+import { ExpressionError } from "./expression_errors.js";
 import { generate, look } from "./generate.js";
 import { limitsOf } from "./limits.js";
 import { WeightsError, readWeights } from "./weights.js";
