@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -98,6 +99,29 @@ def answered(page: Page, value: str) -> None:
     """Waits until the page shows this answer and nothing runs."""
     page.locator("#answer .value").get_by_text(value, exact=True).wait_for()
     page.locator("#running").wait_for(state="hidden")
+
+
+RESULT: dict[str, Any] = {
+    "expression": "",
+    "reading": None,
+    "alternative": None,
+    "result": "0",
+    "exact": "0",
+    "fraction": "0",
+    "places": 8,
+    "rounded": False,
+    "verified": True,
+    "proven": True,
+    "confidence": {"answer": 1, "weakest_step": 1, "whole": 1},
+    "nodes": [],
+    "model": "",
+}
+
+
+def events_of_answer(**fields: Any) -> str:
+    """The events of an answer without operations, as the service sends them."""
+    answer = json.dumps({**RESULT, **fields})
+    return f"event: start\ndata: {answer}\n\nevent: result\ndata: {answer}\n\n"
 
 
 def violations(page: Page, **options: Any) -> list[Any]:

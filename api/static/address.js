@@ -2,25 +2,25 @@
 
 /** @type {Record<string, string>} */
 const SIGNS = { "×": "*", "÷": "/", "−": "-" };
+// `2× ×3` is not `2**3`, `7÷ ÷2` not `7//2`, and in `1 1/2÷3` a second / would be in the way.
+const PLAIN = /−|(?<![*×]\s*)×(?!\s*[*×])|(?<![/÷]\s*|\/\s*\d+\s*)÷(?!\s*[/÷])/g;
 /** @type {Record<string, string>} */
 const READABLE = { "%2F": "/", "%2B": "+" };
-const MAX_LENGTH = 2_000; // characters of an expression; the service has a lower limit and reports it
-// Characters that mean something else together: `1 2+3` is not 12+3, `12 divided by 4` not `12dividedby4`,
-// `2² ³` not 2²³, `2* *3` not `2**3`, and `0 · 5` not a British 0·5.
-const JOINED = /^(?:[\p{L}\p{N}_.,'’٫٬·]{2}|[*×]{2})$/u;
+const MAX_LENGTH = 11_000; // characters of an expression; the service has a lower limit and reports it
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**
  * The state of the page. A value that is "" or 0 stands for the default.
  *
- * question: the expression; model and places: the selected ones; view: paper, both or model; step: the
- * number of an operation, and at: the number of a character that the model wrote for it, both from 1.
+ * question: the expression; comma: 1 if `12,500` in it is 12.5; model and places: the selected ones; view: paper,
+ * both or model; step: the number of an operation, and at: the number of a character that the model wrote for it,
+ * both from 1.
  *
  * panel: the panel that is open below the operation (inside, beside or learning). The others are values
  * of panels. inside: layer and head, from 1; instead: the character that replaces the one at `at`.
  * beside: temperature, k and seed of the samples; all: 1 if all checkpoints are asked. learning: trained,
  * the steps of the snapshot.
- * @typedef {{question: string, model: string, places: number, view: string, step: number, at: number,
+ * @typedef {{question: string, comma: number, model: string, places: string, view: string, step: number, at: number,
  *   panel: string, layer: number, head: number, instead: string, temperature: string, k: number,
  *   seed: number, all: number, trained: number}} State
  */
@@ -40,7 +40,9 @@ export const CLOSED_PANEL = {
 
 /** The state of a page that shows nothing.
  * @type {State} */
-export const DEFAULT_STATE = { question: "", model: "", places: 0, view: "", step: 0, at: 0, ...CLOSED_PANEL };
+export const DEFAULT_STATE = {
+  question: "", comma: 0, model: "", places: "", view: "", step: 0, at: 0, ...CLOSED_PANEL,
+};
 
 /**
  * Returns the state that the hash of an address describes, or null if it has no question.
@@ -68,19 +70,9 @@ export function parseHash(hash) {
  * @param {State} state
  */
 export function formatHash({ question, ...others }) {
-  const plain = question
-    .replace(/\s+/g, (space, at) => (isNeeded(question, at, at + space.length) ? space : ""))
-    .replace(/[÷−]|(?<![*×]\s*)×(?!\s*[*×])/g, (sign) => SIGNS[sign]);
+  const plain = question.trim().replace(PLAIN, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
   return `#${pairs.map(([name, value]) => `${name}=${encode(String(value))}`).join("&")}`;
-}
-
-/** Returns whether the expression would mean something else without the spaces at question[start:end].
- * @param {string} question
- * @param {number} start
- * @param {number} end */
-function isNeeded(question, start, end) {
-  return JOINED.test((question[start - 1] ?? "") + (question[end] ?? ""));
 }
 
 /** @param {string} text */

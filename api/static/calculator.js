@@ -6,7 +6,7 @@ import { ServiceError, useKey } from "./client.js";
 import { Comparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
-import { byId, formatCount, formatSigns, targetOf } from "./format.js";
+import { POINT, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
 import { meanWeights } from "./inside/bars.js";
@@ -29,15 +29,15 @@ const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle 
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
-const INSERTABLE = /^[0-9.+()×÷−^%]$/; // keys that insert their character
+const INSERTABLE = /^[0-9.,+()×÷−^%]$/; // keys that insert their character
 const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
-const field = new Field(input);
+const field = new Field(input, () => start());
 const history = new History(byId("history"), ({ expression, model, places }) => {
   models.choose({ model, places });
-  showEarlier(formatSigns(expression));
+  showEarlier(formatNumbers(expression));
   input.focus();
   start({ isKept: false });
 });
@@ -79,10 +79,10 @@ const readout = new Readout();
 const panels = [new Inside(), new Comparison(() => models.all), new Learning()];
 const runner = new Runner(
   { field, history, link, readout, panels },
-  { askUnproven: () => start({ unproven: true }), onUnauthorized: askForKey },
+  { ask: calculateText, askUnproven: () => start({ unproven: true }), onUnauthorized: askForKey },
 );
 
-/** @type {{model: string, places: number} | null} */
+/** @type {{model: string, places: string} | null} */
 let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
@@ -102,9 +102,23 @@ async function start({ unproven = false, opened = {}, isKept = true } = {}) {
     input.focus();
     return false;
   }
-  const options = { ...models.choice, unproven };
-  const state = { question: typed, ...models.nonDefaultChoice, ...opened };
+  const { model, places } = models.choice;
+  const comma = typed === link.question ? link.comma : Number(POINT === ",");
+  const state = { question: typed, comma, model, places, ...opened };
+  const options = {
+    model: model || undefined,
+    places: places ? Number(places) : undefined,
+    unproven: unproven || undefined,
+    decimal_comma: state.comma > 0 || undefined,
+  };
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
+}
+
+/** Calculates an expression.
+ * @param {string} text */
+function calculateText(text) {
+  field.text = formatSigns(text);
+  start();
 }
 
 /** Returns a random whole number.
@@ -218,7 +232,7 @@ function askForKey() {
 /** Shows an older (1) or a newer (-1) expression of the history in the field.
  * @param {number} direction */
 function recall(direction) {
-  const expression = history.recall(direction, field.text);
+  const expression = field.isWaiting ? null : history.recall(direction, field.text);
   if (expression !== null) showEarlier(expression);
 }
 
@@ -234,13 +248,13 @@ const ACTIONS = { clear: () => runner.clear(), backspace: () => field.backspace(
 
 byId("calculator").addEventListener("submit", (event) => {
   event.preventDefault();
-  start();
+  field.press("=");
 });
 
 byId("keypad").addEventListener("click", (event) => {
   const { key, action } = targetOf(event).closest("button")?.dataset ?? {};
   if (key || action) beginEdit();
-  if (key) field.insertKey(key);
+  if (key) field.press(key);
   if (action) ACTIONS[action]();
 });
 
@@ -257,15 +271,15 @@ document.addEventListener("keydown", (event) => {
     if (readout.isShown) readout.hide();
     else if (tour.isOpen) tour.end();
     else runner.clear();
-  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) start();
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) field.press("=");
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
-  else if (INSERTABLE.test(character) && (!inField || field.isAnswered)) {
+  else if (INSERTABLE.test(character) && (!inField || field.isAsked)) {
     beginEdit();
-    field.insertKey(character);
+    field.press(character);
   } else if (key === "Backspace" && !inField) field.backspace();
   else {
-    if (inField && MOVES_CARET.test(key)) field.clearAnswer(); // the key moves the caret
+    if (inField && MOVES_CARET.test(key)) field.edit(); // the key moves the caret
     return;
   }
   event.preventDefault();
@@ -283,7 +297,7 @@ byId("examples").addEventListener("click", (event) => {
   const target = targetOf(event);
   if (!target.matches(".chip")) return;
   if (target.id === "long-product") {
-    models.choose({ model: models.modelInSteps(models.choice.model), places: 0 });
+    models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
     field.text = `${randomNumber(LONG)}×${randomNumber(LONG)}`;
   } else field.text = target.textContent ?? "";
   start();
@@ -351,11 +365,14 @@ function showHistory() {
   byId("forget").hidden = history.isEmpty;
 }
 
+const point = byId("point");
+point.dataset.key = point.textContent = POINT;
+point.ariaLabel = POINT === "," ? "comma" : "point";
 byId("scale").append(...legend());
 showHistory();
 const { dataset } = byId("calculator");
 dataset.ready = "";
 if (!parseHash(location.hash)) tour.offer();
-if (dataset.asked !== undefined) start(); // asked before this module was there (early.js)
-else if (!parseHash(location.hash)) playExample();
+const isAsked = field.replay(); // what was typed before this module was there (early.js)
+if (!isAsked && !parseHash(location.hash)) playExample();
 models.load();

@@ -18,9 +18,11 @@ const KEY = "calcgpt.key";
  */
 
 /**
- * The answer to an expression.
- * @typedef {{expression: string, result: string | null, exact: string, places: number, rounded: boolean,
- *   verified: boolean, proven: boolean, confidence: Confidence, nodes: Node[], model: string}} Calculation
+ * The answer to an expression. reading: how it was read, if a reader could think otherwise; alternative: the
+ * expression in that other reading; fraction: the exact value, unless it is very long.
+ * @typedef {{expression: string, reading: string | null, alternative: string | null, result: string | null,
+ *   exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean, proven: boolean,
+ *   confidence: Confidence, nodes: Node[], model: string}} Calculation
  */
 
 /**
@@ -42,9 +44,9 @@ const KEY = "calcgpt.key";
  */
 
 /**
- * Options of a calculation. The service chooses those that are missing or empty. unproven: whether to
- * accept numbers for which the model was not measured.
- * @typedef {{model?: string, places?: number, unproven?: boolean}} Options
+ * Options of a calculation. The service chooses those that are missing. unproven: whether to accept numbers for which
+ * the model was not measured; decimal_comma: whether `12,500` is 12.5.
+ * @typedef {{model?: string, places?: number, unproven?: boolean, decimal_comma?: boolean}} Options
  */
 
 /**
@@ -158,17 +160,11 @@ export async function listModels() {
  * @returns {AsyncGenerator<CalculationEvent>}
  * @throws {ServiceError} or AbortError after `signal`
  */
-export async function* calculate(expression, { model, places, unproven }, signal) {
-  const body = JSON.stringify({
-    expression,
-    ...(model && { model }),
-    ...(places && { places }),
-    ...(unproven && { unproven }),
-  });
+export async function* calculate(expression, options, signal) {
   const response = await request("v1/calculate/stream", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body,
+    body: JSON.stringify({ expression, ...options }),
     signal,
   });
   try {

@@ -1,22 +1,29 @@
 // The input field of the expression. The keypad and the keyboard edit it.
 
-import { formatNumbers, formatSigns } from "./format.js";
+import { formatSigns } from "./format.js";
 
-const OPERATION = /^[-+*/×÷−^%]$/;
+const OPERATION = /^[-+*/xX×÷−^%]$/;
+const AWAITED = "…"; // stands for an answer that has not come
 const INVISIBLE = /\p{Cf}+/gu; // some programs put marks of direction around a number that is copied
 
-/** Edits the expression and keeps its answer. */
+/** Edits the expression. What is typed after it waits for its answer. */
 export class Field {
   #input;
-  /** @type {string | null} the answer to the expression, null if there is none or the text was edited */
-  #answer = null;
-  #question = ""; // the expression of the answer that is shown
+  #calculate;
+  /** @type {string | null} what an operation continues from, null if the text was edited since it was asked */
+  #operand = null;
+  #question = ""; // the expression that was asked last
+  #isWaiting = false; // whether the text continues from the answer to it
 
-  /** @param {HTMLInputElement} input */
-  constructor(input) {
+  /**
+   * @param {HTMLInputElement} input
+   * @param {() => void} calculate called with the key `=`
+   */
+  constructor(input, calculate) {
     this.#input = input;
+    this.#calculate = calculate;
     for (const name of ["input", "pointerdown"]) {
-      input.addEventListener(name, () => (this.#answer = null));
+      input.addEventListener(name, () => (this.#operand = null));
     }
     input.addEventListener("input", () => {
       this.#removeInvisible();
@@ -30,7 +37,8 @@ export class Field {
   }
 
   set text(text) {
-    this.#answer = null;
+    this.#operand = null;
+    this.#isWaiting = false;
     this.#input.value = text.replace(INVISIBLE, "");
     this.#input.removeAttribute("aria-invalid");
     this.#input.setSelectionRange(this.text.length, this.text.length);
@@ -38,21 +46,54 @@ export class Field {
     this.#compare();
   }
 
-  /** Whether the expression has an answer. The next key then starts a new expression. */
-  get isAnswered() {
-    return this.#answer !== null;
+  /** Whether the expression was asked and not edited since. A key with an operation then continues from its
+   * answer, and other keys start a new expression. */
+  get isAsked() {
+    return this.#operand !== null;
   }
 
-  /** Sets the answer to a question. If the expression is still that question, a key with an operation
-   * continues from the answer, and other keys start a new expression.
-   * @param {string} question
-   * @param {string | null} result */
-  setAnswer(question, result) {
-    this.#question = question;
-    this.#compare();
-    if (this.text !== question) return;
-    this.#answer = formatNumbers(result ?? "");
+  /** Whether the text continues from an answer that has not come. */
+  get isWaiting() {
+    return this.#isWaiting && this.text.includes(AWAITED);
+  }
+
+  /** Marks the expression as asked. */
+  submit() {
+    this.#question = this.text;
+    this.#operand = AWAITED;
     this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
+    this.#compare();
+  }
+
+  /** Sets what an operation continues from, and presses the keys that waited for it. Returns them if there is nothing
+   * to continue from.
+   * @param {string} operand */
+  setAnswer(operand) {
+    if (this.isAsked) this.#operand = operand;
+    if (!operand) return this.cancel();
+    if (this.isWaiting) {
+      this.text = this.text.replace(AWAITED, operand);
+      this.replay();
+    }
+    return "";
+  }
+
+  /** Ends the wait for an answer that does not come. Returns what was typed after the question. */
+  cancel() {
+    if (this.#operand !== AWAITED && !this.isWaiting) return "";
+    const later = this.isWaiting ? this.text.replace(AWAITED, "") : "";
+    this.text = this.#question;
+    return later;
+  }
+
+  /** Presses the keys of the text from the first `=` on that does not begin it. Returns whether there is one. */
+  replay() {
+    const at = this.text.indexOf("=", 1);
+    if (at < 0) return false;
+    const keys = this.text.slice(at);
+    this.text = this.text.slice(0, at);
+    for (const key of keys) this.press(key);
+    return true;
   }
 
   /** Takes the focus. */
@@ -60,21 +101,24 @@ export class Field {
     this.#input.focus({ preventScroll: true });
   }
 
-  /** Inserts the character of a key at the caret.
+  /** Inserts the character of a key at the caret, or calculates.
    * @param {string} key */
-  insertKey(key) {
-    if (this.#answer !== null) {
-      const isNegativeBase = key === "^" && this.#answer.startsWith("−"); // −3^2 would be −9
-      const operand = isNegativeBase ? `(${this.#answer})` : this.#answer;
-      this.text = OPERATION.test(key) ? operand + key : key;
-      return;
+  press(key) {
+    const operand = this.#operand;
+    if (key === "=" && this.isWaiting) this.#replace(key, this.text.length, this.text.length);
+    else if (key === "=") operand === AWAITED || this.#calculate();
+    else if (operand === null) this.#replace(key, ...this.#selection());
+    else {
+      const isNegativeBase = key === "^" && operand.startsWith("−"); // −3^2 would be −9
+      const isContinued = OPERATION.test(key);
+      this.text = isContinued ? (isNegativeBase ? `(${operand})` : operand) + key : key;
+      this.#isWaiting = isContinued && operand === AWAITED;
     }
-    this.#replace(key, ...this.#selection());
   }
 
   /** Deletes the selection, or else the character before the caret. */
   backspace() {
-    this.#answer = null;
+    this.#operand = null;
     const [start, end] = this.#selection();
     const last = [...this.text.slice(0, end)].at(-1) ?? ""; // one or two units
     this.#replace("", start === end ? end - last.length : start, end);
@@ -95,9 +139,9 @@ export class Field {
     this.#input.removeAttribute("aria-invalid");
   }
 
-  /** Forgets the answer, so that keys edit the expression. */
-  clearAnswer() {
-    this.#answer = null;
+  /** Makes keys edit the expression. */
+  edit() {
+    this.#operand = null;
   }
 
   /** Removes invisible characters, which the user could neither see nor delete. */

@@ -1,5 +1,7 @@
 // Formats numbers, probabilities and expressions for display.
 
+/** The decimal sign of the browser's language, as far as expressions can have it: a point or a comma. */
+export const POINT = new Intl.NumberFormat(navigator.language).format(0.5).includes(",") ? "," : ".";
 /** @type {Record<string, string>} */
 const SIGNS = { "*": "×", "/": "÷", "-": "−" };
 /** The least probability at which the model counts as sure of a whole answer. */
@@ -11,19 +13,19 @@ export const IMPROBABLE = 0.9;
 
 /**
  * Returns an expression or an answer with typographic signs: `(1-2)*3` -> `(1−2)×3`. Screen readers read
- * the minus sign, but skip a hyphen.
+ * the minus sign, but skip a hyphen. `//` rounds down, unlike ÷.
  * @param {string} expression
  */
 export function formatSigns(expression) {
-  return expression.replaceAll("**", "^").replace(/[*/-]/g, (sign) => SIGNS[sign]);
+  return expression.replaceAll("**", "^").replace(/\/\/|[*/-]/g, (sign) => SIGNS[sign] ?? sign);
 }
 
 /**
- * Returns an expression or a number with typographic signs and without `.0`: `4.0*31.0` -> `4×31`.
+ * Returns an expression or a number that was not typed, with typographic signs and the decimal sign of the language.
  * @param {string} expression
  */
 export function formatNumbers(expression) {
-  return formatSigns(expression.replace(/\.0+(?!\d)/g, ""));
+  return formatSigns(expression).replaceAll(".", POINT);
 }
 
 /**
@@ -164,5 +166,6 @@ export function targetOf({ target }) {
 
 /** @param {number} places */
 export function formatPlaces(places) {
+  if (places === 0) return "a whole number";
   return places === 1 ? "1 place" : `${places} places`;
 }

@@ -1,6 +1,6 @@
 // Earlier calculations, stored on this device.
 
-import { createButton, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
+import { createButton, createElement, formatNumbers, formatResult } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -49,7 +49,7 @@ export class History {
     if (this.isEmpty || next < -1) return null;
     if (this.#cursor < 0) this.#draft = text;
     this.#cursor = next;
-    return next < 0 ? this.#draft : formatSigns(this.#entries[next].expression);
+    return next < 0 ? this.#draft : formatNumbers(this.#entries[next].expression);
   }
 
   /** Makes the next recall start at the newest entry, because the field has another text now. */
@@ -103,7 +103,7 @@ export class History {
     const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `);
     outcome.append(mark);
     button.append(
-      createElement("span", "expression", formatSigns(expression)),
+      createElement("span", "expression", formatNumbers(expression)),
       outcome,
       createElement("span", "unseen", verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`),
       createElement("span", "model", model),

@@ -29,6 +29,11 @@ export class Link {
     return this.#state?.question ?? "";
   }
 
+  /** 1 if `12,500` in that question is 12.5, and 0 if it is 12500. */
+  get comma() {
+    return this.#state?.comma ?? 0;
+  }
+
   /** Whether this object wrote the hash of the address, so that the user did not open it. */
   get isOwnAddress() {
     return this.#ownHash !== "" && location.hash === this.#ownHash;

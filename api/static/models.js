@@ -13,7 +13,7 @@ const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
  * @type {Record<string, string>} */
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
-  "scratchpad-small": "Shows its work, small",
+  "scratchpad-long": "Shows its work, large",
   "scratchpad-tiny": "Shows its work, tiny",
 };
 
@@ -68,16 +68,11 @@ export class Models {
     places.addEventListener("change", onChoose);
   }
 
-  /** The selected model and decimal places. "" and 0 stand for the default. */
+  /** The selected model and decimal places. "" stands for the default. */
   get choice() {
-    return { model: this.#select.value, places: Number(this.#places.value) };
-  }
-
-  /** The choice as an address has it: places are 0 if they are the model's default. */
-  get nonDefaultChoice() {
-    const { model, places } = this.choice;
+    const [model, places] = [this.#select.value, this.#places.value];
     const selected = this.#models.find(({ id }) => id === model);
-    return { model, places: places === selected?.domain.default_places ? 0 : places };
+    return { model, places: places === String(selected?.domain.default_places) ? "" : places };
   }
 
   /** Calls `onReady` again, after the address has changed. */
@@ -106,7 +101,7 @@ export class Models {
 
   /** Selects a model and decimal places. If the model is not listed, selects the default model and says so.
    * If the model does not offer the places, selects its default places.
-   * @param {{model: string, places: number}} choice */
+   * @param {{model: string, places: string | number}} choice */
   choose({ model, places }) {
     if (!this.#models.length) return;
     const listed = this.#models.find(({ id }) => id === model);
@@ -184,10 +179,10 @@ export class Models {
    * choice.
    * @param {Domain} domain */
   #fillPlaces({ digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {
-    const previous = Number(this.#places.value);
-    const choices = digits === null ? [] : Array.from({ length: maxPlaces }, (_, index) => index + 1);
-    this.#places.replaceChildren(...choices.map((places) => new Option(String(places))));
-    if (choices.length) this.#places.value = String(choices.includes(previous) ? previous : defaultPlaces);
+    const previous = this.#places.value;
+    const choices = digits === null ? [] : Array.from({ length: maxPlaces + 1 }, (_, index) => String(index));
+    this.#places.replaceChildren(...choices.map((places) => new Option(places)));
+    if (choices.length) this.#places.value = choices.includes(previous) ? previous : String(defaultPlaces);
     for (const element of [this.#places, ...this.#places.labels]) element.hidden = !choices.length;
   }
 }
@@ -211,7 +206,7 @@ function displayName({ id, domain }) {
 }
 
 /** Returns a line on a model, such as `205,632 parameters, exact on 99.99% of 10,000 test problems;
- * numbers of up to 40 digits, 8 places`.
+ * numbers of up to 40 digits, 30 places`.
  * @param {Model} model */
 function describeModel({ parameters, metrics, domain }) {
   let scores = "";

@@ -1,15 +1,14 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
-import { checkResult } from "./exact.js";
 import {
   SURE, confidenceSentence, createButton, createElement, formatNumbers, formatPercent, formatPlaces, formatResult,
   formatSigns,
 } from "./format.js";
-import { createNumber } from "./number.js";
-import { parseQuestion } from "./paper/sheet.js";
+import { createNumber, formatFraction } from "./number.js";
 
 const UNPROVEN = "urn:calcgpt:problem:unproven";
-const ASCII_SIGN = /(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
+const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
+const ROUNDED_STEPS = "Each step is right, but this model rounds them to too few places.";
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
 
 /**
@@ -21,27 +20,26 @@ const NEARBY = 60; // characters of an expression that an error shows before the
 /**
  * Returns the answer, its check and the confidence of the model, as elements.
  * @param {Calculation} calculation
+ * @param {(expression: string) => void} ask called when the user asks for another reading of the expression
  */
-export function renderAnswer(calculation) {
+export function renderAnswer(calculation, ask) {
   const { expression, result, rounded, places, verified, proven, confidence, nodes } = calculation;
-  const comparison = verified && result !== null ? checkResult(expression, result, places, rounded) : null;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
-  const question = createElement("span", "question", `${formatSigns(expression)} `);
+  const question = createElement("span", "question", `${formatNumbers(expression)} `);
   question.translate = false;
   const number = createNumber("span", "value", formatResult(result));
   value.append(question, "=\u00a0", number);
   const nGaps = number.querySelectorAll(".group").length; // a gap is a third as wide as a digit
   value.style.setProperty("--length", String((number.textContent ?? "").length + 2 + nGaps / 3));
   value.classList.toggle("wrong", result !== calculation.exact);
-  const isRounded = comparison ? comparison.isRounded && !comparison.isExact : rounded;
-  if (isRounded) value.append(createElement("span", "rounded", ` rounded to ${formatPlaces(places)}`));
-  fragment.append(value);
+  if (rounded && verified) value.append(createElement("span", "rounded", describeRounding(calculation)));
+  fragment.append(value, readingLine(calculation, ask));
   if (!nodes.length) {
     fragment.append(createElement("p", "sure", "The model was not needed: there is no operation."));
     return fragment;
   }
-  fragment.append(comparison ? agreementLine(comparison, calculation) : disagreementBox(calculation));
+  fragment.append(verified ? agreementLine() : disagreementBox(calculation));
   fragment.append(confidenceLine(confidence));
   const unmeasured = "The model was not measured for such numbers or so many places.";
   if (!proven) fragment.append(createElement("p", "unproven", unmeasured));
@@ -62,19 +60,28 @@ function confidenceLine({ whole }) {
   return line;
 }
 
-/**
- * Returns the line for an answer whose steps are all right. Rounding between the steps may have changed
- * the value of the whole expression.
- * @param {{isRounded: boolean, unrounded: string}} comparison
+/** Returns how an answer was rounded, with its exact value.
+ * @param {Calculation} calculation */
+function describeRounding({ places, fraction }) {
+  return ` rounded to ${formatPlaces(places)}${fraction ? `, exactly ${formatFraction(fraction)}` : ""}`;
+}
+
+/** Returns the line that says how the expression was read, with a button for the other reading. It is empty if a
+ * reader could not think otherwise.
  * @param {Calculation} calculation
- */
-function agreementLine({ isRounded, unrounded }, { nodes, places }) {
+ * @param {(expression: string) => void} ask */
+function readingLine({ reading, alternative }, ask) {
+  if (!reading) return "";
+  const line = createElement("p", "reading", `Read ${reading.replace(ASCII_SIGN, formatSigns)}`);
+  if (alternative) {
+    line.append(" ", createButton("plain", `Calculate ${formatSigns(alternative)}`, () => ask(alternative)));
+  }
+  return line;
+}
+
+function agreementLine() {
   const line = createElement("p", "agrees");
-  const stepPlaces = Math.max(places, ...nodes.map(({ prompt }) => parseQuestion(prompt)?.places ?? 0));
-  const last = stepPlaces === places ? "" : `, the last to ${places}`;
-  const steps = `Each step is right, rounded to ${formatPlaces(stepPlaces)}${last}.`;
-  const whole = `${steps} Without rounding it ${formatNumbers(unrounded)}.`;
-  line.append(icon("✓"), isRounded ? "Exact arithmetic agrees." : whole);
+  line.append(icon("✓"), "Exact arithmetic agrees.");
   return line;
 }
 
@@ -92,7 +99,8 @@ function disagreementBox({ result, exact, nodes }) {
     values.append(pair);
   }
   box.append(title, values);
-  if (nodes.length > 1) box.append(wrongSteps(nodes));
+  if (nodes.every(({ agrees }) => agrees)) box.append(createElement("p", "", ROUNDED_STEPS));
+  else if (nodes.length > 1) box.append(wrongSteps(nodes));
   return box;
 }
 
@@ -108,7 +116,7 @@ function wrongSteps(nodes) {
 /** Returns what is wrong with a step.
  * @param {Node} node */
 function describeMistake({ expression, problem, result, exact }) {
-  if (!problem) return `${formatSigns(expression)} was not computed: an operand is missing`;
+  if (!problem) return `${formatNumbers(expression)} was not computed: an operand is missing`;
   const actual = result === null ? "a text that is not a number" : formatNumbers(result);
   return `${formatNumbers(problem)} is ${formatNumbers(exact)}, not ${actual}`;
 }

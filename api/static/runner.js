@@ -2,8 +2,7 @@
 
 import { cachePage } from "./backend.js";
 import { ServiceError } from "./client.js";
-import { MAX_LENGTH } from "./engine/expression.js";
-import { byId, formatResult, formatSigns } from "./format.js";
+import { byId, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";
 import { Playback } from "./playback.js";
 import { Step } from "./steps.js";
@@ -32,14 +31,15 @@ import { Step } from "./steps.js";
  */
 
 /**
- * The callbacks of the page. askUnproven: called when the user asks beyond what the model was measured
- * for; onUnauthorized: called when the service requires a key.
- * @typedef {{askUnproven: () => void, onUnauthorized: () => void}} Callbacks
+ * The callbacks of the page. ask: called when the user asks for another reading; askUnproven: called when the user
+ * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
+ * @typedef {{ask: (expression: string) => void, askUnproven: () => void, onUnauthorized: () => void}} Callbacks
  */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
 const MAX_TITLE = 60; // characters of a calculation in the title
+const MAX_FRACTION = 24; // characters of a fraction with which the next expression begins
 const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Runs calculations. A new one stops the one before it. */
@@ -111,13 +111,18 @@ export class Runner {
     this.#run = run;
     this.#steps = steps;
     try {
+      let operand = "";
       this.#begin(state, isExample);
-      for await (const event of source(controller.signal)) playback.push(event);
+      for await (const event of source(controller.signal)) {
+        playback.push(event);
+        if (event.name === "result") operand = operandOf(event.data);
+      }
       byId("stop").textContent = "Show all";
       run.isComplete = true;
       await playback.finished();
       if (this.#run !== run) return false; // the calculation was stopped, or another one has begun
       this.#finish();
+      this.#name(this.#field.setAnswer(operand));
       return true;
     } catch (error) {
       if (this.#run !== run) return false;
@@ -136,6 +141,7 @@ export class Runner {
     controller.abort();
     playback.discard();
     for (const step of steps) step.stop();
+    this.#name(this.#field.cancel());
   }
 
   /** Stops the calculation and removes the expression and all that was shown. */
@@ -161,7 +167,8 @@ export class Runner {
     this.#link.begin(state, isExample);
     byId("example").hidden = !isExample;
     byId("answer").ariaLive = isExample ? "off" : "polite";
-    if (isExample) this.#field.setAnswer(state.question, ""); // the next key starts a new expression
+    this.#field.submit();
+    if (isExample) this.#field.setAnswer(""); // its answer is not awaited
     this.#field.clearError();
     this.#readout.hide();
     this.#empty("answer");
@@ -201,12 +208,9 @@ export class Runner {
     } else if (name === "result") {
       // An operation about which the model was not asked has no event of its own.
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
-      byId("answer").replaceChildren(renderAnswer(data));
-      // The calculation writes `1%` as `1/100`. Such a text may be too long to be asked again.
-      const expression = data.expression.length > MAX_LENGTH ? typed : data.expression;
+      byId("answer").replaceChildren(renderAnswer(data, this.#callbacks.ask));
       if (!this.isExample) document.title = titleOf(typed, data.result);
-      if (this.#run?.isKept) this.#history.add({ ...data, expression });
-      this.#field.setAnswer(typed, data.result);
+      if (this.#run?.isKept) this.#history.add(data);
     }
   }
 
@@ -225,12 +229,20 @@ export class Runner {
   #fail(error, typed) {
     this.#showWork(this.#steps.length > 0);
     this.#finish();
+    const later = this.#field.cancel();
     byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askUnproven));
+    this.#name(later);
     if (error.status === 401) this.#callbacks.onUnauthorized();
     else if (error.position !== undefined && this.#field.text === typed) {
       this.#field.markError(error.position, error.end);
     }
     for (const step of this.#steps) step.stop(); // last, because to draw one may be what failed
+  }
+
+  /** Shows what was typed after a question that has no answer.
+   * @param {string} later */
+  #name(later) {
+    if (later) byId("error").append(createElement("p", "", `Typed after it, and not calculated: ${formatSigns(later)}`));
   }
 
   /** Shows what the model wrote, or else the examples.
@@ -263,6 +275,14 @@ export class Runner {
   #takeFocusFrom(id) {
     if (byId(id).contains(document.activeElement)) this.#field.focus();
   }
+}
+
+/** Returns what an operation after an answer continues from: of a rounded answer, its exact value. Returns "" if the
+ * answer is not a number.
+ * @param {import("./client.js").Calculation} calculation */
+function operandOf({ result, rounded, verified, fraction }) {
+  const isLost = rounded && verified && fraction && fraction.length <= MAX_FRACTION;
+  return isLost ? `(${formatNumbers(fraction)})` : formatNumbers(result ?? "");
 }
 
 /** Returns a title of the page that names the calculation, for tabs and bookmarks.

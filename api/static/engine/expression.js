@@ -1,303 +1,401 @@
-// Parses expressions that people type to trees (calcgpt/inference/expression.py).
+// Expressions: text that people type to a tree of operations on numbers, and how it was read where a reader
+// could think of something else (calcgpt/inference/expression.py).
 
-import { MAX_PLACES, decimal } from "./arithmetic.js";
-import { ExpressionError, checkPercentage, literal, negative, operation, power } from "./expression_tree.js";
-import {
-  AFTER_PERCENT,
-  FRACTION,
-  HINTS,
-  HINTS_AFTER_NUMBER,
-  NUMBER,
-  ONLY,
-  OPERATION,
-  OPERATIONS,
-  PERCENT,
-  PREFIX,
-  SEPARATORS,
-  SPACE,
-  SUPERSCRIPT,
-  WORD,
-  normalize,
-} from "./spelling.js";
+import { ExpressionError, endOfToken, errorAt, missingOperation } from "./expression_errors.js";
+import { RANK, Stack, literal, operation } from "./expression_stack.js";
+import { expression, postorder, show } from "./expression_tree.js";
+import { isProper, readNumeral } from "./numerals.js";
+import { withoutPhrases } from "./phrases.js";
+import tables from "./tables.js";
+import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, strip, stripEnd } from "./text.js";
 
+/** @typedef {import("./expression_stack.js").Reading} Reading */
+/** @typedef {import("./expression_stack.js").Style} Style */
 /** @typedef {import("./expression_tree.js").Expression} Expression */
-/** @template {Expression} [T=Expression] @typedef {import("./expression_tree.js").Parsed<T>} Parsed */
-
-export const MAX_LENGTH = 400; // characters of an expression
-const MAX_OPERATIONS = 200; // of an expression; a power counts as its products
+/** @typedef {import("./text.js").Match} Match */
 
 /**
- * Returns the tree of an expression. The text may begin with `=`, and end with `=`, `?` or both.
- * @param {string} text
- * @param {number} [maxLength] characters; the text of a tree may be longer than what was typed
- * @returns {Expression}
- * @throws {ExpressionError}
+ * An expression as it was read. places: those that the text asks for.
+ * @typedef {{expression: Expression, readings: Reading[], places: number | null}} Parsed
  */
-export function parse(text, maxLength = MAX_LENGTH) {
-  const characters = [...text];
-  if (characters.length > maxLength) {
-    const reason = `longer than ${maxLength} characters`;
-    throw new ExpressionError("too-long", reason, maxLength, characters.length);
-  }
-  return new Parser(characters).parse();
-}
 
-/** Parses by recursive descent. */
-class Parser {
-  #typed; // code points
-  /** @type {string[]} */
-  #characters; // the same, with the usual characters
-  #text;
-  #units; // the index of the UTF-16 unit of each code point
-  #position = 0;
-  #exponentEnd = -1; // the position after the last exponent
-  #ambiguous = ""; // the / or ^ before a factor in parentheses, which is refused
-
-  /** @param {string[]} typed */
-  constructor(typed) {
-    this.#typed = typed;
-    this.#characters = normalize(typed);
-    const last = this.#characters.findLastIndex((character) => !SPACE.test(character));
-    if (this.#characters[last] === "?") this.#characters[last] = " ";
-    this.#text = this.#characters.join("");
-    this.#units = [0];
-    for (const [index, character] of typed.entries()) this.#units.push(this.#units[index] + character.length);
-  }
-
-  /** Returns the tree of the whole text.
-   * @returns {Expression} */
-  parse() {
-    if (this.#peek() === "=") this.#position += 1; // as spreadsheets begin
-    const whole = this.#sum();
-    if (this.#peek() === "=") {
-      this.#position += 1;
-      const next = this.#peek();
-      if (next === ",") throw this.#commaError();
-      if (next) throw this.#syntaxError("nothing may follow the =");
-    } else if (this.#peek()) throw this.#unexpectedError();
-    if (whole.node.count > MAX_OPERATIONS) {
-      throw new ExpressionError("too-long", `more than ${MAX_OPERATIONS} operations`, whole.start, whole.end);
-    }
-    return whole.node;
-  }
-
-  /** @returns {Parsed} */
-  #sum() {
-    let left = this.#product();
-    let check = () => {}; // only if no other error is found behind the operation
-    for (;;) {
-      this.#peek();
-      const start = this.#position;
-      const sign = this.#readOperation("+-");
-      if (sign || ["", ")", "="].includes(this.#peek())) check();
-      if (!sign) return left;
-      const [before, right] = [left, this.#product()];
-      check = () => right.isPercentage && checkPercentage(before, sign, start, right);
-      left = { ...operation(left, sign, right), isPercentage: left.isPercentage && right.isPercentage };
-    }
-  }
-
-  /** @returns {Parsed} */
-  #product() {
-    let left = this.#operand();
-    for (let sign = ""; (sign = this.#readOperation("*/", sign) || this.#impliedProduct(sign)); ) {
-      left = operation(left, sign, this.#operand());
-    }
-    return left;
-  }
-
-  /** Reads an operation if it is one of `signs`. Returns its sign, or "" if nothing is read.
-   * @param {string} signs
-   * @param {string} before the sign before the last operand */
-  #readOperation(signs, before = "") {
-    this.#peek();
-    const typed = this.#match(OPERATION);
-    const spelling = typed.toLowerCase().replace(/\s+/g, " ");
-    const sign = OPERATIONS.get(spelling) ?? "";
-    if (!sign || !signs.includes(sign)) return "";
-    if (spelling === "of" && !(this.#followsPercent() && before !== "/")) return "";
-    // 0x10 is hexadecimal, 0·5 a British 0.5
-    if (["x", "·"].includes(spelling) && /(?<![0-9.])0$/.test(this.#before())) return "";
-    this.#position += typed.length;
-    return sign;
-  }
-
-  /** Returns "*" if the next character is a ( that begins a factor: 2(3+4) is a product. 6/2(3) is refused,
-   * and 2^3(4) as well, because people read them in two ways.
-   * @param {string} sign of the operation before the last operand */
-  #impliedProduct(sign) {
-    if (this.#peek() !== "(") return "";
-    const before = this.#before().trimEnd();
-    const followsExponent = [...before].length === this.#exponentEnd;
-    this.#ambiguous = followsExponent ? "^" : sign === "/" ? "/" : "";
-    return /[0-9.)]$/.test(before) && !this.#ambiguous ? "*" : "";
-  }
-
-  /** @returns {Parsed} */
-  #operand() {
-    this.#peek();
-    const start = this.#position;
-    const typed = this.#match(PREFIX);
-    if (!typed) return this.#power();
-    this.#position += typed.length;
-    const operand = this.#operand();
-    return OPERATIONS.get(typed.toLowerCase()) === "-" ? negative(start, operand) : { ...operand, start };
-  }
-
-  /** @returns {Parsed} */
-  #power() {
-    const base = this.#postfix();
-    if (!this.#readOperation("^")) return base;
-    const exponent = this.#operand();
-    this.#exponentEnd = exponent.end;
-    return power(base, exponent);
-  }
-
-  /** Reads an operand and the percent signs and superscripts after it.
-   * @returns {Parsed} */
-  #postfix() {
-    let operand = this.#atom();
-    for (;;) {
-      this.#peek();
-      const start = this.#position;
-      const percent = this.#match(PERCENT);
-      const superscript = this.#match(SUPERSCRIPT);
-      this.#position += (percent || superscript).length;
-      const span = /** @type {const} */ ([start, this.#position]);
-      const hundred = literal({ units: 100n, places: 0 }, ...span);
-      if (percent) operand = { ...operation(operand, "/", hundred), isPercentage: true };
-      else if (superscript) operand = power(operand, literal({ units: BigInt(superscript.normalize("NFKC")), places: 0 }, ...span));
-      else return operand;
-    }
-  }
-
-  /** @returns {Parsed} */
-  #atom() {
-    const character = this.#peek();
-    const start = this.#position;
-    if (character === "(") {
-      this.#position += 1;
-      const inner = this.#sum();
-      if (this.#peek() !== ")") throw this.#unexpectedError();
-      this.#position += 1;
-      return { node: inner.node, start, end: this.#position };
-    }
-    const typed = this.#match(NUMBER);
-    if (!typed) {
-      if (character === ",") throw this.#commaError();
-      const actual = character ? quoted(this.#typed[this.#position]) : "the end";
-      throw this.#syntaxError(`a number is expected, not ${actual}${HINTS[character] ?? ""}`);
-    }
-    this.#position += [...typed].length;
-    return literal(readNumber(typed, this.#position), start, this.#position);
-  }
-
-  /** Returns the text that a pattern matches at the current position, or "".
-   * @param {RegExp} pattern sticky */
-  #match(pattern) {
-    pattern.lastIndex = this.#units[this.#position];
-    return pattern.exec(this.#text)?.[0] ?? "";
-  }
-
-  /** Returns the text before the current position. */
-  #before() {
-    return this.#characters.slice(0, this.#position).join("");
-  }
-
-  #followsPercent() {
-    return AFTER_PERCENT.test(this.#before().trimEnd());
-  }
-
-  /** Skips spaces and returns the next character, or "" at the end. */
-  #peek() {
-    while (SPACE.test(this.#characters[this.#position] ?? "")) this.#position += 1;
-    return this.#characters[this.#position] ?? "";
-  }
-
-  /** Returns the error for text after an operand that is neither an operation nor the end. */
-  #unexpectedError() {
-    const character = this.#peek();
-    if (character === ",") return this.#commaError();
-    const typed = this.#match(NUMBER);
-    if (typed || character === "(") return this.#missingOperationError(typed || "(");
-    if (character === ")") return this.#syntaxError("a ) without its (");
-    if (!character || character === "=") {
-      const open = this.#lastOpenParenthesis();
-      return this.#syntaxError(`a ) is missing: the ( at position ${open} is not closed`);
-    }
-    const hint = HINTS_AFTER_NUMBER[character] ?? "";
-    return this.#syntaxError(`${quoted(this.#typed[this.#position])} is not an operation; valid are + - * / ^${hint}`);
-  }
-
-  #commaError() {
-    const reason = "write decimals with a point, like 12.5; a comma may only separate thousands";
-    return new ExpressionError("decimal-comma", reason, this.#position);
-  }
-
-  /** Returns a syntax error at the current position.
-   * @param {string} reason replaced by another one if there is a word at the position */
-  #syntaxError(reason) {
-    const word = this.#match(WORD);
-    if (word) {
-      const unknown = `'${word}' is not known: ${ONLY}`;
-      const misplaced = "'of' may only follow a percentage that is not a divisor: 20% of 50";
-      const message = word.toLowerCase() === "of" ? misplaced : unknown;
-      return new ExpressionError("syntax", message, this.#position, this.#position + word.length);
-    }
-    const length = [...(this.#match(NUMBER) || "?")].length;
-    const end = Math.min(this.#position + length, this.#characters.length);
-    return new ExpressionError("syntax", reason, this.#position, end);
-  }
-
-  /** @param {string} typed the number or parenthesis at the current position */
-  #missingOperationError(typed) {
-    let hint = "";
-    if (this.#followsPercent()) hint = "; % divides by 100, and there is no remainder";
-    else if (/^[0-9]{3}$/.test(typed)) hint = "; a comma may separate thousands, a space may not";
-    else if (this.#match(FRACTION)) hint = "; write a number and a fraction as a sum, like (3+1/2)";
-    else if (typed === "(" && this.#ambiguous) {
-      const sign = this.#ambiguous;
-      hint = `; 6${sign}2(3) is (6${sign}2)*3 to some and 6${sign}(2*3) to others`;
-    }
-    const reason = `an operation is missing: one of + - * / ^${hint}`;
-    return new ExpressionError("no-operation", reason, this.#position, this.#position + [...typed].length);
-  }
-
-  #lastOpenParenthesis() {
-    const positions = [];
-    for (let index = 0; index < this.#position; index += 1) {
-      if (this.#characters[index] === "(") positions.push(index);
-      else if (this.#characters[index] === ")") positions.pop();
-    }
-    return positions.at(-1);
-  }
-}
+export const { MAX_LENGTH } = tables; // characters of an expression
+export const ANSWER = "ans"; // the name of the last answer
+const { CURRENCIES, MAX_OPERATIONS, MESSAGES } = tables;
+/** @type {Record<string, string>} */
+const OPERATIONS = tables.OPERATIONS;
+/** @type {Record<string, string>} */
+const POSTFIXES = tables.POSTFIXES;
+/** @type {Record<string, string>} */
+const FACTORS = tables.FACTORS;
+/** @type {Record<string, string>} */
+const SUPERSCRIPTS = tables.SUPERSCRIPTS;
+/** @type {Style} */
+const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
 
 /**
- * Returns the value of a number without a sign.
+ * Returns the expression that a text stands for. Does not check the range of numbers or division by zero.
  * @param {string} typed
- * @param {number} end the index of its end in the text
- * @throws {ExpressionError} if it has too many decimal places
+ * @param {Style} style
+ * @param {Map<string, Expression>} names values that the text may use
+ * @returns {Parsed}
+ * @throws {ExpressionError} for any other text
  */
-function readNumber(typed, end) {
-  const bare = [...typed].filter((character) => !SEPARATORS.includes(character)).join("");
-  const [whole, places = ""] = bare.split(".");
-  const excess = places.slice(MAX_PLACES).replace(/^0+/, "");
-  if (excess) {
-    const reason = `more than ${MAX_PLACES} decimal places`;
-    throw new ExpressionError("too-many-places", reason, end - excess.length, end);
+export function parse(typed, style = DEFAULT_STYLE, names = new Map()) {
+  const text = new Text(typed);
+  if (text.length > MAX_LENGTH) {
+    throw new ExpressionError("too-long", MESSAGES["too-long"], MAX_LENGTH, text.length);
   }
-  const units = BigInt(whole + places.slice(0, MAX_PLACES).padEnd(MAX_PLACES, "0"));
-  return decimal(units, MAX_PLACES, bare.includes("."));
+  return new Reader(text, style, names).read();
 }
 
-/** Returns a character in quotation marks, as Python's repr does: an invisible one is escaped.
- * @param {string} character */
-function quoted(character) {
-  if (/^[\p{C}\p{Z}]$/u.test(character)) {
-    const code = (character.codePointAt(0) ?? 0).toString(16);
-    const [letter, length] = code.length <= 2 ? ["x", 2] : code.length <= 4 ? ["u", 4] : ["U", 8];
-    return `'\\${letter}${code.padStart(length, "0")}'`;
+/** Reads an expression from left to right: operands and operations in turn. */
+class Reader {
+  #text;
+  #style;
+  #names;
+  #normal;
+  #places;
+  #stack;
+  #hasCurrency = false;
+
+  /**
+   * @param {Text} text
+   * @param {Style} style
+   * @param {Map<string, Expression>} names
+   */
+  constructor(text, style, names) {
+    this.#text = text;
+    this.#style = style;
+    this.#names = names;
+    [this.#normal, this.#places] = withoutPhrases(text.normalize());
+    this.#stack = new Stack(text, style);
   }
-  return character === "'" ? '"\'"' : `'${character}'`;
+
+  /** Returns the whole expression.
+   * @returns {Parsed}
+   * @throws {ExpressionError} */
+  read() {
+    if (this.#match("date", 0)) {
+      const reason = format(MESSAGES.date, { typed: strip(this.#text.slice(0)) });
+      throw new ExpressionError("syntax", reason, 0, this.#text.length);
+    }
+    const [start, character] = this.#next(0);
+    /** @type {number | null} */
+    let position = character === "=" ? start + 1 : 0; // as spreadsheets begin
+    const isPrefix = this.#match("prefix", start);
+    const continues = this.#names.has(ANSWER) && character === "+";
+    const isOperation = this.#match("operation", start) && !this.#name(start);
+    if (continues || (isOperation && !isPrefix)) position = this.#continue(start);
+    while (position !== null) position = this.#readOperation(this.#readOperand(position));
+    const whole = this.#stack.pop();
+    if (postorder(whole.node).length > 2 * MAX_OPERATIONS + 1) {
+      throw new ExpressionError("too-long", MESSAGES.operations, whole.start, whole.end);
+    }
+    if (this.#hasCurrency) {
+      this.#stack.readings = this.#stack.readings.filter(({ alternative }) => alternative);
+      this.#stack.say(this.#text.slice(0), shorten(show(whole.node)));
+    }
+    return { expression: whole.node, readings: this.#stack.readings, places: this.#places };
+  }
+
+  /** Reads an operation on the last answer. Returns where the operation ends.
+   * @param {number} start */
+  #continue(start) {
+    const answer = this.#names.get(ANSWER);
+    if (!answer) throw this.#error(start, true);
+    this.#stack.parts.push({ node: answer, start, end: start });
+    const typed = strip(this.#text.slice(0));
+    this.#stack.say(typed, `${ANSWER}${shorten(typed)}`);
+    return this.#readOperation(start);
+  }
+
+  /** Reads a number and all signs and parentheses before it. Returns where it ends.
+   * @param {number} position */
+  #readOperand(position) {
+    for (;;) {
+      const [start, character] = this.#next(position);
+      position = start + 1;
+      /** @type {Match | null} */
+      let found;
+      let numeral;
+      let name;
+      if ((found = this.#match("factor", start))) {
+        this.#readFactor(found);
+        position = found.end;
+      } else if ((numeral = readNumeral(this.#normal, start, this.#style.decimalComma))) {
+        this.#addNumeral(start, numeral);
+        return this.#skipCurrency(numeral.end);
+      } else if ((found = this.#match("the", start))) position = found.end;
+      else if ((found = this.#match("pair", start))) {
+        this.#stack.signs.push({ character: found[0], rank: RANK.OPENING, start });
+        position = found.end;
+      } else if ((name = this.#name(start))) {
+        const end = start + name.word.length;
+        this.#stack.parts.push({ node: name.value, start, end });
+        return end;
+      } else if ((found = this.#match("prefix", start))) {
+        const sign = found[0] === "+" || found[0] === "plus" ? "+" : "-";
+        this.#stack.signs.push({ character: sign, rank: RANK.PREFIX, start });
+        position = found.end;
+      } else if (character === "(" || character === "|") {
+        this.#stack.signs.push({ character, rank: RANK.OPENING, start });
+      } else if (character && CURRENCIES.includes(character)) this.#hasCurrency = true;
+      else throw this.#error(start, true);
+    }
+  }
+
+  /** Reads what follows an operand, up to an operation. Returns where that ends, or null at the end of the
+   * expression.
+   * @param {number} position */
+  #readOperation(position) {
+    for (;;) {
+      const [start, character] = this.#next(position);
+      position = start + 1;
+      const typed = this.#typedOperation(start);
+      if (typed) return this.#stack.wait(...typed);
+      /** @type {Match | null} */
+      let found;
+      let between;
+      if ((found = this.#match("percent", start))) {
+        position = found.end;
+        this.#readPercent(start, position);
+      } else if ((found = this.#match("superscript", start))) {
+        position = found.end;
+        const digits = Array.from(found[0], (superscript) => SUPERSCRIPTS[superscript]).join("");
+        this.#raise(digits, start, position);
+      } else if ((found = this.#match("postfix", start))) {
+        position = found.end;
+        this.#readPostfix(POSTFIXES[singleSpaced(found[0])], start, position);
+      } else if (this.#beginsFactor(start, character)) return this.#stack.wait("*", start, start);
+      else if ((character === ")" || character === "|") && this.#stack.closes(character)) this.#stack.close(position);
+      else if ((between = this.#pair(start))) return this.#stack.waitForSecond(...between);
+      else if (!character || character === "=") {
+        this.#end(start, position);
+        return null;
+      } else throw this.#error(start);
+    }
+  }
+
+  // Operands
+
+  /**
+   * @param {number} start
+   * @param {import("./numerals.js").Numeral} numeral
+   */
+  #addNumeral(start, { end, whole, fraction, reading, alternative }) {
+    let node = whole && literal(whole, start, end);
+    if (fraction) {
+      const quotient = expression("/", fraction.map((number) => literal(number, start, end)), start, end);
+      node = node ? expression("+", [node, quotient], start, end) : quotient;
+    }
+    this.#stack.parts.push({ node: /** @type {Expression} */ (node), start, end });
+    if (reading !== null) this.#stack.say(this.#text.slice(start, end), reading, start, end, alternative);
+  }
+
+  /** Adds the factor of words such as `half of`, and the product that waits.
+   * @param {Match} factor */
+  #readFactor({ 0: words, index: start, end }) {
+    const numbers = FACTORS[singleSpaced(words)].split("/").map((n) => integer(n, start, end));
+    const node = numbers.length > 1 ? expression("/", numbers, start, end) : numbers[0];
+    this.#stack.parts.push({ node, start, end });
+    this.#stack.wait("*", start, end);
+  }
+
+  /** @param {number} start */
+  #name(start) {
+    const word = this.#match("name", start)?.[0] ?? "";
+    const value = this.#names.get(word);
+    return value && { word, value };
+  }
+
+  /** @param {number} end */
+  #skipCurrency(end) {
+    const [after, character] = this.#next(end);
+    if (!character || !CURRENCIES.includes(character)) return end;
+    this.#hasCurrency = true;
+    return after + 1;
+  }
+
+  // What follows an operand
+
+  /**
+   * Returns the operation at `start` and its position, or null. `of` is one only after a percentage or a
+   * fraction, `%` only before a number. The x of 0x10 is not one.
+   * @param {number} start
+   * @returns {[string, number, number] | null}
+   */
+  #typedOperation(start) {
+    if (this.#match("remainder", start)) return ["mod", start, start + 1];
+    for (const [word, sign] of [["of", "*"], ["off", "off"]]) {
+      const typed = this.#match(word, start);
+      if (typed && this.#mayFollow(word, start)) return [sign, start, typed.end];
+    }
+    const typed = this.#match("operation", start);
+    if (!typed || this.#match("no_product", start - 1)) return null;
+    const time = typed[0] === ":" && this.#time(start);
+    if (time) {
+      throw new ExpressionError("syntax", format(MESSAGES.time, { typed: time[0] }), time.index, time.end);
+    }
+    return [OPERATIONS[singleSpaced(typed[0])], start, typed.end];
+  }
+
+  /**
+   * @param {string} word
+   * @param {number} start
+   */
+  #mayFollow(word, start) {
+    const before = this.#before(start);
+    if (search("ends_in_percent", before)) return this.#stack.lastSign() !== "/";
+    return word === "of" && search("ends_in_fraction", before) !== null;
+  }
+
+  /** Returns the time of day whose first `:` is at `colon`, such as 17:00.
+   * @param {number} colon */
+  #time(colon) {
+    let first = colon;
+    while (first > 0 && isDigit(this.#normal[first - 1])) first -= 1;
+    return this.#match("time", first);
+  }
+
+  /**
+   * Makes a percentage of the last part.
+   * @param {number} start
+   * @param {number} end
+   */
+  #readPercent(start, end) {
+    if (this.#match("product_of_percent", start)) {
+      throw missingOperation(this.#normal, this.#next(end)[0], MESSAGES["percent-of"]);
+    }
+    const part = this.#stack.pop();
+    const spaced = this.#match("spaced_percent", start - 1);
+    if (spaced) {
+      const typed = this.#text.slice(part.start, spaced.end);
+      const last = this.#text.slice(spaced.end - 2, spaced.end);
+      this.#stack.say(typed, `${stripEnd(this.#text.slice(part.start, start))}%${last}`);
+    }
+    const node = expression("%", [part.node], part.start, end);
+    this.#stack.parts.push({ node, start: part.start, end, isPercentage: true });
+  }
+
+  /**
+   * @param {string} postfix
+   * @param {number} start
+   * @param {number} end
+   */
+  #readPostfix(postfix, start, end) {
+    if (postfix !== "!") return this.#raise(postfix.slice(1), start, end);
+    const part = this.#stack.pop();
+    const isDouble = part.node.sign === "!" && part.end === part.node.end; // 3!! is a double factorial
+    if (isDouble) throw this.#error(start);
+    this.#stack.parts.push({ node: expression("!", [part.node], part.start, end), start: part.start, end });
+  }
+
+  /**
+   * Makes a power of the last part.
+   * @param {string} exponent
+   * @param {number} start
+   * @param {number} end
+   */
+  #raise(exponent, start, end) {
+    const part = { node: integer(exponent, start, end), start, end };
+    this.#stack.parts.push(operation("^", this.#stack.pop(), part));
+  }
+
+  /**
+   * Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and 2^3(4) as well,
+   * because people read them in two ways.
+   * @param {number} start
+   * @param {string} character
+   */
+  #beginsFactor(start, character) {
+    const isOpening = character === "(" || (character === "|" && !this.#stack.closes("|"));
+    if (!isOpening || ["/", "^", "//", "mod"].includes(this.#stack.lastSign())) return false;
+    const before = this.#before(start);
+    if (!search("ends_in_factor", before)) return false;
+    const isMixed = isDigit(before.slice(-1)) && this.#normal[start - 1] === " "; // but for the space
+    const fraction = isMixed && this.#match("in_parentheses", start);
+    if (fraction && isProper(fraction[1], fraction[2])) {
+      const first = this.#stack.parts[this.#stack.parts.length - 1].start;
+      const read = `${stripEnd(this.#text.slice(first, start))}*${this.#text.slice(start, fraction.end)}`;
+      this.#stack.say(this.#text.slice(first, fraction.end), read);
+    }
+    return true;
+  }
+
+  /**
+   * Returns the word between two operands of `sum of 3 and 4`, as an operation and its position, or null.
+   * @param {number} start
+   * @returns {[string, number, number] | null}
+   */
+  #pair(start) {
+    const typed = this.#match("between", start);
+    const opening = this.#stack.lastOpening();
+    const words = typed && opening ? `${singleSpaced(opening.character)} ${typed[0]}` : "";
+    return typed && Object.hasOwn(tables.PAIRS, words) ? [words, start, typed.end] : null;
+  }
+
+  /**
+   * Reads the end of the text, or a = at its end.
+   * @param {number} start
+   * @param {number} position
+   */
+  #end(start, position) {
+    this.#stack.complete(RANK.OPENING);
+    const closed = [];
+    for (let opening; (opening = this.#stack.lastOpening()); this.#stack.complete(RANK.OPENING)) {
+      if (opening.character !== "(") throw this.#error(start);
+      closed.push(opening.start);
+      this.#stack.close(start);
+    }
+    if (closed.length) {
+      const typed = stripEnd(this.#text.slice(closed[closed.length - 1], start));
+      this.#stack.say(typed, shorten(typed) + ")".repeat(Math.min(closed.length, tables.MAX_SHOWN)));
+    }
+    const [end, more] = this.#next(position);
+    if (more) throw new ExpressionError("syntax", MESSAGES.end, end, endOfToken(this.#normal, end));
+  }
+
+  // The text
+
+  /**
+   * @param {string} pattern
+   * @param {number} position
+   */
+  #match(pattern, position) {
+    return match(pattern, this.#normal, position);
+  }
+
+  /**
+   * Returns the position of the next character that is not a space, and it; "" at the end.
+   * @param {number} position
+   * @returns {[number, string]}
+   */
+  #next(position) {
+    position = skip(this.#normal, position);
+    return [position, this.#normal.charAt(position)];
+  }
+
+  /** Returns the text just before a position, without spaces at its end.
+   * @param {number} position */
+  #before(position) {
+    return stripEnd(this.#normal.slice(Math.max(0, position - 100), position));
+  }
+
+  /** Returns the error for what is at `start`, where an operation or operand is expected.
+   * @param {number} start */
+  #error(start, isOperand = false) {
+    const opening = this.#stack.lastOpening() ?? { character: "", start: 0 };
+    const lastSign = this.#stack.lastSign();
+    return errorAt({ text: this.#text, normal: this.#normal, isOperand, lastSign, opening }, start);
+  }
+}
+
+/**
+ * @param {string} digits
+ * @param {number} start
+ * @param {number} end
+ */
+function integer(digits, start, end) {
+  return literal({ units: BigInt(digits), places: 0 }, start, end);
 }

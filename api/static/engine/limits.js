@@ -1,8 +1,9 @@
 // The limits of a model: which problems it is asked, and the reason for which others are refused
 // (calcgpt/inference/limits.py).
 
-import { MAX_WIDTH, USUAL_PLACES, WIDTH, answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
+import { MAX_PLACES, MAX_WIDTH, USUAL_PLACES, WIDTH, answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
 import { shapeOf, workLength } from "./layout.js";
+import { formatCount } from "./text.js";
 
 const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
 const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
@@ -14,12 +15,14 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./arithmetic.js").Problem} Problem */
+/** @typedef {import("./layout.js").Shape} Shape */
 /** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured the measured domain */
+/** @typedef {DirectLimits | ScratchpadLimits} Limits */
 
 /**
  * Returns the limits of a model.
  * @param {Record<string, any>} manifest
- * @returns {DirectLimits | ScratchpadLimits}
+ * @returns {Limits}
  */
 export function limitsOf({ has_work: hasWork, domain, model }) {
   return hasWork ? new ScratchpadLimits(domain, model.block_size) : new DirectLimits();
@@ -28,6 +31,7 @@ export function limitsOf({ has_work: hasWork, domain, model }) {
 /** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. */
 class DirectLimits {
   defaultPlaces = USUAL_PLACES;
+  mostPlaces = USUAL_PLACES; // of an operation
 
   /** The domain, as the service's list of models has it. */
   get domain() {
@@ -70,17 +74,24 @@ class DirectLimits {
 
   /**
    * Returns the refusal of a problem, or null.
-   * @param {Problem} _
+   * @param {Problem} problem
    * @returns {Refusal | null}
    */
-  refuseProblem(_) {
-    return null;
+  refuseProblem({ places }) {
+    return this.refusePlaces(places);
+  }
+
+  /** Returns how many characters the model writes if it solves a problem.
+   * @param {Problem} problem */
+  nCharacters(problem) {
+    return answerLength(problem);
   }
 }
 
 /** The limits of a model that writes worked steps: what it was measured for, and what fits in its
  * context. */
 class ScratchpadLimits {
+  mostPlaces = MAX_PLACES; // of an operation
   #measured;
   #blockSize;
 
@@ -152,14 +163,20 @@ class ScratchpadLimits {
     if (problem.op === "/" && digits > (this.#bounds.divisor_digits ?? digits)) {
       return this.#unproven(`a divisor of ${digits} digits`);
     }
-    const field = Math.max(WIDTH, answerText(answer(problem).value).length) + 1;
-    const shape = shapeOf(renderPrompt(problem));
-    if (!shape) return this.#unproven("a problem that the notation does not have");
-    const length = workLength(shape) + field;
+    const refusal = this.refusePlaces(problem.places);
+    if (refusal) return refusal;
+    const length = renderPrompt(problem).length + this.nCharacters(problem);
     if (length <= this.#blockSize + 1) return null; // the last character is never read
     const context = formatCount(this.#blockSize);
     const reason = `its work has ${formatCount(length)} characters; this model's context holds ${context}`;
     return { kind: "out-of-range", reason };
+  }
+
+  /** Returns how many characters the model writes if it solves a problem.
+   * @param {Problem} problem */
+  nCharacters(problem) {
+    const prompt = renderPrompt(problem);
+    return workLength(/** @type {Shape} */ (shapeOf(prompt))) - prompt.length + answerLength(problem);
   }
 
   /** Returns the refusal of what the model was not measured for.
@@ -178,8 +195,8 @@ function magnitude({ units }) {
   return units < 0n ? -units : units;
 }
 
-/** Returns a number with separators: 10000 -> `10,000`.
- * @param {number} number */
-function formatCount(number) {
-  return number.toLocaleString("en");
+/** Returns the length of the answer field, with the closing `$`.
+ * @param {Problem} problem */
+function answerLength(problem) {
+  return Math.max(WIDTH, answerText(answer(problem).value).length) + 1;
 }

@@ -3,7 +3,7 @@
 
 import { Computation } from "./computation.js";
 import { Decoder } from "./decoder.js";
-import { ExpressionError } from "./expression_tree.js";
+import { ExpressionError } from "./expression_errors.js";
 import { generate, look } from "./generate.js";
 import { limitsOf } from "./limits.js";
 import { WeightsError, readWeights } from "./weights.js";
@@ -43,10 +43,9 @@ const TASKS = {
   },
 
   /** Calculates an expression. The events are those of the service's stream. */
-  *calculate({ model, expression, places, unproven }) {
+  *calculate({ model, expression, ...options }) {
     const { decoder, manifest } = loadedModel(model);
-    const limits = limitsOf(manifest);
-    const computation = new Computation(expression, { model, limits, places, unproven });
+    const computation = new Computation(expression, { model, limits: limitsOf(manifest), ...options });
     const { expression: whole, outline: nodes } = computation;
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
     for (const question of computation.questions()) {

@@ -1,0 +1,105 @@
+// Errors of expressions: what is not understood at a position, in plain words
+// (calcgpt/inference/expression_errors.py).
+
+import tables from "./tables.js";
+import { format, isDigit, match, shorten } from "./text.js";
+
+const { MESSAGES, ONLY } = tables;
+/** @type {Record<string, string>} */
+const HINTS = tables.HINTS;
+/** @type {Record<string, string>} */
+const HINTS_AFTER_NUMBER = tables.HINTS_AFTER_NUMBER;
+
+/**
+ * What a reader knows where it does not understand the text. isOperand: whether an operand is expected, not
+ * an operation; lastSign: before the last operand, "" for none; opening: the last parenthesis, bar or pair
+ * of words that is open, and where.
+ * @typedef {{text: import("./text.js").Text, normal: string, isOperand: boolean, lastSign: string,
+ *   opening: {character: string, start: number}}} Context
+ */
+
+/** An error in an expression: a message of one line, and the position in code points. */
+export class ExpressionError extends Error {
+  /**
+   * @param {string} kind
+   * @param {string} reason
+   * @param {number} position
+   * @param {number} [end]
+   */
+  constructor(kind, reason, position, end = position + 1) {
+    super(reason);
+    this.kind = kind;
+    this.position = position;
+    this.end = end;
+  }
+}
+
+/**
+ * Returns the error for what is at `start`.
+ * @param {Context} context
+ * @param {number} start
+ */
+export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
+  const end = endOfToken(normal, start);
+  const character = normal.charAt(start);
+  const typed = quoted(shorten(text.slice(start, end)));
+  let reason;
+  if (character === "," && isDigit(normal.charAt(start + 1))) {
+    return new ExpressionError("decimal-comma", MESSAGES.comma, start);
+  }
+  if (match("word", normal, start)) {
+    const word = normal.slice(start, end);
+    const name = word === "of" || word === "off" ? word : isOperand ? "word" : "unit";
+    reason = format(MESSAGES[name], { typed, only: ONLY });
+  } else if (isOperand) {
+    const shown = start < end ? typed : MESSAGES["the-end"];
+    reason = format(MESSAGES.operand, { typed: shown, hint: HINTS[character] ?? "" });
+  } else if (isDigit(character) || character === "(" || character === "|") {
+    const isFactor = character === "(" && (lastSign === "/" || lastSign === "^");
+    return missingOperation(normal, start, isFactor ? format(MESSAGES.factor, { sign: lastSign }) : "");
+  } else if (character === "," || character === ";") reason = MESSAGES.one;
+  else if (character === ")") reason = MESSAGES.closing;
+  else if (!character || character === "=") reason = notClosed(opening);
+  else reason = format(MESSAGES.sign, { typed, hint: HINTS_AFTER_NUMBER[character] ?? "" });
+  return new ExpressionError("syntax", reason, start, end);
+}
+
+/**
+ * Returns the error for an operand where an operation is expected.
+ * @param {string} normal
+ * @param {number} start
+ * @param {string} hint
+ */
+export function missingOperation(normal, start, hint) {
+  const reason = format(MESSAGES["no-operation"], { hint });
+  return new ExpressionError("no-operation", reason, start, endOfToken(normal, start));
+}
+
+/** @param {{character: string, start: number}} opening */
+function notClosed({ character, start }) {
+  if (character === "|") return format(MESSAGES.bar, { n: start });
+  const pairs = Object.keys(tables.PAIRS).filter((pair) => pair.startsWith(character));
+  const between = pairs.map((pair) => pair.slice(pair.lastIndexOf(" ") + 1));
+  return format(MESSAGES.pair, { word: quoted(between.join(" or ")) });
+}
+
+/** Returns the end of the number, word or character at `start`.
+ * @param {string} normal
+ * @param {number} start */
+export function endOfToken(normal, start) {
+  return match("token", normal, start)?.end ?? Math.min(start + 1, normal.length);
+}
+
+/** Returns a text in quotation marks, as Python's repr does: an invisible character is escaped.
+ * @param {string} text */
+function quoted(text) {
+  if (text === "'") return `"'"`;
+  return `'${text.replace(/\\/g, "\\\\").replace(/(?! )[\p{C}\p{Z}]/gu, escaped)}'`;
+}
+
+/** @param {string} character */
+function escaped(character) {
+  const code = (character.codePointAt(0) ?? 0).toString(16);
+  const [letter, length] = code.length <= 2 ? ["x", 2] : code.length <= 4 ? ["u", 4] : ["U", 8];
+  return `\\${letter}${code.padStart(length, "0")}`;
+}

@@ -1,0 +1,464 @@
+// Plans: which operations the model is asked, so that the whole expression is rounded once
+// (calcgpt/inference/planning.py).
+//
+// Operations before the last keep guard places: the fewest with which the result is the exact value of the
+// expression, rounded to the places asked for. If no number of guard places is enough, as for 1/3*3+0.5 to 0
+// places, a plan works out the numerator and the denominator of the value, and divides once.
+
+import { MAX_PLACES, answer } from "./arithmetic.js";
+import { evaluate, floor, plainText, roundTo, whole } from "./exact.js";
+import { ExpressionError } from "./expression_errors.js";
+import { postorder, show, texts } from "./expression_tree.js";
+import tables from "./tables.js";
+import { format, formatCount, shorten } from "./text.js";
+
+const MAX_WORK = 400_000; // characters that a model writes for an expression
+const { MAX_OPERATIONS, MAX_READINGS, MESSAGES } = tables;
+/** @type {Record<string, string>} */
+const READINGS = tables.READINGS;
+
+/** @typedef {import("./arithmetic.js").Decimal} Decimal */
+/** @typedef {import("./exact.js").Fraction} Fraction */
+/** @typedef {import("./expression_stack.js").Reading} Reading */
+/** @typedef {import("./expression_tree.js").Expression} Expression */
+/** @typedef {import("./limits.js").Refusal} Refusal */
+
+/**
+ * A number that was typed, or the result of an operation. number: the right one; step: the index of the
+ * operation.
+ * @typedef {{number: Decimal, step: number | null}} Operand
+ */
+
+/**
+ * An operation that the model is asked, and the part of the expression that it belongs to.
+ * @typedef {{a: Operand, op: string, b: Operand, places: number, text: string, start: number, end: number}} Step
+ */
+
+/** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
+
+/** The nodes of an expression in the order of `postorder`, their texts and exact values.
+ * @typedef {{nodes: Expression[], texts: string[], values: Fraction[]}} Parts */
+
+/**
+ * The operations of an expression, operands first, and its value by them. exact: without rounding;
+ * guardPlaces: the places that operations before the last keep beyond those of the result, or null if
+ * numerator and denominator are worked out instead.
+ * @typedef {{steps: Step[], result: Operand, exact: Fraction, guardPlaces: number | null, readings: Reading[]}} Plan
+ */
+
+/**
+ * Returns why a model is not asked all operations of a plan, or null. A reason that a user can allow is
+ * returned only if there is no other.
+ * @param {Plan} plan
+ * @param {Expression} root
+ * @param {import("./limits.js").Limits} limits
+ * @returns {Refused | null}
+ */
+export function refusalOf(plan, root, limits) {
+  let first = null;
+  for (const refused of refusals(plan, root, limits)) {
+    if (!isUnproven(refused)) return refused;
+    first ??= refused;
+  }
+  return first;
+}
+
+/**
+ * @param {Plan} plan
+ * @param {Expression} root
+ * @param {import("./limits.js").Limits} limits
+ * @returns {Generator<Refused>}
+ */
+function* refusals({ steps, guardPlaces }, root, limits) {
+  for (const { sign, number, start, end } of steps.length && guardPlaces !== null ? postorder(root) : []) {
+    const refusal = sign ? null : limits.refuseOperand(number);
+    if (refusal) yield { refusal, start, end };
+  }
+  let nCharacters = 0;
+  for (const step of steps) {
+    for (const { number, step: index } of [step.a, step.b]) {
+      const refusal = limits.refuseOperand(number);
+      if (!refusal) continue;
+      const { text, start, end } = index === null ? step : steps[index];
+      const reason = `${text} needs ${shorten(plainText(number))}: ${refusal.reason}`;
+      yield { refusal: { ...refusal, reason }, start, end };
+    }
+    const { text, start, end } = step;
+    const refusal = limits.refuseProblem(problemOf(step));
+    if (refusal) yield { refusal: { ...refusal, reason: `${text}: ${refusal.reason}` }, start, end };
+    nCharacters += limits.nCharacters(problemOf(step));
+  }
+  if (nCharacters <= MAX_WORK) return;
+  const reason = `the model would write more than ${formatCount(MAX_WORK)} characters`;
+  yield { refusal: { kind: "too-long", reason }, start: root.start, end: root.end };
+}
+
+/**
+ * Returns the plan of an expression whose result is rounded to `places`. The result of a model whose places
+ * are fixed may be off.
+ * @param {Expression} root
+ * @param {number} places
+ * @param {import("./limits.js").Limits} limits
+ * @param {boolean} allowsUnproven
+ * @returns {Plan}
+ * @throws {ExpressionError} if the expression has no value, or if it is outside the limits
+ */
+export function makePlan(root, places, limits, allowsUnproven) {
+  let allowed = null;
+  let first = null;
+  for (const plan of plans(root, places, limits)) {
+    const refused = refusalOf(plan, root, limits);
+    if (!refused) return plan;
+    if (allowsUnproven && isUnproven(refused)) allowed ??= plan;
+    first ??= refused;
+  }
+  if (allowed) return allowed;
+  const { refusal, start, end } = /** @type {Refused} */ (first);
+  throw new ExpressionError(refusal.kind, refusal.reason, start, end);
+}
+
+/**
+ * Yields plans in the order in which they are to be tried. All are right, except the last one of a model whose
+ * places are fixed.
+ * @param {Expression} root
+ * @param {number} places
+ * @param {import("./limits.js").Limits} limits
+ * @returns {Generator<Plan>}
+ */
+function* plans(root, places, { mostPlaces }) {
+  const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root) };
+  const right = roundTo(parts.values[parts.values.length - 1], places);
+  let first = null;
+  for (let guardPlaces = 0; guardPlaces <= mostPlaces - places; guardPlaces += 1) {
+    const plan = new Rounding(parts, places, guardPlaces).plan();
+    first ??= plan;
+    if (!plan || !areEqual(plan.result.number, right)) continue;
+    yield plan;
+    break;
+  }
+  yield /** @type {Plan} */ (new Fractions(parts, places).plan());
+  if (mostPlaces < MAX_PLACES && first) yield first;
+}
+
+/** @param {Refused} refused */
+function isUnproven({ refusal }) {
+  return refusal.kind === "unproven";
+}
+
+/**
+ * @param {Decimal} a
+ * @param {Decimal} b
+ */
+function areEqual(a, b) {
+  return plainText(a) === plainText(b);
+}
+
+/** An operation divides by a number that is rounded to 0. */
+class ZeroDivisionError extends Error {}
+
+/** Makes the plan of an expression. T is how the value of a part is represented.
+ * @template T */
+class Planner {
+  /** @type {number | null} */
+  guardPlaces = null;
+  /** @type {Step[]} */
+  steps = [];
+  /** @type {Reading[]} */
+  #readings = [];
+  #index = 0; // of the part that is planned
+
+  /**
+   * @param {Parts} parts
+   * @param {number} places
+   */
+  constructor(parts, places) {
+    this.parts = parts;
+    this.places = places;
+  }
+
+  get node() {
+    return this.parts.nodes[this.#index];
+  }
+
+  /** Returns a number that was typed.
+   * @param {Fraction} value
+   * @returns {T} */
+  number(value) {
+    throw new TypeError(String(value));
+  }
+
+  /**
+   * Returns the result of an operation.
+   * @param {string} op
+   * @param {T} a
+   * @param {T} b
+   * @returns {T}
+   */
+  apply(op, a, b) {
+    throw new TypeError(`${a}${op}${b}`);
+  }
+
+  /**
+   * Returns the whole number nearest to a / b, also as an integer.
+   * @param {T} a
+   * @param {T} b
+   * @returns {[T, bigint]}
+   */
+  nearest(a, b) {
+    throw new TypeError(`${a}/${b}`);
+  }
+
+  /** Returns the result, rounded to the places of the answer.
+   * @param {T} value
+   * @returns {Operand} */
+  finish(value) {
+    throw new TypeError(String(value));
+  }
+
+  /** Returns the plan, or null if an operation divides by a number that is rounded to 0.
+   * @returns {Plan | null}
+   * @throws {ExpressionError} for more than MAX_OPERATIONS */
+  plan() {
+    const { nodes, values } = this.parts;
+    /** @type {{made: T, value: Fraction}[]} */
+    const waiting = [];
+    let result;
+    try {
+      for (const [index, value] of values.entries()) {
+        this.#index = index;
+        const operands = waiting.splice(waiting.length - nodes[index].operands.length);
+        waiting.push({ made: this.#plan(operands, value), value });
+      }
+      result = this.finish(waiting[0].made);
+    } catch (error) {
+      if (error instanceof ZeroDivisionError) return null;
+      throw error;
+    }
+    const { steps, guardPlaces } = this;
+    return { steps, result, exact: values[values.length - 1], guardPlaces, readings: this.#readings };
+  }
+
+  /**
+   * Plans a node, given its operands with their exact values, and its exact value.
+   * @param {{made: T, value: Fraction}[]} operands
+   * @param {Fraction} value
+   * @returns {T}
+   */
+  #plan([left, right], value) {
+    const { sign } = this.node;
+    if (!sign) return this.number(value);
+    const a = left.made;
+    if (sign === "%") return this.apply("/", a, this.#integer(100n));
+    if (sign === "||") return left.value.n >= 0n ? a : this.apply("-", this.#integer(0n), a);
+    if (sign === "!") return this.#factorial(left.value.n);
+    const b = right.made;
+    if (sign === "^") return this.#power(a, right.value.n);
+    if (sign === "+%" || sign === "-%") return this.apply(sign[0], a, this.apply("*", b, a));
+    if (sign !== "//" && sign !== "mod") return this.apply(sign, a, b);
+    this.#sayFloor(left.value, right.value);
+    const quotient = this.#floor(a, b, floor(left.value, right.value));
+    return sign === "//" ? quotient : this.apply("-", a, this.apply("*", quotient, b));
+  }
+
+  /** @param {bigint} n */
+  #integer(n) {
+    return this.number(whole(n));
+  }
+
+  /**
+   * Plans a power by repeated squaring, from the highest binary digit of the exponent on.
+   * @param {T} base
+   * @param {bigint} exponent
+   */
+  #power(base, exponent) {
+    if (!exponent) return this.#integer(1n);
+    let power = base;
+    for (const digit of (exponent < 0n ? -exponent : exponent).toString(2).slice(1)) {
+      power = this.apply("*", power, power);
+      if (digit === "1") power = this.apply("*", power, base);
+    }
+    return exponent < 0n ? this.apply("/", this.#integer(1n), power) : power;
+  }
+
+  /** @param {bigint} n */
+  #factorial(n) {
+    let product = this.#integer(n < 2n ? 1n : 2n);
+    for (let factor = 3n; factor <= n; factor += 1n) product = this.apply("*", product, this.#integer(factor));
+    return product;
+  }
+
+  /**
+   * Plans a quotient rounded down: the nearest whole number, or one less.
+   * @param {T} a
+   * @param {T} b
+   * @param {bigint} floor
+   */
+  #floor(a, b, floor) {
+    const [quotient, nearest] = this.nearest(a, b);
+    return nearest === floor + 1n ? this.apply("-", quotient, this.#integer(1n)) : quotient;
+  }
+
+  /**
+   * Adds a reading where calculators differ: remainders with negative numbers.
+   * @param {Fraction} a
+   * @param {Fraction} b
+   */
+  #sayFloor(a, b) {
+    const isWhole = (a.n * b.d) % (a.d * b.n) === 0n;
+    if (a.n < 0n === b.n < 0n || isWhole || this.#readings.length >= MAX_READINGS) return;
+    const { sign, operands } = this.node;
+    const [left, right] = operands.map((operand) => shorten(show(operand)));
+    const read = format(READINGS[sign], { a: left, b: right });
+    const text = format(READINGS.all, { typed: this.parts.texts[this.#index], read });
+    this.#readings.push({ text, alternative: null });
+  }
+
+  /**
+   * Adds an operation.
+   * @param {Operand} a
+   * @param {string} op
+   * @param {Operand} b
+   * @param {number} places
+   * @returns {Operand}
+   * @throws {ZeroDivisionError | ExpressionError}
+   */
+  ask(a, op, b, places) {
+    const { start, end } = this.node;
+    if (this.steps.length === MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
+    const step = { a, op, b, places, text: this.parts.texts[this.#index], start, end };
+    this.steps.push(step);
+    return { number: rightAnswer(step), step: this.steps.length - 1 };
+  }
+}
+
+/** Rounds each operation to the places of the answer and some guard places.
+ * @extends {Planner<Operand>} */
+class Rounding extends Planner {
+  #stepPlaces;
+
+  /**
+   * @param {Parts} parts
+   * @param {number} places
+   * @param {number} guardPlaces
+   */
+  constructor(parts, places, guardPlaces) {
+    super(parts, places);
+    this.guardPlaces = guardPlaces;
+    this.#stepPlaces = places + guardPlaces;
+  }
+
+  /** @param {Fraction} value */
+  number(value) {
+    return typed(this.node.sign ? value.n : this.node.number);
+  }
+
+  /**
+   * @param {string} op
+   * @param {Operand} a
+   * @param {Operand} b
+   */
+  apply(op, a, b) {
+    return this.ask(a, op, b, this.#stepPlaces);
+  }
+
+  /**
+   * @param {Operand} a
+   * @param {Operand} b
+   * @returns {[Operand, bigint]}
+   */
+  nearest(a, b) {
+    const quotient = this.ask(a, "/", b, 0);
+    return [quotient, quotient.number.units];
+  }
+
+  /** @param {Operand} value */
+  finish(value) {
+    const { number, step: index } = value;
+    const { steps, places } = this;
+    if (index !== null && steps[index].places === this.#stepPlaces) {
+      steps[index] = { ...steps[index], places };
+      return { number: rightAnswer(steps[index]), step: index };
+    }
+    const { values } = this.parts;
+    const isRounded = index === null && !areEqual(number, roundTo(values[values.length - 1], places));
+    return isRounded ? this.ask(value, "+", typed(0n), places) : value;
+  }
+}
+
+/** Works out numerator `n` and denominator `d` as whole numbers, and divides once. A denominator of null is 1.
+ * @typedef {{n: Operand, d: Operand | null}} Ratio
+ * @extends {Planner<Ratio>} */
+class Fractions extends Planner {
+  /** @param {Fraction} value */
+  number({ n, d }) {
+    return { n: typed(n), d: d > 1n ? typed(d) : null };
+  }
+
+  /**
+   * @param {string} op
+   * @param {Ratio} a
+   * @param {Ratio} b
+   * @returns {Ratio}
+   */
+  apply(op, { n, d }, { n: m, d: e }) {
+    if (op === "*") return { n: this.#product(n, m), d: this.#times(d, e) };
+    if (op === "/") return { n: this.#times(n, e) ?? n, d: this.#times(m, d) };
+    if (d?.number.units === e?.number.units && d?.step === e?.step) return { n: this.ask(n, op, m, this.places), d };
+    const [left, right] = [this.#times(n, e) ?? n, this.#times(m, d) ?? m];
+    return { n: this.ask(left, op, right, this.places), d: this.#times(d, e) };
+  }
+
+  /**
+   * @param {Ratio} a
+   * @param {Ratio} b
+   * @returns {[Ratio, bigint]}
+   */
+  nearest(a, b) {
+    const { n, d } = this.apply("/", a, b);
+    const quotient = this.ask(n, "/", /** @type {Operand} */ (d), 0);
+    return [{ n: quotient, d: null }, quotient.number.units];
+  }
+
+  /** @param {Ratio} value */
+  finish({ n, d }) {
+    return d ? this.ask(n, "/", d, this.places) : n;
+  }
+
+  /**
+   * @param {Operand} a
+   * @param {Operand} b
+   */
+  #product(a, b) {
+    return this.ask(a, "*", b, this.places);
+  }
+
+  /**
+   * @param {Operand | null} a
+   * @param {Operand | null} b
+   */
+  #times(a, b) {
+    return a && b ? this.#product(a, b) : (a ?? b);
+  }
+}
+
+/** Returns an operand that is no result.
+ * @param {Decimal | bigint} value
+ * @returns {Operand} */
+function typed(value) {
+  return { number: typeof value === "bigint" ? { units: value, places: 0 } : value, step: null };
+}
+
+/** Returns the problem of an operation, with the right operands.
+ * @param {Step} step */
+function problemOf({ a, op, b, places }) {
+  return { a: a.number, op, b: b.number, places };
+}
+
+/** Returns the right answer to an operation.
+ * @param {Step} step
+ * @throws {ZeroDivisionError} */
+function rightAnswer(step) {
+  const { value } = answer(problemOf(step));
+  if (!value) throw new ZeroDivisionError();
+  return value;
+}

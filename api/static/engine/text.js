@@ -1,0 +1,131 @@
+// Text that people type, read by the tables that `make tables` writes (calcgpt/inference/spelling.py).
+// Positions are those of code points, as in Python.
+
+import tables from "./tables.js";
+
+/** @typedef {RegExpExecArray & {end: number}} Match a match of a pattern, and where it ends */
+
+const UNKNOWN = "\ufffd"; // in a normal text, for a character of two UTF-16 units
+/** @type {Record<string, string>} typed character -> the usual one */
+const NORMAL = tables.NORMAL;
+const SOURCES = Object.entries(tables.PATTERNS);
+/** @type {Record<string, RegExp>} */
+const PATTERNS = Object.fromEntries(SOURCES.map(([name, source]) => [name, sticky(source)]));
+/** @type {Record<string, RegExp>} */
+const SEARCHED = Object.fromEntries(SOURCES.map(([name, source]) => [name, new RegExp(source)]));
+
+/** A text as it was typed, by code points. */
+export class Text {
+  #characters;
+
+  /** @param {string} text */
+  constructor(text) {
+    this.#characters = [...text];
+  }
+
+  get length() {
+    return this.#characters.length;
+  }
+
+  /**
+   * @param {number} start
+   * @param {number} [end]
+   */
+  slice(start, end) {
+    return this.#characters.slice(start, end).join("");
+  }
+
+  /** Returns a text of the same length with usual characters in lower case, all of one UTF-16 unit. */
+  normalize() {
+    return this.#characters.map((typed) => NORMAL[typed] ?? (typed.length > 1 ? UNKNOWN : typed)).join("");
+  }
+}
+
+/** @param {string} source */
+export function sticky(source) {
+  return new RegExp(source, "y");
+}
+
+/**
+ * Returns the match of a pattern at a position of a normal text, or null.
+ * @param {string | RegExp} pattern its name, or a sticky one
+ * @param {string} normal
+ * @param {number} position
+ * @returns {Match | null}
+ */
+export function match(pattern, normal, position) {
+  const expression = typeof pattern === "string" ? PATTERNS[pattern] : pattern;
+  expression.lastIndex = Math.max(position, 0);
+  const found = expression.exec(normal);
+  return found && Object.assign(found, { end: expression.lastIndex });
+}
+
+/**
+ * Returns the first match of a pattern in a normal text, or null.
+ * @param {string} pattern its name
+ * @param {string} normal
+ */
+export function search(pattern, normal) {
+  return SEARCHED[pattern].exec(normal);
+}
+
+/** Returns the position of the next character that is not a space.
+ * @param {string} normal
+ * @param {number} position */
+export function skip(normal, position) {
+  while (normal[position] === " ") position += 1;
+  return position;
+}
+
+/** @param {string} character "" at the end */
+export function isDigit(character) {
+  return /^[0-9]$/.test(character);
+}
+
+/** Returns words with one space between them.
+ * @param {string} words */
+export function singleSpaced(words) {
+  return words.split(" ").filter(Boolean).join(" ");
+}
+
+/** Returns a text without some characters at its end.
+ * @param {string} text
+ * @param {string} [characters] */
+export function stripEnd(text, characters = tables.SPACES) {
+  let end = text.length;
+  while (end && characters.includes(text[end - 1])) end -= 1;
+  return text.slice(0, end);
+}
+
+/** Returns a text without spaces at both ends.
+ * @param {string} text */
+export function strip(text) {
+  let start = 0;
+  while (start < text.length && tables.SPACES.includes(text[start])) start += 1;
+  return stripEnd(text.slice(start));
+}
+
+/** Returns a text of at most about MAX_SHOWN characters: a longer one without its middle.
+ * @param {string} text */
+export function shorten(text) {
+  const [most, half] = [tables.MAX_SHOWN, tables.MAX_SHOWN / 2];
+  const isLong = text.length > 2 * most; // then only its ends are split into code points
+  const characters = isLong ? [...text.slice(0, most), ...text.slice(-most)] : [...text];
+  if (!isLong && characters.length <= most) return text;
+  return `${characters.slice(0, half).join("")}...${characters.slice(-half).join("")}`;
+}
+
+/**
+ * Returns a message with its fields filled in.
+ * @param {string} message
+ * @param {Record<string, string | number>} fields
+ */
+export function format(message, fields) {
+  return message.replace(/\{(\w+)\}/g, (_, name) => String(fields[name]));
+}
+
+/** Returns a number with separators: 10000 -> `10,000`.
+ * @param {number} number */
+export function formatCount(number) {
+  return number.toLocaleString("en");
+}

@@ -1,0 +1,146 @@
+"""Keys that are faster than the answer: nothing that is typed is lost, or goes to another text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import answered, calculate, events_of_answer, hold, press
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page, Route
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+
+OpenPage = Callable[..., "Page"]
+Held = tuple["Page", Callable[[], None]]
+HELD = {"address": "**/v1/calculate/stream", "host_address": "**/models/*"}
+NAMES = {"+": "plus", "*": "times", "-": "minus", "=": "equals: calculate"}
+
+
+@pytest.fixture(params=HELD)
+def held(open_page: OpenPage, request: pytest.FixtureRequest) -> Held:
+    """The page with a service, or without one. No answer comes before the function is called."""
+    page = open_page(request.getfixturevalue(request.param), service_workers="block")
+    expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    return page, hold(page, HELD[request.param])
+
+
+def type_(page: Page, keys: str) -> None:
+    page.get_by_label("Expression").focus()
+    page.keyboard.type(keys)
+
+
+def click(page: Page, keys: str) -> None:
+    press(page, *(NAMES.get(key, key) for key in keys))
+
+
+def typed(page: Page) -> str:
+    """What is in the field, with the signs of the keypad."""
+    return page.get_by_label("Expression").input_value().translate({42: "×", 45: "−"})
+
+
+@pytest.mark.parametrize("enter", [type_, click])
+@pytest.mark.parametrize(
+    ("keys", "asked", "answer", "left"),
+    [
+        ("2+3=*4=", ["2+3", "5×4"], "20", "5×4"),
+        ("7*8=9*9=", ["9×9"], "81", "9×9"),
+        ("2+3=*4=-1=", ["2+3", "5×4", "20−1"], "19", "20−1"),
+        ("2+3==", ["2+3"], "5", "2+3"),
+        ("2+3=-7=*2", ["2+3", "5−7"], "−2", "−2×2"),
+    ],
+)
+def test_keys_wait_for_the_answer(
+    held: Held,
+    enter: Callable[[Page, str], None],
+    keys: str,
+    asked: list[str],
+    answer: str,
+    left: str,
+) -> None:
+    page, release = held
+    enter(page, keys)
+    release()
+    expect(page.locator("#history .expression")).to_have_text(asked[::-1])
+    answered(page, answer)
+    assert typed(page) == left
+
+
+def test_what_waits_can_be_edited(held: Held) -> None:
+    page, release = held
+    type_(page, "2+3=*45")
+    page.keyboard.press("Backspace")
+    page.keyboard.press("ArrowUp")  # what is typed stays there
+    page.keyboard.type("=+1==")
+    page.keyboard.press("Backspace")
+    release()
+    expect(page.locator("#history .expression")).to_have_text(["20+1", "5×4", "2+3"])
+    answered(page, "21")
+
+
+@pytest.mark.parametrize("enter", [type_, click])
+def test_what_waits_for_an_answer_that_does_not_come_is_named(
+    held: Held, enter: Callable[[Page, str], None]
+) -> None:
+    page, release = held
+    enter(page, "2+=*4=")
+    release()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("The expression is not finished")
+    expect(alert).to_contain_text("Typed after it, and not calculated: ×4=")
+    assert typed(page) == "2+"
+
+
+def test_what_waits_is_named_when_the_answer_is_stopped(held: Held) -> None:
+    page, _ = held
+    type_(page, "2+3=*4")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("alert")).to_have_text("Typed after it, and not calculated: ×4")
+    assert typed(page) == "2+3"
+    page.keyboard.type("5")
+    assert typed(page) == "2+35"
+
+
+def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/v1/calculate/stream", lambda route: held.append(route))
+    with page.expect_request("**/v1/calculate/stream"):
+        type_(page, "2*3=+4=")
+    held[0].fulfill(body=events_of_answer(result=None, verified=False))
+    answered(page, "not a number")
+    expect(page.get_by_role("alert")).to_have_text("Typed after it, and not calculated: +4=")
+    assert typed(page) == "2×3"
+
+
+@pytest.mark.parametrize(
+    ("result", "fraction", "continued"),
+    [
+        ("0.33333333", "1/3", "(1÷3)×3"),
+        ("-0.33333333", "-1/3", "(−1÷3)×3"),
+        ("0.33333333", "1111111111111/33333333333", "0.33333333×3"),  # too long
+        ("0.33333333", None, "0.33333333×3"),
+    ],
+)
+def test_a_rounded_answer_continues_with_its_exact_value(
+    page: Page, result: str, fraction: str | None, continued: str
+) -> None:
+    body = events_of_answer(result=result, fraction=fraction, rounded=True)
+    page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=body))
+    calculate(page, "1/3")
+    type_(page, "*3")
+    assert typed(page) == continued
+
+
+@pytest.mark.parametrize("enter", [type_, click])
+def test_keys_before_the_modules_are_there_wait_too(
+    page: Page, enter: Callable[[Page, str], None]
+) -> None:
+    release = hold(page, "**/static/calculator.js")
+    with page.expect_request("**/static/calculator.js"):
+        page.reload(wait_until="commit")
+    enter(page, "2+3=*4=")
+    release()
+    expect(page.locator("#history .expression")).to_have_text(["5×4", "2+3"])
+    answered(page, "20")
