@@ -32,7 +32,7 @@ async def use(client: Any) -> None:
 
         answer = await client.call_tool("calculate", {"expression": "(12.5+3)*2"})
         content = answer.structured_content
-        assert (content["result"], content["exact"], content["verified"]) == ("31.0", "31.0", True)
+        assert (content["result"], content["exact"], content["verified"]) == ("31", "31", True)
         assert content["confidence"]["whole"] > 0.99
         assert content["notes"] == []
         first, second = content["work"]
