@@ -134,12 +134,12 @@ def test_file_names_in_place_of_a_star_are_recognized(
     run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("one", "two"):
+    for name in ("apple", "pear"):
         Path(name).touch()
-    outcome = run_cli("calc", "2", "one", "two", "3")
+    outcome = run_cli("calc", "2", "apple", "pear", "3")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "file names of a *, such as 'one'; in quotes it is one" in outcome.err
-    for others in (("", ""), ("×" * 130, "one")):  # no names of files: empty, and too long
+    assert "file names of a *, such as 'apple'; in quotes it is one" in outcome.err
+    for others in (("", ""), ("×" * 130, "apple")):  # no names of files: empty, and too long
         outcome = run_cli("calc", "2+", *others)
         assert outcome.code == 2
         assert "file names" not in outcome.err
