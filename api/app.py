@@ -36,7 +36,6 @@ from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.slow_clients import SlowClients
 from api.telemetry import Metrics, configure, watch_loop
-from calcgpt import __version__
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import weights_file, with_address, with_modules
@@ -44,6 +43,7 @@ from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 
+API_VERSION = "2.0"  # of the document; docs/API.md says what it means
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch. Each answer comes with its
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The
@@ -51,7 +51,7 @@ exact value never replaces the model's answer.
 
 Every error is a problem document (RFC 9457). Its `type` is `about:blank` if the status says
 enough, or else `urn:calcgpt:problem:` and a kind:
-`syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-deep`, `too-many-places`,
+`syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-many-places`,
 `out-of-range`, `unproven` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
 `invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `no-weights`,
@@ -149,7 +149,7 @@ def create_app(
 
     app = Application(
         title="CalcGPT",
-        version=__version__,
+        version=API_VERSION,
         description=DESCRIPTION,
         lifespan=lifespan,
         openapi_url=None,  # `_add_pages` serves the document, and the pages from local files

@@ -31,7 +31,6 @@ class ExpressionErrorKind(StrEnum):
     DECIMAL_COMMA = "decimal-comma"
     NO_OPERATION = "no-operation"
     TOO_LONG = "too-long"
-    TOO_DEEP = "too-deep"
     TOO_MANY_PLACES = "too-many-places"
     OUT_OF_RANGE = "out-of-range"
     UNPROVEN = "unproven"  # the model was not measured for it
