@@ -89,7 +89,7 @@ class Reader {
     if (continues || (isOperation && !isPrefix)) position = this.#continue(start);
     while (position !== null) position = this.#readOperation(this.#readOperand(position));
     const whole = this.#stack.pop();
-    if (postorder(whole.node).length > 2 * MAX_OPERATIONS + 1) {
+    if (postorder(whole.node).filter(({ sign }) => sign).length > MAX_OPERATIONS) {
       throw new ExpressionError("too-long", MESSAGES.operations, whole.start, whole.end);
     }
     if (this.#hasCurrency) {

@@ -229,12 +229,15 @@ export function operation(sign, left, right) {
  * @returns {Part}
  */
 function negative(start, operand) {
-  const { node, end } = operand;
-  const negated = ({ units, places } = node.number) => literal({ units: -units, places }, start, end);
-  if (!node.sign) return { ...operand, node: negated(), start };
-  if (node.sign === "%" && !node.operands[0].sign) {
-    return { ...operand, node: expression("%", [negated(node.operands[0].number)], start, end), start };
+  let { node } = operand;
+  const ends = []; // of percentages
+  for (; node.sign === "%"; [node] = node.operands) ends.unshift(node.end);
+  if (node.sign) {
+    const zero = literal({ units: 0n, places: 0 }, start, start + 1);
+    return { ...operand, node: expression("-", [zero, operand.node], start, operand.end), start };
   }
-  const zero = literal({ units: 0n, places: 0 }, start, start + 1);
-  return { ...operand, node: expression("-", [zero, node], start, end), start };
+  const { units, places } = node.number;
+  let negated = literal({ units: -units, places }, start, ends.length ? node.end : operand.end);
+  for (const end of ends) negated = expression("%", [negated], start, end);
+  return { ...operand, node: negated, start };
 }
