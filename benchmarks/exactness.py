@@ -8,8 +8,11 @@ NAME is a distribution, or one of these:
 
     pairs-999    all pairs of whole numbers from 0 to 999, in all operations, to two places
     pairs-999-8  the same to eight places, as the calculator asks
+    wide-N       numbers of 1 to N digits, for any N
     classes      for every class of problems (`calcgpt coverage`) with operands of at most seven
                  digits N problems, or as many as there are among 400,000
+    NAME@P       the same problems, but all ask for P places, 0 to 30. Half of the operands of
+                 wide-N@P are whole; the others have up to P places, or up to 9 if P is smaller
 
 The problems of a distribution are those of the test split and have their own seed: no training
 draws them. With `--split val` they are validation problems, by which to choose between checkpoints.
@@ -27,6 +30,7 @@ exactness by class of problems.
 
 import argparse
 import itertools
+import re
 import statistics
 import time
 from collections import Counter
@@ -50,7 +54,7 @@ from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shard
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
-from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
+from datagen.arithmetic import DRAWN_PLACES, OPERATIONS, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.problem_classes import Class, classes_of, most_digits
 from datagen.progress import progress_bar
@@ -58,6 +62,7 @@ from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
 PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
+WIDE = re.compile(r"wide-([1-9][0-9]?)")
 CLASSES = "classes"
 CLASS_DIGITS = 7
 CLASS_DRAWN = 400_000
@@ -67,14 +72,25 @@ STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 1_000  # wrong answers that are listed
 
 
+def distribution_of(name: str) -> Distribution:
+    """Returns the distribution of a set `NAME` or `NAME@P`, whatever its problems ask for."""
+    name, _, places = name.partition("@")
+    match = WIDE.fullmatch(name)
+    if not match:
+        return distribution(name)
+    digits, max_places = int(match[1]), max(int(places or 0), DRAWN_PLACES)
+    return Distribution(wide_words(digits), partial(wide, max_digits=digits, max_places=max_places))
+
+
 def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
     """Returns n different problems of a distribution that belong to a split."""
+    draw = distribution_of(name)
     seen: set[int] = set()
     parts: list[ProblemArray] = []
     block, missing = 0, n
     with progress_bar(n, desc=f"drawing {name}") as bar:
         while missing:
-            for problems in distribution(name)(bit_generator(seed, STREAM, block), 4 * n):
+            for problems in draw(bit_generator(seed, STREAM, block), 4 * n):
                 hashes = problem_hashes(problems)
                 rows = new_rows(hashes, is_in_split(hashes, split), seen)[:missing]
                 parts.append(problems.take(rows))
@@ -192,11 +208,14 @@ def _short(value: Any) -> Any:
 
 def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
     """Returns the problems of a set."""
-    if name == CLASSES:
-        return problems_of_classes(count, seed, split)
-    if name in PAIRS:
-        return whole_number_pairs(*PAIRS[name], count, seed)
-    return fresh_problems(name, count, seed, split)
+    base, _, places = name.partition("@")
+    if base == CLASSES:
+        problems = problems_of_classes(count, seed, split)
+    elif base in PAIRS:
+        problems = whole_number_pairs(*PAIRS[base], count, seed)
+    else:
+        problems = fresh_problems(name, count, seed, split)
+    return problems.to_places(int(places)) if places else problems
 
 
 def score_set(
@@ -307,7 +326,7 @@ def main() -> None:
         arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
     for name, count in sets.items():
-        n = int(count or (10**9 if name in PAIRS else arguments.n))
+        n = int(count or (10**9 if name.partition("@")[0] in PAIRS else arguments.n))
         problems = problems_of(name, n, arguments.seed, arguments.split)
         if arguments.compare:
             results[name] = compare(scoring, name, problems)

@@ -24,8 +24,9 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe, TrainConfig
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, UserError
-from calcgpt.inference import expression as expressions
-from calcgpt.inference import expression_tree
+from calcgpt.inference import expression_tree, spelling
+from calcgpt.inference.exact import evaluate
+from calcgpt.inference.expression import parse
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
 from calcgpt.registry import best
@@ -38,28 +39,24 @@ LARGEST_PRODUCT = 2_000  # the digits of one operand times those of the other: l
 
 
 def expression(data: bytes) -> None:
-    """A typed expression: its tree is that of its canonical text, too."""
+    """A typed expression: its tree is that of its canonical text, too, and has the same value."""
     text = data.decode("utf-8", "replace")
     try:
-        tree = expressions.parse(text)
+        tree = parse(text).expression
     except ExpressionError as error:
         _is_one_line(error)
         _is_in_order(0, error.position, error.end, len(text))
         return
-    assert tree.n_operations <= expressions.MAX_OPERATIONS
-    assert tree.depth <= expressions.MAX_DEPTH
-    assert 0 <= tree.start < tree.end <= len(text)
+    nodes = expression_tree.postorder(tree)
+    assert sum(node.sign != "" for node in nodes) <= spelling.MAX_OPERATIONS
+    assert all(0 <= node.start < node.end <= len(text) for node in nodes)
     shown = expression_tree.show(tree)
-    if len(shown) <= expressions.MAX_LENGTH:
-        assert _without_positions(expressions.parse(shown)) == _without_positions(tree)
-
-
-def _without_positions(tree: expression_tree.Expression) -> object:
-    if isinstance(tree, expression_tree.Literal):
-        return tree.number
-    if isinstance(tree, expression_tree.Power):
-        return _without_positions(tree.base), tree.exponent
-    return _without_positions(tree.left), tree.op, _without_positions(tree.right)
+    if len(shown) > spelling.MAX_LENGTH:
+        return
+    again = parse(shown).expression
+    assert expression_tree.show(again) == shown
+    with suppress(ExpressionError):
+        assert evaluate(again)[-1] == evaluate(tree)[-1]
 
 
 def notation_line(data: bytes) -> None:
@@ -72,10 +69,10 @@ def notation_line(data: bytes) -> None:
         assert notation.number_text(notation.number_from_text(text)) == text
     with suppress(NotationError):
         assert notation.render_answer(notation.parse_answer(text)) == text
-    for parse in (notation.parse, notation.number_from_text, notation.parse_answer):
-        position = _refused_at(parse, text)
+    for read in (notation.parse, notation.number_from_text, notation.parse_answer):
+        position = _refused_at(read, text)
         if position is not None:
-            assert _refused_at(parse, text[:position]) in (position, None), (parse, text, position)
+            assert _refused_at(read, text[:position]) in (position, None), (read, text, position)
 
 
 def _refused_at(parse: Callable[[str], object], text: str) -> int | None:

@@ -310,7 +310,7 @@ class Domain(Section):
     digits: int = Field(
         ge=1, le=100, description="maximum number of significant digits of an operand"
     )
-    places: int = Field(ge=1, le=30, description="maximum number of places of operands and answers")
+    places: int = Field(ge=0, le=30, description="maximum number of places of operands and answers")
     divisor_digits: int | None = Field(
         None, ge=1, le=100, description="the same for a divisor, if smaller than `digits`"
     )

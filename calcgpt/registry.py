@@ -72,10 +72,10 @@ def best(root: Path) -> Path:
     """Returns the folder under `root` with the highest exact match on validation.
 
     Scores on different data cannot be compared: only scores on the most common validation file
-    count. Of checkpoints with equal scores, the first of these decides: the longest numbers that
-    the model was measured for, a lower validation loss, fewer parameters. A folder whose config or
-    metrics cannot be read is skipped with a warning. Raises CheckpointError if no checkpoint is
-    left.
+    count. Of checkpoints with equal scores, the first of these decides: the most digits that the
+    model was measured for, the most decimal places, fewer parameters, a lower validation loss. A
+    folder whose config or metrics cannot be read is skipped with a warning. Raises CheckpointError
+    if no checkpoint is left.
     """
     ranked, data_hashes = [], {}
     for folder in sorted(file.parent for file in root.glob(f"[!.]*/{CONFIG}")):
@@ -95,7 +95,7 @@ def best(root: Path) -> Path:
     return min(comparable, key=lambda entry: entry[0])[1]
 
 
-def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, float, int]:
+def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, int, int, float]:
     """Returns the sort key of a checkpoint; the best one has the lowest. Raises CheckpointError or
     one of MALFORMED if the config or the metrics lack a value or have a wrong one."""
     exact_match = -1.0  # saved on a signal, before any validation: ranked last
@@ -105,7 +105,8 @@ def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, float, int
     if math.isnan(loss):
         raise ValueError("validation loss is not a number")
     domain = read_config(folder)[0].get(DOMAIN) or {}
-    return -exact_match, -int(domain.get("digits", 0)), loss, int(metrics["parameters"])
+    digits, places = (int(domain.get(name, 0)) for name in ("digits", "places"))
+    return -exact_match, -digits, -places, int(metrics["parameters"]), loss
 
 
 def shipped_checkpoints() -> Path:

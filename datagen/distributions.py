@@ -124,21 +124,21 @@ def wide_words(max_digits: int) -> int:
     return 6 + -(-max_digits // 9)  # two numbers a word
 
 
-def wide(words: Words, max_digits: int) -> ProblemArray:
+def wide(words: Words, max_digits: int, max_places: int = DRAWN_PLACES) -> ProblemArray:
     """Returns n problems from words of shape (wide_words(max_digits), n).
 
     The length of an operand, its digits without leading zeros, is uniform from 1 to `max_digits`.
-    Half of the operands are whole; the others have 1 to 9 places, all equally likely, and may begin
-    with zeros: 0.00012 has two digits and five places. A quarter of the operands are negative. The
-    operation and the places of the answer (1 to 9) are uniform.
+    Half of the operands are whole; the others have 1 to `max_places` places, all equally likely,
+    and may begin with zeros: 0.00012 has two digits and five places. A quarter of the operands are
+    negative. The operation and the places of the answer (1 to 9) are uniform.
     """
     sampler = Sampler(words)
-    a, b = _wide_operand(sampler, max_digits), _wide_operand(sampler, max_digits)
+    a, b = (_wide_operand(sampler, max_digits, max_places) for _ in range(2))
     return problem_array(a, sampler.below(4), b, any_places(sampler))
 
 
-def _wide_operand(sampler: Sampler, max_digits: int) -> Decimals:
-    places = (1 + sampler.below(DRAWN_PLACES)) * sampler.one_in(2)
+def _wide_operand(sampler: Sampler, max_digits: int, max_places: int) -> Decimals:
+    places = (1 + sampler.below(max_places)) * sampler.one_in(2)
     units = sampler.of_length(1 + sampler.below(max_digits), max_digits).astype(object)
     # A zero at the end of several places is not written: the number would have fewer digits.
     units += (units % 10 == 0) * (places > 1) * (1 + sampler.below(9))

@@ -84,6 +84,7 @@ class Manifest(BaseModel):
     seed: StrictInt
     distribution: StrictStr
     format: StrictStr
+    places: StrictInt | None = None
     counts: BySplit[StrictInt]
     operations: BySplit[dict[StrictStr, StrictInt]]
     bytes: BySplit[StrictInt]
@@ -99,6 +100,7 @@ class Manifest(BaseModel):
             seed=plan.seed,
             distribution=plan.distribution,
             format=plan.format,
+            places=plan.places,
             counts={split: files[split].problems for split in Split},
             operations={split: files[split].operations for split in Split},
             bytes={split: files[split].bytes for split in Split},
@@ -116,6 +118,7 @@ class Manifest(BaseModel):
             seed=self.seed,
             distribution=self.distribution,
             format=self.format,
+            places=self.places,
         )
 
     @property
@@ -195,7 +198,8 @@ class Journal:
 
 
 def _identity(plan: DatasetPlan) -> dict[str, Any]:
-    return {**asdict(plan), "generator": GENERATOR_VERSION}
+    fields = {name: value for name, value in asdict(plan).items() if value is not None}
+    return {**fields, "generator": GENERATOR_VERSION}
 
 
 def is_intact(path: Path, n_bytes: int, digest: str) -> bool:

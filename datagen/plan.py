@@ -12,7 +12,7 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from datagen import distributions
-from datagen.arithmetic import OPERATIONS, ProblemArray
+from datagen.arithmetic import MAX_PLACES, OPERATIONS, ProblemArray
 from datagen.errors import DataError
 from datagen.formats import renderer
 from datagen.sampling import bit_generator
@@ -33,6 +33,7 @@ _MAX_FAILURES = 64  # draws in a row without a new problem
 class DatasetPlan:
     """The sizes, seed, distribution and format of a data set. Equal plans give equal bytes.
 
+    All problems ask for `places` places, or for as many as the distribution draws if it is None.
     Raises DataError, which names the field, for a value that is not allowed.
     """
 
@@ -42,6 +43,7 @@ class DatasetPlan:
     seed: int
     distribution: str = "blog"
     format: str = "direct"
+    places: int | None = None
 
     def __post_init__(self) -> None:
         _check("train", self.train, 1, MAX_TRAIN)
@@ -50,6 +52,8 @@ class DatasetPlan:
         _check("seed", self.seed, 0, MAX_SEED)
         distributions.distribution(self.distribution)  # raises DataError for an unknown name
         renderer(self.format)  # as above
+        if self.places is not None:
+            _check("places", self.places, 0, MAX_PLACES)
 
     @property
     def counts(self) -> dict[Split, int]:
@@ -78,6 +82,8 @@ class Shard:
 
     def append(self, problems: ProblemArray, plan: DatasetPlan) -> None:
         """Adds the lines of these problems."""
+        if plan.places is not None:
+            problems = problems.to_places(plan.places)
         self.text.append(renderer(plan.format)(problems))
         self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 

@@ -103,9 +103,13 @@ class Decimals:
         """Returns whole numbers."""
         return cls(units, np.zeros(len(units), np.int64))
 
-    def scaled(self) -> NDArray[Any]:
-        """The values in units of 10**-DRAWN_PLACES."""
-        return self.units * POWERS_OF_TEN.take(DRAWN_PLACES - self.places)
+    def scaled(self, scale: int) -> NDArray[Any]:
+        """Returns the values in units of 10**-scale, which no value may have more places than."""
+        shift = scale - self.places
+        if scale < len(POWERS_OF_TEN):
+            return self.units * POWERS_OF_TEN.take(shift)
+        result: NDArray[Any] = self.units * 10 ** shift.astype(object)
+        return result
 
     def negated(self, negative: Flags) -> "Decimals":
         """The decimals with the sign changed where `negative` is True."""
@@ -118,14 +122,15 @@ Drawn: TypeAlias = tuple[Decimals, Code, Decimals]
 
 def problem_array(a: Decimals, op: Code, b: Decimals, places: Integers) -> ProblemArray:
     """Returns the problems `a op b`, whose answers are rounded to `places`."""
+    scale = max(DRAWN_PLACES, *(int(number.places.max(initial=0)) for number in (a, b)))
     return ProblemArray(
-        a=a.scaled(),
+        a=a.scaled(scale),
         a_point=a.places > 0,
         op=np.full(len(places), op, np.uint8),
-        b=b.scaled(),
+        b=b.scaled(scale),
         b_point=b.places > 0,
         places=places.astype(np.uint8),
-        scale=DRAWN_PLACES,
+        scale=scale,
     )
 
 

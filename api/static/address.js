@@ -2,12 +2,11 @@
 
 /** @type {Record<string, string>} */
 const SIGNS = { "×": "*", "÷": "/", "−": "-" };
+// `2× ×3` is not `2**3`, `7÷ ÷2` not `7//2`, and in `1 1/2÷3` a second / would be in the way.
+const PLAIN = /−|(?<![*×]\s*)×(?!\s*[*×])|(?<![/÷]\s*|\/\s*\d+\s*)÷(?!\s*[/÷])/g;
 /** @type {Record<string, string>} */
 const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 11_000; // characters of an expression; the service has a lower limit and reports it
-// Characters that mean something else together: `1 2+3` is not 12+3, `12 divided by 4` not `12dividedby4`,
-// `2² ³` not 2²³, `2* *3` not `2**3`, `7/ /2` not `7//2`, and `0 · 5` not a British 0·5.
-const JOINED = /^(?:[\p{L}\p{N}_.,'’٫٬·]{2}|[*×]{2}|[/÷]{2})$/u;
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /**
@@ -71,19 +70,9 @@ export function parseHash(hash) {
  * @param {State} state
  */
 export function formatHash({ question, ...others }) {
-  const plain = question
-    .replace(/\s+/g, (space, at) => (isNeeded(question, at, at + space.length) ? space : ""))
-    .replace(/−|(?<![*×]\s*)×(?!\s*[*×])|(?<![/÷]\s*)÷(?!\s*[/÷])/g, (sign) => SIGNS[sign]);
+  const plain = question.trim().replace(PLAIN, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
   return `#${pairs.map(([name, value]) => `${name}=${encode(String(value))}`).join("&")}`;
-}
-
-/** Returns whether the expression would mean something else without the spaces at question[start:end].
- * @param {string} question
- * @param {number} start
- * @param {number} end */
-function isNeeded(question, start, end) {
-  return JOINED.test((question[start - 1] ?? "") + (question[end] ?? ""));
 }
 
 /** @param {string} text */

@@ -13,7 +13,7 @@ const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
  * @type {Record<string, string>} */
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
-  "scratchpad-small": "Shows its work, small",
+  "scratchpad-long": "Shows its work, large",
   "scratchpad-tiny": "Shows its work, tiny",
 };
 
@@ -206,7 +206,7 @@ function displayName({ id, domain }) {
 }
 
 /** Returns a line on a model, such as `205,632 parameters, exact on 99.99% of 10,000 test problems;
- * numbers of up to 40 digits, 8 places`.
+ * numbers of up to 40 digits, 30 places`.
  * @param {Model} model */
 function describeModel({ parameters, metrics, domain }) {
   let scores = "";

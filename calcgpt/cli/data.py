@@ -63,6 +63,11 @@ def datagen() -> None:
     "for training: the same, but some digits of quotients are the second nearest.",
 )
 @click.option(
+    "--places",
+    type=int,
+    help="Decimal places that all problems ask for, 0 to 30.  [default: those of the distribution]",
+)
+@click.option(
     "--engine",
     default="local",
     show_default=True,
@@ -84,6 +89,7 @@ def problems(
     seed: int,
     distribution: str,
     format_: str,
+    places: int | None,
     engine: str,
     workers: int | None,
     ray_address: str | None,
@@ -99,7 +105,7 @@ def problems(
 
     if ray_address is not None and engine == "local":
         raise UserError("--ray-address is for --engine ray")
-    plan = DatasetPlan(train, val, test, seed, distribution, format_)
+    plan = DatasetPlan(train, val, test, seed, distribution, format_, places)
     generate(
         out,
         plan,

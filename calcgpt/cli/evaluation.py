@@ -215,7 +215,7 @@ def _test_file(data: Path | None) -> Path | None:
 )
 @click.option(
     "--places",
-    type=click.IntRange(1, 9),
+    type=click.IntRange(0, 30),
     help="Maximum number of decimal places that the model was measured for. With --digits.",
 )
 @scoring_engine_option
@@ -246,8 +246,8 @@ def publish(
     from calcgpt.evaluation.shards import load_for_scoring
     from calcgpt.registry import resolve
 
-    domain = Domain(digits=digits, places=places) if digits and places else None
-    if domain is None and (digits or places):
+    domain = Domain(digits=digits, places=places) if digits and places is not None else None
+    if domain is None and (digits or places is not None):
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine, device = engine_and_device(engine, device)

@@ -101,6 +101,11 @@ class Computation:
         return refusal
 
     @property
+    def reading(self) -> str | None:
+        """How parts of the text were read, where a reader could think otherwise."""
+        return "; ".join(reading.text for reading in self._readings) or None
+
+    @property
     def guard_places(self) -> int | None:
         """The decimal places that operations before the last keep beyond those of the answer; None
         if numerator and denominator are worked out instead."""
@@ -185,7 +190,7 @@ class Computation:
         result = plain_text(number) if last is None else nodes[last].result
         return Calculation(
             expression=self.expression,
-            reading="; ".join(reading.text for reading in self._readings) or None,
+            reading=self.reading,
             alternative=next((r.alternative for r in self._readings if r.alternative), None),
             result=result,
             exact=exact,

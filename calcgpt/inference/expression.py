@@ -37,10 +37,12 @@ from calcgpt.inference.expression_tree import Expression, postorder, shorten, sh
 from calcgpt.inference.numerals import Numeral, read_numeral
 from calcgpt.inference.phrases import without_phrases
 from calcgpt.inference.spelling import (
+    DIGITS,
     MAX_LENGTH,
     MAX_OPERATIONS,
     MAX_SHOWN,
     MESSAGES,
+    SPACES,
     single_spaced,
 )
 from datagen.arithmetic import Number
@@ -90,7 +92,7 @@ class _Reader:
     def read(self) -> Parsed:
         """Returns the whole expression. Raises ExpressionError."""
         if self._match("date", 0):
-            typed = self._text.strip()
+            typed = self._normal.strip(" ")
             raise ExpressionError(_SYNTAX, MESSAGES["date"].format(typed=typed), 0, len(self._text))
         start, character = self._next(0)
         position: int | None = start + 1 if character == "=" else 0  # as spreadsheets begin
@@ -102,7 +104,7 @@ class _Reader:
         while position is not None:
             position = self._read_operation(self._read_operand(position))
         whole = self._stack.parts.pop()
-        if len(postorder(whole.node)) > 2 * MAX_OPERATIONS + 1:
+        if sum(node.sign != "" for node in postorder(whole.node)) > MAX_OPERATIONS:
             reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
         readings = self._stack.readings
@@ -117,7 +119,7 @@ class _Reader:
             raise self._error(start, is_operand=True)
         answer = self._names[ANSWER]
         self._stack.parts.append(Part(answer, start, start))
-        typed = self._text.strip()
+        typed = self._text.strip(SPACES)
         self._stack.say(typed, f"{ANSWER}{shorten(typed)}")
         position = self._read_operation(start)
         assert position is not None
@@ -238,7 +240,7 @@ class _Reader:
         return spelling.OPERATIONS[single_spaced(typed[0])], start, typed.end()
 
     def _may_follow(self, word: str, start: int) -> bool:
-        before = self._normal[max(0, start - 100) : start].rstrip()
+        before = self._normal[max(0, start - 100) : start].rstrip(" ")
         patterns = ["ends_in_percent", *(["ends_in_fraction"] if word == "of" else [])]
         ends = any(_PATTERNS[name].search(before) for name in patterns)
         return ends and (
@@ -248,7 +250,7 @@ class _Reader:
     def _time(self, colon: int) -> re.Match[str] | None:
         """Returns the time of day whose first `:` is at `colon`, such as 17:00."""
         first = colon
-        while first > 0 and self._normal[first - 1].isdigit():
+        while first > 0 and self._normal[first - 1] in DIGITS:
             first -= 1
         return self._match("time", first)
 
@@ -262,7 +264,7 @@ class _Reader:
                 self._text[first : spaced.end()],
                 self._text[spaced.end() - 2 : spaced.end()],
             )
-            self._stack.say(typed, f"{self._text[first:start].rstrip()}%{last}")
+            self._stack.say(typed, f"{self._text[first:start].rstrip(SPACES)}%{last}")
         part = self._stack.parts.pop()
         node = Expression("%", (part.node,), part.start, end)
         self._stack.parts.append(Part(node, part.start, end, is_percentage=True))
@@ -282,19 +284,19 @@ class _Reader:
         """Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and
         2^3(4) as well, because people read them in two ways."""
         is_opening = character == "(" or (character == "|" and not self._stack.closes("|"))
-        before = self._normal[max(0, start - 100) : start].rstrip()
+        before = self._normal[max(0, start - 100) : start].rstrip(" ")
         if not is_opening or self._stack.last_sign() in ("/", "^", "//", "mod"):
             return False
         if not _PATTERNS["ends_in_factor"].search(before):
             return False
-        fraction = self._match("in_parentheses", start) if before[-1].isdigit() else None
+        fraction = self._match("in_parentheses", start) if before[-1] in DIGITS else None
         if (
             fraction
             and before[-1:] != self._normal[start - 1]
             and 0 < int(fraction[1]) < int(fraction[2])
         ):  # with a space, it is not mixed
             first = self._stack.parts[-1].start
-            read = f"{self._text[first:start].rstrip()}*{self._text[start : fraction.end()]}"
+            read = f"{self._text[first:start].rstrip(SPACES)}*{self._text[start : fraction.end()]}"
             self._stack.say(self._text[first : fraction.end()], read)
         return True
 
@@ -319,7 +321,7 @@ class _Reader:
             self._stack.close(start)
             self._stack.complete(Rank.OPENING)
         if closed:
-            typed = self._text[closed[-1] : start].rstrip()
+            typed = self._text[closed[-1] : start].rstrip(" ")
             self._stack.say(typed, shorten(typed) + ")" * min(len(closed), MAX_SHOWN))
         end, more = self._next(position)
         if more:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import shorten
-from calcgpt.inference.spelling import MESSAGES
+from calcgpt.inference.spelling import DIGITS, MESSAGES
 
 _WORD = re.compile(spelling.PATTERNS["word"])
 _TOKEN = re.compile(spelling.PATTERNS["token"])
@@ -29,7 +29,7 @@ def error_at(context: Context, start: int) -> ExpressionError:
     text, normal, is_operand, last_sign, _ = context
     end = end_of_token(normal, start)
     character, typed = normal[start : start + 1], text[start:end]
-    if character == "," and normal[start + 1 : start + 2].isdigit():
+    if character == "," and normal[start + 1 : start + 2] in DIGITS:
         return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, MESSAGES["comma"], start)
     if _WORD.match(normal, start):
         word = normal[start:end]
@@ -41,7 +41,7 @@ def error_at(context: Context, start: int) -> ExpressionError:
             spelling.HINTS.get(character, ""),
         )
         reason = MESSAGES["operand"].format(typed=shown, hint=hint)
-    elif character.isdigit() or character in ("(", "|"):
+    elif character in DIGITS or character in ("(", "|"):
         is_factor = character == "(" and last_sign in ("/", "^")
         hint = MESSAGES["factor"].format(sign=last_sign) if is_factor else ""
         return missing_operation(normal, start, hint)

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from calcgpt.errors import ConfigError, unknown_name
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
-from calcgpt.inference.spelling import MAX_READINGS, READINGS
+from calcgpt.inference.spelling import MAX_READINGS, READINGS, SPACES
 from datagen.arithmetic import Number
 
 Percent = Literal["relative", "plain"]
@@ -189,7 +189,7 @@ class Stack:
         """Adds that a part was read in this way; `other` is text[start:end] in another reading."""
         if len(self.readings) >= MAX_READINGS:
             return
-        text = READINGS["all"].format(typed=shorten(typed.strip()), read=read)
+        text = READINGS["all"].format(typed=shorten(typed.strip(SPACES)), read=read)
         alternative = f"{self.text[:start]}{other}{self.text[end:]}" if other else None
         if text not in [reading.text for reading in self.readings]:
             self.readings.append(Reading(text, alternative))
@@ -209,14 +209,16 @@ def operation(sign: str, left: Part, right: Part) -> Part:
 
 def _negative(minus: Sign, operand: Part) -> Part:
     """Returns a part with a minus before it. It is the sign of a number, also of a percentage."""
-    start, node = minus.start, operand.node
-    if not node.sign:
-        number = Number(-node.number.units, node.number.places)
-        return operand._replace(node=literal(number, start, operand.end), start=start)
-    if node.sign == "%" and not node.operands[0].sign:
-        inner = Part(node.operands[0], operand.start, operand.end)
-        negated = Expression("%", (_negative(minus, inner).node,), start, operand.end)
-        return operand._replace(node=negated, start=start)
-    zero = literal(Number(0), start, start + 1)
-    difference = Expression("-", (zero, node), start, operand.end)
-    return operand._replace(node=difference, start=start)
+    start, node, percents = minus.start, operand.node, []
+    while node.sign == "%":
+        percents.append(node)
+        node = node.operands[0]
+    if node.sign:
+        zero = literal(Number(0), start, start + 1)
+        difference = Expression("-", (zero, operand.node), start, operand.end)
+        return operand._replace(node=difference, start=start)
+    end = node.end if percents else operand.end
+    negated = literal(Number(-node.number.units, node.number.places), start, end)
+    for percent in reversed(percents):
+        negated = Expression("%", (negated,), start, percent.end)
+    return operand._replace(node=negated, start=start)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
-from calcgpt.inference.spelling import MESSAGES
+from calcgpt.inference.spelling import DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES, Number
 from datagen.notation import number_text
 
@@ -98,7 +98,7 @@ def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
     """Returns the mixed number that begins with a numeral, or the numeral itself: 1 1/2, 1½,
     3(3/4). Raises ExpressionError for 1 100/200, which is read in two ways."""
     whole, end = numeral.whole, numeral.end
-    if whole is None or whole.point or whole.units < 1 or not normal[end - 1].isdigit():
+    if whole is None or whole.point or whole.units < 1 or normal[end - 1] not in DIGITS:
         return numeral
     grouped = _GROUPED.search(normal[start:end])
     if grouped and (over := _AFTER_GROUPED.match(normal, end)):

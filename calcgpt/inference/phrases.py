@@ -11,6 +11,7 @@ from datagen.arithmetic import MAX_PLACES
 _LEADING = spelling.longest_first(spelling.LEADING)
 _PLACES = re.compile(spelling.PATTERNS["places"])
 _NEAREST = re.compile(spelling.PATTERNS["nearest"])
+LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 _TAIL = 60  # characters of the end of a text in which places are asked for
 
 
@@ -22,20 +23,22 @@ def without_phrases(normal: str) -> tuple[str, int | None]:
         start = leading.end()
         while normal[start : start + 1] in (" ", ",", ":"):
             start += 1
-    is_changed = True
+    is_changed, between = True, " "
     while is_changed:
-        end = max(start, len(normal[:end].rstrip()))
+        end, between = max(start, len(normal[:end].rstrip(between))), " ,"
         before, is_changed = normal[start:end], False
         for phrase in spelling.TRAILING:
             if before.endswith(phrase) and not (
-                phrase[0].isalpha() and before[-len(phrase) - 1 : -len(phrase)].isalpha()
+                phrase[0] in LETTERS and before[-len(phrase) - 1 : -len(phrase)] in LETTERS
             ):
                 end, is_changed = end - len(phrase), True
                 break
         tail = max(start, end - _TAIL)
         if places is None and (asked := _PLACES.search(normal[tail:end])):
             number = asked[1]
-            places = int(number) if number.isdigit() else spelling.NUMBER_WORDS.get(number)
+            places = (
+                int(number) if number[0] in spelling.DIGITS else spelling.NUMBER_WORDS.get(number)
+            )
         elif places is None and (asked := _NEAREST.search(normal[tail:end])):
             places = spelling.NEAREST.get(asked[1])
         else:

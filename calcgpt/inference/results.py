@@ -178,11 +178,12 @@ class Calculation(BaseModel):
 
     expression: str = Field(description="the expression as it was understood")
     reading: str | None = Field(
+        None,
         description="how a part of the text was read, where a reader could think otherwise: "
-        "`100-10% as 100-(10% of 100)`"
+        "`100-10% as 100-(10% of 100)`",
     )
     alternative: str | None = Field(
-        description="the text, rewritten so that it has another reading"
+        None, description="the text, rewritten so that it has another reading"
     )
     result: str | None = Field(description="the model's answer; null if it is not a number")
     exact: str = Field(

@@ -23,6 +23,8 @@ MAX_READINGS = 8  # that are repeated to the user
 _TEN_DIGITS = "0123456789"
 _SPACES = "\t\n\v\f\r\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 _SPACES += "\u2028\u2029\u202f\u205f\u3000"
+SPACES = f" {_SPACES}"
+DIGITS = frozenset(_TEN_DIGITS)
 # Marks that nobody sees, for example around a number that was copied.
 _INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
 _INVISIBLE += "\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"
@@ -299,6 +301,7 @@ def tables() -> dict[str, object]:
         "MAX_FACTORIAL": MAX_FACTORIAL,
         "MAX_SHOWN": MAX_SHOWN,
         "MAX_READINGS": MAX_READINGS,
+        "SPACES": SPACES,
         "NORMAL": NORMAL,
         "OPERATIONS": OPERATIONS,
         "SAID": SAID,
@@ -334,10 +337,10 @@ def tables() -> dict[str, object]:
 
 def javascript() -> str:
     """Returns the module `api/static/engine/tables.js`."""
-    text = json.dumps(tables(), ensure_ascii=True, indent=1)
+    lines = [f"  {name}: {json.dumps(table)},\n" for name, table in tables().items()]
     return (
         "// Written by `make tables` from calcgpt/inference/spelling.py. Do not edit.\n"
-        f"export default {text};\n"
+        f"export default {{\n{''.join(lines)}}};\n"
     )
 
 

@@ -124,6 +124,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["inspect", "{tiny}", "1+2+3"], "give exactly one operation"),
         (["datagen", "out", "--train", "0"], "train must be"),
         (["datagen", "out", "--train", "many"], "--train"),
+        (["datagen", "out", "--places", "31"], "places must be an integer from 0 to 30"),
         (["datagen", "out", "--distribution", "normal"], "normal"),
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
         (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),

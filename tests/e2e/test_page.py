@@ -174,7 +174,7 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     choice = page.get_by_role("combobox", name="Model")
     expect(choice).to_have_value("scratchpad-small")
     expect(facts).to_contain_text("205,632 parameters, exact on ")
-    expect(facts).to_contain_text("10,000 test problems; numbers of up to 40 digits, 8 places")
+    expect(facts).to_contain_text("10,000 test problems; numbers of up to 40 digits, 30 places")
     expect(page.locator("footer")).to_contain_text("a GPT of 205,632 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("1,189,248 parameters, exact on 64.12%")

@@ -1,74 +1,126 @@
-"""The page reads expressions as Python does, and its addresses keep their meaning."""
+"""The page reads and plans expressions as Python does, and its addresses keep their meaning."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.expression import parse
-from calcgpt.inference.expression_tree import show
+from readings import rows
+
+from calcgpt.config import Domain
+from calcgpt.errors import ExpressionError
+from calcgpt.inference.calculator import Computation
+from calcgpt.inference.expression_stack import Style
+from calcgpt.inference.limits import ScratchpadLimits
+from datagen.arithmetic import answer
+from datagen.notation import render_answer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-PARTS = [
-    *(
-        "1",
-        "25",
-        "0.5",
-        "12",
-        "000",
-        "100",
-        "0",
-        "1,234",
-        "12,34,567",
-        "15%",
-        "e",
-        "$",
-        "½",
-        "√",
-        "k",
-    ),
-    *("+", "-", "*", "/", "^", "×", "**", "·", "x", " times ", " of ", "minus ", "plus", " mod "),
-    *("%", "percent", " per cent ", "²", "+15%", "-10%", "✖", "➖", "➗", "—", "٣", "٫", "'"),
-    *("(", ")", "[", "]", "{", "}", ",", "=", "?", " ", "\u00a0", "\ufe0f", "\u200e"),
-]
-READ = """async (texts) => {
-    const { parse } = await import("/static/engine/expression.js");
-    const { show } = await import("/static/engine/expression_tree.js");
+DOMAIN = Domain(digits=40, places=30)
+LIMITS = ScratchpadLimits(DOMAIN, block_size=4_096)
+NUMBERS = (
+    *("0", "1", "2", "3", "7", "10", "25", "100", "0.5", ".25", "12.50", "1,234", "12,34,567"),
+    *("12,5", "0,125", "1.234,5", "1.000.000", "1 000", "1'000", "1e3", "2.5e-6", "1e-31", "3E2"),
+    *("1 1/2", "2⁄3", "1½", "½", "3(3/4)", "1 100/200", "twelve", "twenty-five", "two hundred"),
+    *("five million", "٣٫٥", "１２", "17:00", "0x10", "0·5", "1_0", "1.2.3", "9" * 45, "5²", "2⁻¹"),
+)
+SIGNS = (
+    *("+", "-", "*", "/", "^", "**", "//", "×", "÷", "—", "–", ":", "⁄", "x", "%", " % ", "·", "!"),
+    *(" plus ", " minus ", " times ", " over ", " divided by ", " mod ", " to the power of "),
+    *(" of ", " off ", "% of ", "% off ", " and ", " squared", " cubed", "%", "+15%", "-10%", " "),
+)
+AROUND = (
+    *("(", ")", "[", "]", "|", "-", "+", "=", "?", ",", ";", "$", " €", "#", "√", "\x00", "😀"),
+    *("what is ", "please ", " to 4 places", " to the nearest integer", "half of ", "sum of "),
+    *("subtract ", " from ", "the ", "\u00a0", "\u200b", "\x85", "km", "sqrt", "ans", "_"),
+)
+# Computes what `described` returns, in the page.
+DESCRIBE = """async (asked) => {
+    const { Computation } = await import("/static/engine/computation.js");
+    const { limitsOf } = await import("/static/engine/limits.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
-    const read = (text) => {
+    const domain = { digits: 40, places: 30, divisor_digits: null };
+    const limits = limitsOf({ has_work: true, domain, model: { block_size: 4096 } });
+    const begin = (text, options) =>
+        new Computation(text, { model: "model", limits, ...options });
+    const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
+    const described = ([text, options, answers]) => {
         try {
-            const tree = parse(text);
-            return [show(tree), tree.start, tree.end];
-        } catch ({ kind, message, position, end }) {
-            return [kind, message, position, end];
+            const asked = begin(text, options);
+            const prompts = [];
+            for (const question of asked.questions()) {
+                prompts.push(question.prompt);
+                asked.answer(question, answers[prompts.length - 1] ?? "$", [1]);
+            }
+            const { nodes, confidence, proven, model, ...rest } = asked.calculation();
+            const outline = asked.outline.map((span) => Object.values(span));
+            const link = begin(linked(text), options).expression;
+            return { ...rest, prompts, outline, linked: link };
+        } catch (error) {
+            if (!error.kind) throw error;
+            const { kind, message, position, end } = error;
+            return { kind, message, position, end };
         }
     };
-    const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question }))?.question;
-    return texts.map((text) => [read(text), read(linked(text) ?? "")[0]]);
+    return asked.map(described);
 }"""
 
 
-def read(text: str) -> list[Any]:
+def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Returns how a text is read and planned, or why not, and the right answers of its steps."""
+    style = Style(options.get("percent", "relative"), options.get("decimal_comma", False))
     try:
-        tree = parse(text)
+        asked = Computation(text, "model", LIMITS, options.get("places"), style=style)
     except ExpressionError as error:
-        return [error.kind, error.reason, error.position, error.end]
-    return [show(tree), tree.start, tree.end]
+        place = {"position": error.position, "end": error.end}
+        return {"kind": error.kind.value, "message": error.reason, **place}, []
+    steps: list[tuple[int, str, str]] = []
+    while questions := asked.questions():
+        for node, problem, _, prompt in questions:
+            output = f"{render_answer(answer(problem))}$"
+            asked.answer(node, output, [1.0])
+            steps.append((node, prompt, output))
+    names = ("expression", "reading", "alternative", "result", "exact", "fraction", "places")
+    calculation = asked.calculation().model_dump(include={*names, "rounded", "verified"})
+    outline = [[span.expression, span.position, span.end] for span in asked.outline]
+    prompts = [prompt for _, prompt, _ in sorted(steps)]
+    return calculation | {"prompts": prompts, "outline": outline}, [a for _, _, a in sorted(steps)]
 
 
-def test_the_page_reads_what_python_reads_and_its_links_mean_the_same(plain_page: Page) -> None:
+def drawn(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields random texts, most of them nearly right, with options."""
     draw = random.Random(0)
-    texts = ["".join(draw.choices(PARTS, k=draw.randint(1, 8))) for _ in range(20_000)]
-    understood = 0
-    for text, (result, linked) in zip(texts, plain_page.evaluate(READ, texts), strict=True):
-        expected = read(text)
-        understood += len(expected) == 3
-        # Of two errors, the page may name an invalid exponent, although another one is before it.
-        if len(expected) == 3 or result[0] != ExpressionErrorKind.OUT_OF_RANGE:
-            assert result == expected, text
-        if len(expected) == 3:
-            assert linked == expected[0], text
-    assert understood > 500
+    for _ in range(n):
+        parts = [draw.choice(NUMBERS)]
+        for _ in range(draw.randint(0, 4)):
+            parts += [draw.choice(SIGNS), draw.choice(NUMBERS)]
+        for _ in range(draw.choice([0, 0, 1, 1, 2])):
+            parts.insert(draw.randint(0, len(parts)), draw.choice(AROUND))
+        options = {
+            "percent": draw.choice(["relative", "plain"]),
+            "decimal_comma": draw.random() < 0.2,
+            "places": draw.choice([None, None, draw.randint(0, 30)]),
+        }
+        yield "".join(parts), options
+
+
+def test_the_page_reads_and_plans_what_python_does(plain_page: Page) -> None:
+    table = [(row.typed, parsed_options(row.options)) for row in rows()]
+    texts = [*table, *drawn(20_000)]
+    expected = [described(text, options) for text, options in texts]
+    asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
+    found = plain_page.evaluate(DESCRIBE, asked)
+    for item, (wanted, _), there in zip(texts, expected, found, strict=True):
+        link = {"linked": wanted["expression"]} if "expression" in wanted else {}
+        assert there == wanted | link, item
+    assert sum("exact" in wanted for wanted, _ in expected) > 4_000
+
+
+def parsed_options(options: str) -> dict[str, Any]:
+    """Returns the options of a row of the table in the form of the API."""
+    named = dict(option.partition("=")[::2] for option in options.split())
+    places = int(named["places"]) if "places" in named else None
+    return {**named, "places": places, "decimal_comma": "decimal_comma" in named}

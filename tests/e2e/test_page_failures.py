@@ -34,10 +34,10 @@ def test_an_error_marks_its_position(page: Page) -> None:
             "😀",
             "A number is expected, not '😀' (character 5).",
         ),  # two units of UTF-16, one character
-        ("√2", "√", "not '√'; this calculator has only numbers, + − × ÷ ^ % and parentheses"),
+        ("√2", "√", "not '√'; this calculator has numbers, + − × ÷ ^ %"),
         ("6÷2(1+2)", "(", "; 6÷2(3) is (6÷2)×3 to some and 6÷(2×3) to others"),
         ("2×/3", "/", "A number is expected, not '/'"),
-        ("3.125*2", "125", "two"),
+        ("12345678901*2", "12345678901", "more than 10 characters"),
         ("1/(2-2)", "(2-2)", "ivision by zero"),
     ]:
         calculate(page, expression, "direct")  # which takes two places
@@ -66,12 +66,12 @@ def test_an_error_marks_its_position(page: Page) -> None:
 
 def test_of_a_long_expression_an_error_shows_what_is_near_it(page: Page) -> None:
     place = page.get_by_role("alert").locator(".place")
-    calculate(page, "1+" * 5000, "scratchpad-small")
-    expect(page.get_by_role("alert")).to_contain_text("Longer than 400 characters")
+    calculate(page, "1+" * 5400, "scratchpad-small")
+    expect(page.get_by_role("alert")).to_contain_text("Longer than 10,000 characters")
     expect(place).to_have_text(f"…{'1+' * 60}…")
     expect(place.locator("mark")).to_have_text(f"{'1+' * 30}…")
-    calculate(page, f"{'1' * 100}!{'2' * 100}")
-    expect(place).to_have_text(f"…{'1' * 60}!{'2' * 60}…")
+    calculate(page, f"{'1' * 100}#{'2' * 100}")
+    expect(place).to_have_text(f"…{'1' * 60}#{'2' * 60}…")
 
 
 def test_input_is_never_html(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""What the page says of an answer: how the expression was read, and the exact value if it is rounded."""
+"""What the page says of an answer: how it was read, and its exact value if it is rounded."""
 
 from __future__ import annotations
 

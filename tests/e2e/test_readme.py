@@ -47,8 +47,11 @@ CERTIFIED, *CONFIDENCE = (
     for name in ("certified", "confidence")
 )
 MILLIONS = [
-    ROOT / "docs" / "results" / f"scratchpad-long-{name}.json"
-    for name in ("ten-million", "million", "everyday-million", "pairs")
+    ROOT / "docs" / "results" / f"scratchpad-{name}.json"
+    for name in (
+        *("long-ten-million", "long-million", "long-everyday-million", "long-pairs"),
+        *("small-million", "small-everyday-million", "small-classes", "small-pairs-8"),
+    )
 ]
 SHIPPED = sorted((ROOT / "checkpoints").glob("*/metrics.json"))
 BLOG = "| the blog post | | 10,000 | | | 0.5928 | 0.0007 | | | | |"
@@ -157,8 +160,10 @@ def test_the_table_of_millions_is_whole() -> None:
             bound = (
                 "none: these are all" if name == "pairs-999" else f"{round(1 / (1 - low), -4):,.0f}"
             )
-            rows.append(f"| {name} | {result['n']:,} | {result['wrong']:,} | {bound} |")
-    assert len(rows) == 4
+            model = file.stem.split("-")[1]
+            counts = f"{result['n']:,} | {result['wrong']:,}"
+            rows.append(f"| scratchpad-{model} | {name} | {counts} | {bound} |")
+    assert len(rows) == 8
     assert set(rows) <= set(RESULTS.splitlines())
 
 
@@ -373,6 +378,8 @@ def test_every_command_exists(page: str, tmp_path: Path, monkeypatch: pytest.Mon
         if not line.startswith(".venv/bin/calcgpt"):
             continue
         name, *words = shlex.split(line, comments=True)[1:]
+        if name[0].isdigit():  # an expression
+            name, words = "calc", [name, *words]
         context = cli.make_context("calcgpt", [name])
         command = cli.get_command(context, name)
         assert command is not None, line
@@ -399,6 +406,10 @@ def test_the_figures_in_the_text_are_measured() -> None:
         ("blog", 10**6, 0),
         ("everyday", 10**6, 0),
         ("pairs-999", 4 * 10**6, 0),
+        ("blog", 10**6, 0),
+        ("everyday", 10**6, 3),
+        ("classes", 268_494, 1),
+        ("pairs-999-8", 80_000, 0),
     ]
     assert "gets two wrong of 380,000 test problems" in text
     sums = [
@@ -411,8 +422,12 @@ def test_the_figures_in_the_text_are_measured() -> None:
     assert sums == [[380_000, 2], [380_000, 0], [380_000, 32]]
     wrong = "`scratchpad-small` gets two wrong, `scratchpad-long` none and `scratchpad-tiny` 32."
     assert f"Of [380,000 other problems](docs/RESULTS.md#any-number), {wrong}" in text
-    mathglm = results("scratchpad-long-mathglm")["MathGLM"]
-    assert f"{mathglm['exact_match']:.1%} of the {mathglm['n']:,} expressions" in text
+    others = {
+        name: (row["n"], row["wrong"]) for name, row in results("scratchpad-small-others").items()
+    }
+    assert others == {"GSM8K": (4282, 0), "MATH-401": (401, 97), "MathGLM": (9592, 1)}
+    assert "all 4,282 calculations of GSM8K's test problems are right" in text
+    assert "all but one of the 9,592 expressions of MathGLM's test file" in text
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -27,8 +27,8 @@ export function withoutPhrases(normal) {
     start = leading.end;
     while ([" ", ",", ":"].includes(normal[start])) start += 1;
   }
-  for (let isChanged = true; isChanged; ) {
-    end = Math.max(start, stripEnd(normal.slice(0, end)).length);
+  for (let [isChanged, between] = [true, " "]; isChanged; between = " ,") {
+    end = Math.max(start, stripEnd(normal.slice(0, end), between).length);
     const before = normal.slice(start, end);
     const phrase = tables.TRAILING.find((words) => endsWithPhrase(before, words));
     isChanged = phrase !== undefined;
@@ -55,5 +55,5 @@ export function withoutPhrases(normal) {
  */
 function endsWithPhrase(text, phrase) {
   const isWord = /^[a-z]/.test(phrase);
-  return text.endsWith(phrase) && !(isWord && /\p{L}$/u.test(text.slice(0, -phrase.length)));
+  return text.endsWith(phrase) && !(isWord && /[a-z]$/.test(text.slice(0, -phrase.length)));
 }

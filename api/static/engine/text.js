@@ -6,7 +6,6 @@ import tables from "./tables.js";
 /** @typedef {RegExpExecArray & {end: number}} Match a match of a pattern, and where it ends */
 
 const UNKNOWN = "\ufffd"; // in a normal text, for a character of two UTF-16 units
-const SPACE = /^(?:[^\S\ufeff]|[\x1c-\x1f\x85])$/; // what Python strips
 /** @type {Record<string, string>} typed character -> the usual one */
 const NORMAL = tables.NORMAL;
 const SOURCES = Object.entries(tables.PATTERNS);
@@ -89,11 +88,12 @@ export function singleSpaced(words) {
   return words.split(" ").filter(Boolean).join(" ");
 }
 
-/** Returns a text without spaces at its end.
- * @param {string} text */
-export function stripEnd(text) {
+/** Returns a text without some characters at its end.
+ * @param {string} text
+ * @param {string} [characters] */
+export function stripEnd(text, characters = tables.SPACES) {
   let end = text.length;
-  while (end && SPACE.test(text[end - 1])) end -= 1;
+  while (end && characters.includes(text[end - 1])) end -= 1;
   return text.slice(0, end);
 }
 
@@ -101,7 +101,7 @@ export function stripEnd(text) {
  * @param {string} text */
 export function strip(text) {
   let start = 0;
-  while (start < text.length && SPACE.test(text[start])) start += 1;
+  while (start < text.length && tables.SPACES.includes(text[start])) start += 1;
   return stripEnd(text.slice(start));
 }
 

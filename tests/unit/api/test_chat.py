@@ -221,10 +221,10 @@ def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
     answer = client.get("/v1/calculate?expression=12.5%2B3&places=2&require_verified=true").json()
     assert answer["result"] == "15.5"
     document = problem(client.get("/v1/calculate?expression=12.5+3"), 422, "no-operation")
-    assert "write it as %2B" in document["detail"]
+    assert "write + as %2B" in document["detail"]
     document = problem(client.get("/v1/calculate?expression=12.5%203"), 422, "no-operation")
     assert "%2B" not in document["detail"]
-    for sum_ in ("2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]"):  # else a product
+    for sum_ in ("2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]", "12+500"):  # else others
         document = problem(client.get(f"/v1/calculate?expression={sum_}"), 422, "no-operation")
         assert "write + as %2B" in document["detail"]
     for text in ("2%2B(3)", "2+%2B+(3)", "2+*+(3)", "2(3)", "2%20(3)"):

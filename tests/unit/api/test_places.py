@@ -27,17 +27,22 @@ def ask(client: TestClient, expression: str, **more: object) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("places", "result"), [(None, "0.33333333"), (8, "0.33333333"), (2, "0.33"), (1, "0.3")]
+    ("places", "result"),
+    [(None, "0.33333333"), (8, "0.33333333"), (2, "0.33"), (1, "0.3"), (0, "0")],
 )
 def test_an_answer_has_the_places_of_the_request(
     client: TestClient, places: int | None, result: str
 ) -> None:
     answered = ask(client, "1/3", places=places).json()
-    assert (answered["result"], answered["places"]) == (result, places or 8)
+    assert (answered["result"], answered["places"]) == (
+        result,
+        8 if places is None else places,
+    )
+    assert answered["fraction"] == "1/3"
     assert (answered["rounded"], answered["verified"], answered["proven"]) == (True, True, True)
     assert answered["nodes"][0]["rounded"] is True
-    exact = ask(client, "100000.001+1", places=places or 8).json()
-    assert exact["rounded"] == (places in (1, 2))
+    exact = ask(client, "100000.001+1", places=places).json()
+    assert exact["rounded"] == (places in (0, 1, 2))
 
 
 def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
@@ -76,8 +81,36 @@ def test_what_was_not_measured_is_a_problem_unless_it_is_allowed(
     assert (answered["verified"], answered["proven"]) == (True, False)
 
 
-@pytest.mark.parametrize("places", [0, 10, -1, 10**30, 2.0, "2", True])
-def test_places_are_whole_numbers_from_1_to_9(client: TestClient, places: object) -> None:
+def test_as_many_as_30_places_are_answered(client: TestClient) -> None:
+    answered = ask(client, "2/3", places=30, unproven=True).json()
+    assert (answered["result"], answered["verified"]) == (f"0.{'6' * 29}7", True)
+    assert ask(client, "2/3 to 3 places").json()["result"] == "0.667"
+
+
+@pytest.mark.parametrize(
+    ("more", "result", "reading", "alternative"),
+    [
+        ({}, "90", "100-10% as 100-(10% of 100)", "100-(10%)"),
+        ({"percent": "relative"}, "90", "100-10% as 100-(10% of 100)", "100-(10%)"),
+        ({"percent": "plain"}, "99.9", None, None),
+    ],
+)
+def test_a_percentage_is_read_as_the_request_says(
+    client: TestClient, more: dict[str, str], result: str, reading: str, alternative: str
+) -> None:
+    answered = ask(client, "100-10%", **more).json()
+    found = answered["result"], answered["reading"], answered["alternative"]
+    assert found == (result, reading, alternative)
+
+
+def test_a_comma_is_read_as_the_request_says(client: TestClient) -> None:
+    assert ask(client, "12,500*2").json()["result"] == "25000"
+    answered = ask(client, "12,500*2", decimal_comma=True).json()
+    assert (answered["result"], answered["reading"]) == ("25", "12,500 as 12.5")
+
+
+@pytest.mark.parametrize("places", [31, -1, 10**30, 2.0, "2", True])
+def test_places_are_whole_numbers_from_0_to_30(client: TestClient, places: object) -> None:
     document = problem(ask(client, "1/3", places=places), 422, "invalid-request")
     assert "places" in document["detail"]
 

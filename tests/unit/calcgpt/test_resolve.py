@@ -97,27 +97,27 @@ def test_ties_go_to_fewer_parameters_then_to_the_first_name(tmp_path: Path) -> N
     assert best(tmp_path) == tmp_path / "b"
 
 
-def test_ties_go_to_the_longest_numbers_first(tmp_path: Path) -> None:
-    for name, parameters, digits in (
-        ("a", 100, None),
-        ("b", 300, 7),
-        ("c", 300, 12),
-        ("d", 400, 12),
+def test_ties_go_to_more_digits_then_to_more_places_then_to_fewer_parameters(
+    tmp_path: Path,
+) -> None:
+    for name, parameters, digits, places in (
+        ("a", 100, None, None),
+        ("b", 100, 7, 9),
+        ("c", 100, 12, 8),
+        ("d", 300, 12, 9),
+        ("e", 200, 12, 9),
     ):
         folder = entry(tmp_path, name, 1.0, parameters)
-        domain = {} if digits is None else {"domain": {"digits": digits, "places": 8}}
-        configure(folder, domain)
-    assert best(tmp_path) == tmp_path / "c"
-    entry(tmp_path, "e", 1.0, parameters=0)
-    assert best(tmp_path) == tmp_path / "c"
+        configure(folder, {"domain": {"digits": digits, "places": places}} if digits else {})
+    assert best(tmp_path) == tmp_path / "e"
 
 
-def test_ties_go_to_the_lower_loss_before_fewer_parameters(tmp_path: Path) -> None:
-    for name, loss, parameters in (("a", 0.3, 1), ("b", 0.1, 2), ("c", 0.2, 1), ("d", None, 0)):
+def test_ties_go_to_fewer_parameters_before_the_lower_loss(tmp_path: Path) -> None:
+    for name, loss, parameters in (("a", 0.1, 2), ("b", 0.3, 1), ("c", 0.2, 1), ("d", None, 1)):
         file = entry(tmp_path, name, 1.0, parameters) / METRICS
         metrics = json.loads(file.read_text())
         file.write_text(json.dumps(metrics if loss is None else {**metrics, "val_loss": loss}))
-    assert best(tmp_path) == tmp_path / "b"
+    assert best(tmp_path) == tmp_path / "c"
 
 
 def test_a_checkpoint_without_validation_comes_last(tmp_path: Path) -> None:

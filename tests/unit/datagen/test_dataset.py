@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -103,6 +104,21 @@ def test_pinned_bytes(tmp_path: Path) -> None:
         "30f47da2cf1e0791",
         "d2119e58743ac289",
     ]
+
+
+@pytest.mark.parametrize("places", [0, 2, 12])
+def test_all_problems_ask_for_the_places_of_the_plan(tmp_path: Path, places: int) -> None:
+    fields = {"train": 30, "val": 10, "test": 10, "seed": 1, "distribution": "everyday"}
+    usual = make(tmp_path / "usual", DatasetPlan(**fields))  # type: ignore[arg-type]
+    plan = DatasetPlan(**fields, places=places)  # type: ignore[arg-type]
+    assert make(tmp_path / "asked", plan).plan == plan == load_manifest(tmp_path / "asked").plan
+    for split in Split:
+        lines = [(tmp_path / name / f"{split}.txt").read_text() for name in ("usual", "asked")]
+        before, after = ([parse(line) for line in text.splitlines()] for text in lines)
+        assert after == [replace(problem, places=places) for problem in before]
+    assert "places" not in json.loads((tmp_path / "usual" / "manifest.json").read_text())
+    with pytest.raises(DataError, match="different data set"):
+        make(tmp_path / "asked", usual.plan)
 
 
 def test_training_data_continues_with_more(tmp_path: Path) -> None:
@@ -330,6 +346,9 @@ def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("seed", None),
         ("distribution", "bolg"),
         ("format", "indirect"),
+        ("places", -1),
+        ("places", 31),
+        ("places", "8"),
     ],
 )
 def test_a_plan_refuses_values_that_are_not_allowed(field: str, value: object) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import distributions, work
-from datagen.arithmetic import ProblemArray
+from datagen.arithmetic import MAX_PLACES, ProblemArray
 from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS, blog, distribution, generate, wide, wide_words
 from datagen.errors import DataError
@@ -101,9 +101,11 @@ def test_any_words_give_a_problem_that_is_rendered_parsed_and_checked(
 
 
 @settings(max_examples=100)
-@given(longest=st.integers(1, 40), data=st.data())
-def test_any_words_give_a_problem_of_any_width(longest: int, data: st.DataObject) -> None:
-    assert_is_a_problem(lambda words: wide(words, longest), wide_words(longest), data)
+@given(longest=st.integers(1, 40), places=st.integers(1, MAX_PLACES), data=st.data())
+def test_any_words_give_a_problem_of_any_width(
+    longest: int, places: int, data: st.DataObject
+) -> None:
+    assert_is_a_problem(lambda words: wide(words, longest, places), wide_words(longest), data)
 
 
 def assert_is_a_problem(

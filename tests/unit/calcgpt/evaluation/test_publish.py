@@ -47,24 +47,27 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
     assert tiny.metrics == before
 
 
+@pytest.mark.parametrize("places", [0, 30])
 def test_what_a_model_was_measured_for_is_published(
-    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path
+    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path, places: int
 ) -> None:
     worked_checkpoint().save(tmp_path / "worked")
     command = ("publish", tmp_path / "worked", "--data", data_folder, "--engine", "native")
     measured = tmp_path / "measured"
-    ended = run_cli(*command, measured, "--quiet", "--digits", "40", "--places", "8")
+    ended = run_cli(*command, measured, "--quiet", "--digits", "40", "--places", places)
     assert (ended.code, ended.err) == (0, "")
-    assert Checkpoint.load(measured).domain == Domain(digits=40, places=8)
+    assert Checkpoint.load(measured).domain == Domain(digits=40, places=places)
     # The same again, without: it was measured.
     publish(Checkpoint.load(measured), data_folder, measured, force=True, progress=False)
-    assert Checkpoint.load(measured).domain == Domain(digits=40, places=8)
+    assert Checkpoint.load(measured).domain == Domain(digits=40, places=places)
 
 
 @pytest.mark.parametrize(
     ("model", "options", "complaint"),
     [
         (worked_checkpoint, ("--digits", "40"), "give both --digits and --places"),
+        (worked_checkpoint, ("--places", "0"), "give both --digits and --places"),
+        (worked_checkpoint, ("--digits", "40", "--places", "31"), "31 is not in the range"),
         (worked_checkpoint, ("--digits", "101", "--places", "8"), "101 is not in the range"),
         (notation_checkpoint, ("--digits", "9", "--places", "2"), "answers at once"),
     ],

@@ -53,6 +53,7 @@ def inspection(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspect
         expression="1+1",
         result="2",
         exact="2",
+        fraction="2",
         places=2,
         rounded=False,
         verified=True,
@@ -198,7 +199,7 @@ def test_one_head_of_one_layer_can_be_drawn(
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        (["12,5*3"], "a comma"),
+        (["1,234,5*3"], "a comma"),
         (["1+1", "--layer", "1"], "no layer 1: the model has layers 0 to 0"),
         (["1+1", "--head", "-1"], "no head -1"),
         (["1+1", "--n", "0"], "--n"),

@@ -1,0 +1,50 @@
+"""The contract of `tests/data/readings.tsv`: how what people type is read, and what it is worth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from readings import Row, rows
+
+from calcgpt.config import Domain
+from calcgpt.errors import ExpressionError
+from calcgpt.inference import spelling
+from calcgpt.inference.calculator import Computation
+from calcgpt.inference.exact import plain_text, round_to
+from calcgpt.inference.expression_stack import Style
+from calcgpt.inference.limits import ScratchpadLimits
+
+PAGE = Path(__file__).parents[4] / "api" / "static"
+LIMITS = ScratchpadLimits(Domain(digits=40, places=30), block_size=4_096)
+
+
+def read(row: Row) -> Row:
+    """Returns the row as the calculator reads its text."""
+    options = dict(option.partition("=")[::2] for option in row.options.split())
+    style = Style(options.get("percent", "relative"), "decimal_comma" in options)  # type: ignore[arg-type]
+    places = int(options["places"]) if "places" in options else None
+    try:
+        asked = Computation(row.typed, "model", LIMITS, places, style=style)
+    except ExpressionError as error:
+        return row._replace(expression="", result="", reading="", error=error.kind.value)
+    result = plain_text(round_to(asked.plan.exact, asked.places))
+    assert plain_text(asked.plan.result.number) == result
+    reading = asked.reading or ""
+    return row._replace(expression=asked.expression, result=result, reading=reading, error="")
+
+
+def test_everything_in_the_table_is_read_as_it_says() -> None:
+    table = rows()
+    assert len(table) > 600
+    wrong = [(row, found) for row in table if (found := read(row)) != row]
+    assert not wrong
+
+
+def test_no_input_is_in_the_table_twice() -> None:
+    keys = [(row.typed, row.options) for row in rows()]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_page_has_the_same_tables() -> None:
+    file = PAGE / "engine" / "tables.js"
+    assert file.read_text(encoding="utf-8") == spelling.javascript(), "run `make tables`"
