@@ -3,6 +3,7 @@
 import { calculate, write } from "./backend.js";
 import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
+import { plainText } from "./engine/exact.js";
 import {
   createButton, createElement, createVerdict, describeConfidence, formatCount, formatPlaces,
 } from "./format.js";
@@ -158,7 +159,8 @@ class Samples {
           if (!this.element.isConnected) this.#controller.abort(); // the panel was closed
           text += written.text;
         }
-        const { text: result } = readAnswer(prompt + text, places);
+        const { value } = readAnswer(prompt + text, places);
+        const result = value && plainText(value);
         nRight += Number(result === exact);
         const title = `Sample ${this.#firstSeed + index}`;
         this.#cards.append(card(title, result, result === exact, difference(output, text)));

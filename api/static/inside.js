@@ -4,6 +4,7 @@
 import { look, write } from "./backend.js";
 import { isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
+import { plainText } from "./engine/exact.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT, createBar, meanWeights } from "./inside/bars.js";
 import { createButton, createElement, doubt, formatNumbers, formatProbability } from "./format.js";
@@ -275,7 +276,8 @@ class Panel {
       if (!isAborted(error)) verdict.textContent = messageOf(error);
       return;
     }
-    const { text: result } = readAnswer(text, places);
+    const { value } = readAnswer(text, places);
+    const result = value && plainText(value);
     const withoutNumber = text.endsWith("$") ? "the result is not a number" : "it does not end";
     const ending = result === null ? withoutNumber : `it ends in ${formatNumbers(result)}`;
     const comparison = result === exact ? "It recovers: that is exact." : `The exact answer is ${formatNumbers(exact)}.`;
