@@ -70,7 +70,7 @@ class Settings(BaseSettings):
         description="Maximum number of connections at once; more are refused with 503.",
     )
     max_pending: int = Field(
-        512,
+        1_024,
         ge=1,
         description="Maximum number of operations in progress; more are refused with 503.",
     )

@@ -14,12 +14,12 @@ class Domain(BaseModel):
 
     operations: list[str] = ["+", "-", "*", "/"]
     decimal_places: int = Field(
-        USUAL_PLACES, description="maximum decimal places of an operand and of an answer"
+        USUAL_PLACES,
+        description="maximum decimal places of an answer and of the operations on the way to it",
     )
     default_places: int = Field(
         USUAL_PLACES,
-        description="decimal places of an answer, if the request does not say; operations before "
-        "the last keep at least as many",
+        description="decimal places of an answer, if neither the request nor the expression says",
     )
     digits: int | None = Field(
         None,

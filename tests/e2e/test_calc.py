@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_is_an_error(
         (["--", "-5"], "-5\n", ""),
         (["1/3", "--quiet"], "0.33333333\n", ""),
         (["0.5+0.5", "4/2*5.0", "0.5*20"], "1\n10\n10\n", ""),  # as people write it
-        (["10.05-0.5", "0*1.0"], "9.55\n0\n", ""),
+        (["x = 5", "x*ans"], "5\n25\n", ""),
         (["7", "mod", "3"], "1\n", ""),
         (["2", "plus", "2", "equals"], "4\n", ""),
     ],
@@ -184,6 +184,18 @@ def test_lines_of_standard_input_are_answered_one_by_one(wide: Path) -> None:
     assert (nothing.exit_code, nothing.output) == (0, "")
 
 
+def test_lines_continue_from_earlier_answers(wide: Path) -> None:
+    """They have the exact value of a verified answer: 1/3, and then *3, is 1."""
+    typed = ["1/3", "*3", "+5", "-4", "_ + ans", "x = 5", "X^2", "*", "/2"]
+    command = ["calc", "--checkpoint", str(wide)]
+    ended = CliRunner().invoke(cli, command, input="\n".join(typed))
+    assert ended.stdout.split() == ["0.33333333", "1", "6", "-4", "-8", "5", "25", "12.5"]
+    assert "1+5: read as: +5 as ans+5\n" in ended.stderr
+    assert "error: line 8: a number is expected, not the end\n" in ended.stderr
+    ended = CliRunner().invoke(cli, command, input="*2\n")
+    assert ended.stderr.startswith("error: line 1: a number is expected, not '*'\n")
+
+
 def test_json_is_one_object_a_line(run_cli: Callable[..., Any], wide: Path) -> None:
     outcome = run_cli("calc", "--checkpoint", wide, "--json", "2^2", "1/", "--min-confidence", 0.1)
     right, invalid = map(json.loads, outcome.out.splitlines())
@@ -244,7 +256,8 @@ def test_answers_are_withheld(
 
 def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "calcgpt" / "history"
-    for typed in (b"7\n2*\n\x04", b"\x1b[A\x1b[A\nquit\n"):  # then the line before the last one
+    three_up = b"\x1b[A" * 3
+    for keys, answers in ((b"x = 7\n_\n2*\n\x04", 2), (three_up + b"\nquit\n", 1)):
         terminal, other_end = pty.openpty()
         command = [sys.executable, "-m", "calcgpt", "calc", "--checkpoint", str(tiny_folder)]
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}
@@ -256,14 +269,14 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
         with suppress(OSError):  # at its end
             while part := os.read(terminal, 1024):
                 shown += part
-                if typed and b"> " in shown:
-                    os.write(terminal, typed)
-                    typed = b""
+                if keys and b"> " in shown:
+                    os.write(terminal, keys)
+                    keys = b""
         os.close(terminal)
         assert process.wait() == 0, shown
-        assert b"\n7\r\n" in shown
+        assert shown.count(b"\n7\r\n") == answers
         assert b"model tiny" in shown
-    assert file.read_text().splitlines() == ["7", "2*", "7", "quit"]
+    assert file.read_text().splitlines() == ["x = 7", "_", "2*", "x = 7", "quit"]
 
 
 def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:

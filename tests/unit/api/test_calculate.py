@@ -337,6 +337,16 @@ def test_a_number_alone_is_its_own_answer(client: TestClient) -> None:
     assert (start["expression"], start["nodes"], result) == ("12500", [], answered)
 
 
+def test_an_expression_may_be_long() -> None:
+    expression = "+".join(["1"] * 1_000)
+    with client_of(calculator_model()) as client:
+        answered = ask(client, expression).json()
+        assert (answered["result"], len(answered["nodes"])) == ("1000", 999)
+        problem(ask(client, expression + "+1+1"), 422, "too-long")
+        assert ask(client, f"{'(' * 4_999}12{')' * 4_999}").json()["result"] == "12"
+        problem(ask(client, " " * 10_000 + "1"), 422, "too-long")
+
+
 def test_every_product_of_a_power_counts_as_an_operation() -> None:
     with client_of(calculator_model(), max_items=3, max_pending=4) as client:
         assert ask(client, "2^16").json()["result"] == "65536"

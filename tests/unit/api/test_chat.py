@@ -218,15 +218,15 @@ def test_options_of_a_chat_that_ask_for_nothing_else_are_accepted(client: TestCl
 
 
 def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
-    answer = client.get("/v1/calculate?expression=12.5%2B3&places=2&require_verified=true").json()
-    assert answer["result"] == "15.5"
+    address = "/v1/calculate?expression=12,500%2B3&decimal_comma=true&percent=plain&places=2"
+    assert client.get(address).json()["result"] == "15.5"
     document = problem(client.get("/v1/calculate?expression=12.5+3"), 422, "no-operation")
     assert "write + as %2B" in document["detail"]
     document = problem(client.get("/v1/calculate?expression=12.5%203"), 422, "no-operation")
     assert "%2B" not in document["detail"]
-    for sum_ in ("2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]", "12+500"):  # else others
+    for sum_ in ("2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]", "12+500", "½+(3)", "3+|4|"):
         document = problem(client.get(f"/v1/calculate?expression={sum_}"), 422, "no-operation")
-        assert "write + as %2B" in document["detail"]
+        assert "write + as %2B" in document["detail"]  # else a product or 12500
     for text in ("2%2B(3)", "2+%2B+(3)", "2+*+(3)", "2(3)", "2%20(3)"):
         assert client.get(f"/v1/calculate?expression={text}").json()["verified"]
     for wrong in ("wrong=1", "expression=2%2B2"):  # the last of two would count, or the first

@@ -119,9 +119,9 @@ def test_a_hundred_tokens_of_a_prompt_or_of_its_continuation_count_as_an_operati
     with client_of(long_model()) as client:
         scored = {"prompt": "0" * 4_000, "echo": True, "logprobs": 5, "max_tokens": 0}
         refused = problem(ask(client, **scored, n=100), 422, "too-many-items")
-        assert refused["detail"] == "4,000 operations; the limit is 512"
+        assert refused["detail"] == "4,000 operations; the limit is 1,024"
         refused = problem(ask(client, **scored | {"max_tokens": 10}, n=100), 422, "too-many-items")
-        assert refused["detail"] == "4,100 operations; the limit is 512"
+        assert refused["detail"] == "4,100 operations; the limit is 1,024"
         assert ask(client, **scored).status_code == 200
 
 

@@ -64,7 +64,7 @@ def test_secrets_are_not_shown() -> None:
         ({"deadline": 0}, "--deadline: "),
         ({"batch_wait": "soon"}, "--batch-wait: "),
         ({"log_format": "xml"}, "--log-format: "),
-        ({"max_items": 1_000}, "max_items must not exceed max_pending"),
+        ({"max_items": 2_000}, "max_items must not exceed max_pending"),
         ({"threads": 1_000}, "1000 threads are more than the "),
         ({"drain": math.inf}, "--drain: "),
         ({"api_keys": ",,,"}, "--api-keys: contains only separators"),
