@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from typing import Annotated
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request
 from fastapi.sse import format_sse_event
@@ -32,6 +33,7 @@ from api.schemas.calculator import (
 )
 from api.service import Service
 from calcgpt.errors import ExpressionError
+from calcgpt.inference import spelling
 from calcgpt.inference.calculator import Calculator, Computation, Question
 from calcgpt.inference.results import Calculation
 
@@ -54,19 +56,12 @@ EVENTS: dict[type[BaseModel], str] = {
     Calculation: "result",
 }
 
-SHORT = 100  # characters of an expression that is parsed within 3 ms
+SHORT = 100  # characters of an expression that is mostly planned within 10 ms
 READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
-_SPACES = rb"(?:\+|%20)*"
-_SUM_BY_SPACE = re.compile(
-    rb"(?:[0-9.)\]}]|%25|%29|%5D|%7D)"
-    + _SPACES
-    + rb"\+"
-    + _SPACES
-    + rb"(?:[(\[{0-9.]|%28|%5B|%7B)",
-    re.IGNORECASE,
-)
+_HALVES = "".join(spelling.VULGAR)
+_SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*[0-9.(|{_HALVES}]")  # a + is a \0
 
 
 @dataclass(frozen=True)
@@ -206,7 +201,8 @@ async def _begin_query(
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
         raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
-    if _SUM_BY_SPACE.search(request.scope["query_string"]):
+    typed = unquote(request.scope["query_string"].replace(b"+", b"\0").decode("latin-1"))
+    if _SUM_BY_SPACE.search(spelling.normalize(typed)):
         reason = "in a URL, + means a space: write + as %2B, and a space as %20"
         raise ProblemError(422, reason, kind="no-operation", position=0, end=len(query.expression))
     try:
