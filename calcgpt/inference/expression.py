@@ -321,7 +321,7 @@ class _Reader:
             self._stack.close(start)
             self._stack.complete(Rank.OPENING)
         if closed:
-            typed = self._text[closed[-1] : start].rstrip(" ")
+            typed = self._text[closed[-1] : start].rstrip(SPACES)
             self._stack.say(typed, shorten(typed) + ")" * min(len(closed), MAX_SHOWN))
         end, more = self._next(position)
         if more:

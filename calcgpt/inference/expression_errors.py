@@ -66,7 +66,8 @@ def missing_operation(normal: str, start: int, hint: str) -> ExpressionError:
 def _not_closed(opening: str, position: int) -> str:
     if opening == "|":
         return MESSAGES["bar"].format(n=position)
-    between = [pair.rpartition(" ")[2] for pair in spelling.PAIRS if pair.startswith(opening)]
+    words = spelling.single_spaced(opening)
+    between = [pair.rpartition(" ")[2] for pair in spelling.PAIRS if pair.startswith(words)]
     return MESSAGES["pair"].format(word=repr(" or ".join(between)))
 
 

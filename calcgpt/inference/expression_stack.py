@@ -119,8 +119,8 @@ class Stack:
         rank = _RANKS.get(operation, Rank.PRODUCT)
         # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
         self.complete(rank + 1 if rank is Rank.POWER else rank)
-        typed = self.text[start:end]
-        is_said = self.text[start:end] in spelling.SAID or (operation == "mod" and typed == "%")
+        typed = spelling.normalize(self.text[start:end])
+        is_said = typed in spelling.SAID or (operation == "mod" and typed == "%")
         self.signs.append(Sign(operation, rank, start, is_said))
         return end
 

@@ -127,7 +127,8 @@ def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
 def _words(normal: str, start: int) -> Numeral | None:
     """Returns the numeral of words, or None: twelve, twenty-five, two hundred and six million."""
     total = current = 0
-    smallest, end = 10**18, start  # what may still be added is below `smallest`
+    smallest = largest = 10**18  # what may still be added, and a scale, are below these
+    end = start
     while True:
         joint = _JOINT.match(normal, end) if end > start else None
         position = joint.end() if joint else end
@@ -139,10 +140,12 @@ def _words(normal: str, start: int) -> Numeral | None:
             smallest = 1 if n % 10 or n < 20 else 10
         elif end > start and (word := _SCALE.match(normal, position)):
             scale = spelling.SCALES[word[0]]
+            if not current or scale >= largest or (scale == 100 and current >= 100):
+                break  # two thousand million
             if scale == 100:
                 current *= scale
             else:
-                total, current = total + current * scale, 0
+                total, current, largest = total + current * scale, 0, scale
             end, smallest = word.end(), 100 if scale == 100 else scale
         else:
             break

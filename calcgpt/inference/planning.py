@@ -22,10 +22,17 @@ from calcgpt.inference.exact import evaluate, plain_text, round_to
 from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, show, texts
 from calcgpt.inference.limits import Limits, Refusal
-from calcgpt.inference.spelling import MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS
+from calcgpt.inference.spelling import (
+    MAX_DIGITS,
+    MAX_OPERATIONS,
+    MAX_READINGS,
+    MESSAGES,
+    READINGS,
+)
 from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer
 
 MAX_WORK = 400_000  # characters that a model writes for an expression
+_TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
 T = TypeVar("T")
 
 
@@ -116,6 +123,9 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_unproven: bo
         refusals.append(refusal)
     if allowed:
         return allowed
+    if not refusals:
+        kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["digits"]
+        raise ExpressionError(kind, reason, root.start, root.end)
     refused, start, end = refusals[0]
     raise ExpressionError(refused.kind, refused.reason, start, end)
 
@@ -132,9 +142,8 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
         if plan and _equal(plan.result.number, right):
             yield plan
             break
-    by_fractions = _Fractions(parts, places).plan()
-    assert by_fractions
-    yield by_fractions
+    if by_fractions := _Fractions(parts, places).plan():
+        yield by_fractions
     if limits.most_places < MAX_PLACES and first:
         yield first
 
@@ -189,7 +198,8 @@ class _Planner(ABC, Generic[T]):
         """Returns the result, rounded to the places of the answer."""
 
     def plan(self) -> Plan | None:
-        """Returns the plan, or None if an operation divides by a number that is rounded to 0.
+        """Returns the plan, or None if an operation divides by a number that is rounded to 0, or
+        has a result that is too large.
 
         Raises ExpressionError for more than MAX_OPERATIONS.
         """
@@ -200,7 +210,7 @@ class _Planner(ABC, Generic[T]):
                 first = len(waiting) - len(self._node.operands)
                 waiting[first:] = [(self._plan(waiting[first:], value), value)]
             result = self._finish(waiting[0][0])
-        except ZeroDivisionError:
+        except ArithmeticError:
             return None
         value, readings = self._values[-1], tuple(self._readings)
         return Plan(tuple(self._steps), result, value, self.guard_places, readings)
@@ -266,7 +276,7 @@ class _Planner(ABC, Generic[T]):
         self._readings.append(Reading(text, None))
 
     def _ask(self, a: Operand, op: Operation, b: Operand, places: int) -> Operand:
-        """Adds an operation. Raises ZeroDivisionError and ExpressionError."""
+        """Adds an operation. Raises ArithmeticError and ExpressionError."""
         node = self._node
         if len(self._steps) == MAX_OPERATIONS:
             reason = MESSAGES["operations"]
@@ -351,8 +361,10 @@ class _Fractions(_Planner[tuple[Operand, Operand | None]]):
 
 
 def _right(step: Step) -> Number:
-    """Returns the right answer. Raises ZeroDivisionError."""
+    """Returns the right answer. Raises ArithmeticError."""
     value = answer(step.problem)
     if value is None:
         raise ZeroDivisionError
+    if abs(value.units) >= _TOO_LARGE:
+        raise OverflowError
     return value

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from fake_decoder import right, right_with_work, wrong_at
 from readings import rows
 
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression_stack import Style
-from calcgpt.inference.limits import ScratchpadLimits
-from datagen.arithmetic import answer
+from calcgpt.inference.limits import DirectLimits, Limits, ScratchpadLimits
+from datagen.arithmetic import Operation, answer
 from datagen.notation import render_answer
 
 if TYPE_CHECKING:
@@ -124,3 +127,81 @@ def parsed_options(options: str) -> dict[str, Any]:
     named = dict(option.partition("=")[::2] for option in options.split())
     places = int(named["places"]) if "places" in named else None
     return {**named, "places": places, "decimal_comma": "decimal_comma" in named}
+
+
+TYPED = (
+    *("7", "1/3", "7.5% of 200", "10/3*6", "-(2/3)", "1.05^3", "2^-3", "1/3-1/3", "1/3*3+0.5"),
+    *("1.035^10*1000000", "1/(0.004*0.5)", "100000/3*3", "999999.5/3+1", "17//-5", "-10 mod 3"),
+    *("5!", "|3-5|", "100-10%", "3(3/4)", "2^3^2", "(1+2)*(3/7)", "1/3 to 4 places", "1/0"),
+    *("12345678901234*2", "1/12345678901234", "0.123456789+1", "1e12*1e12*1e12", "0.00001*0.00001"),
+    *("9" * 60 + "*" + "9" * 60, "9" * 101 + "+1", "12345.67*3", "1/7+1/11", "300!/298!", "2/3*30"),
+)
+LIMITED: tuple[tuple[bool, Domain | None], ...] = (
+    *((True, Domain(digits=13, places=8)), (True, Domain(digits=20, places=30, divisor_digits=6))),
+    *((True, None), (False, None)),  # was never measured; answers at once
+)
+# Computes what `whole` returns, in the page.
+CALCULATE = """async (asked) => {
+    const { Computation } = await import("/static/engine/computation.js");
+    const { limitsOf } = await import("/static/engine/limits.js");
+    return asked.map(([text, options, has_work, domain, outputs]) => {
+        const limits = limitsOf({ has_work, domain, model: { block_size: 4096 } });
+        try {
+            const computation = new Computation(text, { model: "model", limits, ...options });
+            for (const question of computation.questions()) {
+                const output = outputs[question.prompt];
+                const probabilities = Array.from(output, (_, at) => 1 - at / 1024);
+                computation.answer(question, output, probabilities);
+            }
+            return computation.calculation();
+        } catch (error) {
+            if (!error.kind) throw error;
+            const { kind, message, position, end } = error;
+            return { kind, message, position, end };
+        }
+    });
+}"""
+
+
+def whole(
+    text: str, places: int | None, unproven: bool, limits: Limits, write: Callable[[str], str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the result for what `write` makes of prompts, or the error, and what it made."""
+    outputs: dict[str, str] = {}
+    try:
+        asked = Computation(text, "model", limits, places, unproven)
+    except ExpressionError as error:
+        place = {"position": error.position, "end": error.end}
+        return {"kind": error.kind.value, "message": error.reason, **place}, {}
+    while questions := asked.questions():
+        for node, _, _, prompt in questions:
+            outputs[prompt] = write(prompt)
+            asked.answer(
+                node, outputs[prompt], [1 - at / 1024 for at in range(len(outputs[prompt]))]
+            )
+    return asked.calculation().model_dump(mode="json"), outputs
+
+
+def unfinished(write: Callable[[str], str], prompt: str) -> str:
+    return write(prompt)[:-1]
+
+
+def test_the_page_gives_the_whole_result_that_python_gives(plain_page: Page) -> None:
+    """Whatever the model was measured for, and whatever it writes."""
+    expected, asked = [], []
+    for has_work, domain in LIMITED:
+        limits = ScratchpadLimits(domain, 4_096) if has_work else DirectLimits()
+        usual = lru_cache(None)(right_with_work if has_work else right)
+        writers = (usual, wrong_at(Operation.DIV, usual), partial(unfinished, usual))
+        for text, places, unproven, write in product(TYPED, (None, 0, 12), (False, True), writers):
+            result, outputs = whole(text, places, unproven, limits, write)
+            options = {"places": places, "unproven": unproven}
+            expected.append(result)
+            asked.append((text, options, has_work, domain and domain.model_dump(), outputs))
+    for item, wanted, found in zip(
+        asked, expected, plain_page.evaluate(CALCULATE, asked), strict=True
+    ):
+        assert found == wanted, item[:4]
+    kinds = {result.get("kind") for result in expected}
+    assert kinds >= {None, "unproven", "out-of-range", "too-many-places", "division-by-zero"}
+    assert {result["verified"] for result in expected if "verified" in result} == {False, True}

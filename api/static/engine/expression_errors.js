@@ -2,7 +2,7 @@
 // (calcgpt/inference/expression_errors.py).
 
 import tables from "./tables.js";
-import { format, isDigit, match, shorten } from "./text.js";
+import { format, isDigit, match, shorten, singleSpaced } from "./text.js";
 
 const { MESSAGES, ONLY } = tables;
 /** @type {Record<string, string>} */
@@ -78,7 +78,8 @@ export function missingOperation(normal, start, hint) {
 /** @param {{character: string, start: number}} opening */
 function notClosed({ character, start }) {
   if (character === "|") return format(MESSAGES.bar, { n: start });
-  const pairs = Object.keys(tables.PAIRS).filter((pair) => pair.startsWith(character));
+  const words = singleSpaced(character);
+  const pairs = Object.keys(tables.PAIRS).filter((pair) => pair.startsWith(words));
   const between = pairs.map((pair) => pair.slice(pair.lastIndexOf(" ") + 1));
   return format(MESSAGES.pair, { word: quoted(between.join(" or ")) });
 }

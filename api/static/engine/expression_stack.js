@@ -3,7 +3,7 @@
 
 import { RANKS, expression, isOne, show } from "./expression_tree.js";
 import tables from "./tables.js";
-import { format, shorten, strip } from "./text.js";
+import { Text, format, shorten, strip } from "./text.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./expression_tree.js").Expression} Expression */
@@ -52,7 +52,7 @@ export class Stack {
   readings = [];
 
   /**
-   * @param {import("./text.js").Text} text
+   * @param {Text} text
    * @param {Style} style
    */
   constructor(text, style) {
@@ -109,7 +109,7 @@ export class Stack {
   wait(operation, start, end) {
     const rank = operation === "^" ? RANK.POWER : operation === "+" || operation === "-" ? RANK.SUM : RANK.PRODUCT;
     this.complete(rank === RANK.POWER ? rank + 1 : rank); // 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
-    const typed = this.#text.slice(start, end);
+    const typed = new Text(this.#text.slice(start, end)).normalize();
     const isSaid = SAID.includes(typed) || (operation === "mod" && typed === "%");
     this.signs.push({ character: operation, rank, start, isSaid });
     return end;

@@ -144,7 +144,7 @@ function mixed(normal, start, typed) {
  */
 function words(normal, start) {
   let [total, current, end] = [0n, 0n, start];
-  let smallest = 10n ** 18n; // what may still be added is below it
+  let [smallest, largest] = [10n ** 18n, 10n ** 18n]; // what may still be added, and a scale, are below these
   for (;;) {
     const position = end > start ? (match("joint", normal, end)?.end ?? end) : end;
     const word = match("number_word", normal, position);
@@ -156,8 +156,9 @@ function words(normal, start) {
       smallest = n % 10n || n < 20n ? 1n : 10n;
     } else if (scaled) {
       const scale = BigInt(SCALES[scaled[0]]);
+      if (!current || scale >= largest || (scale === 100n && current >= 100n)) break; // two thousand million
       if (scale === 100n) current *= scale;
-      else [total, current] = [total + current * scale, 0n];
+      else [total, current, largest] = [total + current * scale, 0n, scale];
       [end, smallest] = [scaled.end, scale];
     } else break;
   }

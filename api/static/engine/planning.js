@@ -13,7 +13,8 @@ import tables from "./tables.js";
 import { format, formatCount, shorten } from "./text.js";
 
 const MAX_WORK = 400_000; // characters that a model writes for an expression
-const { MAX_OPERATIONS, MAX_READINGS, MESSAGES } = tables;
+const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES } = tables;
+const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers may be larger than exact ones
 /** @type {Record<string, string>} */
 const READINGS = tables.READINGS;
 
@@ -113,7 +114,8 @@ export function makePlan(root, places, limits, allowsUnproven) {
     first ??= refused;
   }
   if (allowed) return allowed;
-  const { refusal, start, end } = /** @type {Refused} */ (first);
+  if (!first) throw new ExpressionError("out-of-range", MESSAGES.digits, root.start, root.end);
+  const { refusal, start, end } = first;
   throw new ExpressionError(refusal.kind, refusal.reason, start, end);
 }
 
@@ -136,7 +138,8 @@ function* plans(root, places, { mostPlaces }) {
     yield plan;
     break;
   }
-  yield /** @type {Plan} */ (new Fractions(parts, places).plan());
+  const byFractions = new Fractions(parts, places).plan();
+  if (byFractions) yield byFractions;
   if (mostPlaces < MAX_PLACES && first) yield first;
 }
 
@@ -153,8 +156,8 @@ function areEqual(a, b) {
   return plainText(a) === plainText(b);
 }
 
-/** An operation divides by a number that is rounded to 0. */
-class ZeroDivisionError extends Error {}
+/** An operation divides by a number that is rounded to 0, or has a result that is too large. */
+class ArithmeticError extends Error {}
 
 /** Makes the plan of an expression. T is how the value of a part is represented.
  * @template T */
@@ -215,7 +218,7 @@ class Planner {
     throw new TypeError(String(value));
   }
 
-  /** Returns the plan, or null if an operation divides by a number that is rounded to 0.
+  /** Returns the plan, or null after an ArithmeticError.
    * @returns {Plan | null}
    * @throws {ExpressionError} for more than MAX_OPERATIONS */
   plan() {
@@ -231,7 +234,7 @@ class Planner {
       }
       result = this.finish(waiting[0].made);
     } catch (error) {
-      if (error instanceof ZeroDivisionError) return null;
+      if (error instanceof ArithmeticError) return null;
       throw error;
     }
     const { steps, guardPlaces } = this;
@@ -320,7 +323,7 @@ class Planner {
    * @param {Operand} b
    * @param {number} places
    * @returns {Operand}
-   * @throws {ZeroDivisionError | ExpressionError}
+   * @throws {ArithmeticError | ExpressionError}
    */
   ask(a, op, b, places) {
     const { start, end } = this.node;
@@ -456,9 +459,9 @@ function problemOf({ a, op, b, places }) {
 
 /** Returns the right answer to an operation.
  * @param {Step} step
- * @throws {ZeroDivisionError} */
+ * @throws {ArithmeticError} */
 function rightAnswer(step) {
   const { value } = answer(problemOf(step));
-  if (!value) throw new ZeroDivisionError();
+  if (!value || value.units >= TOO_LARGE || -value.units >= TOO_LARGE) throw new ArithmeticError();
   return value;
 }

@@ -36,6 +36,7 @@ MAX_LENGTH = 10_000
         ("5% + 7 off 3", Kind.SYNTAX, 7, 10, "'off' may only follow a percentage"),
         ("100/20% of 50", Kind.SYNTAX, 8, 10, "not a divisor: 20% of 50"),
         ("sum of 3", Kind.SYNTAX, 8, 8, "the word 'and' is missing"),
+        ("sum  of 3", Kind.SYNTAX, 9, 9, "the word 'and' is missing"),
         ("\x1c-121", Kind.SYNTAX, 0, 1, "a number is expected"),
         ("2\x851", Kind.SYNTAX, 1, 2, "is not an operation"),
         ("2.5M", Kind.SYNTAX, 3, 4, "; write numbers without units"),

@@ -106,6 +106,13 @@ def test_the_fewest_operations_and_places_that_are_right(
     assert (result_of(plan), plan.guard_places, len(plan.steps)) == (result, guard_places, n_steps)
 
 
+def test_numbers_that_rounding_makes_too_large_are_given_up() -> None:
+    """1/3*3-1 is 0, but not if it is rounded."""
+    assert result_of(plan_of("((1/3*3-1)*10^60)^100")) == "0"
+    with pytest.raises(ExpressionError, match=r"more than 2,000 digits"):
+        plan_of("(((1/3*3-1)*10^60)^10000)^10000")
+
+
 def test_the_cost_is_what_the_model_writes() -> None:
     for text in ("45/55*440", "12.5*0.25-7", "3/0.007", "1-2+3 to 0 places"):
         plan = plan_of(text, limits=MEASURED)
