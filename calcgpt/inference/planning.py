@@ -131,16 +131,19 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_unproven: bo
 
 
 def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
-    """Yields plans in the order in which they are to be tried. All are right, except the last one
-    of a model whose places are fixed."""
+    """Yields plans in the order in which they are to be tried. All are right, except those that no
+    user can allow, and the last one of a model whose places are fixed."""
     parts = _Parts(postorder(root), texts(root), evaluate(root))
     right = round_to(parts.values[-1], places)
     first = None
     for guard_places in range(limits.most_places - places + 1):
         plan = _Rounding(parts, places, guard_places).plan()
+        if not plan:
+            continue
+        is_outside = not first and _is_outside(plan.refusal(root, limits))
         first = first or plan
-        if plan and _equal(plan.result.number, right):
-            yield plan
+        if is_outside or _equal(plan.result.number, right):
+            yield plan  # more guard places do not make numbers shorter
             break
     if by_fractions := _Fractions(parts, places).plan():
         yield by_fractions
@@ -158,6 +161,10 @@ class _Parts(NamedTuple):
 
 def _is_unproven(refusal: Refusal) -> bool:
     return refusal.kind is ExpressionErrorKind.UNPROVEN
+
+
+def _is_outside(refused: tuple[Refusal, int, int] | None) -> bool:
+    return refused is not None and not _is_unproven(refused[0])
 
 
 def _equal(a: Number, b: Number) -> bool:

@@ -127,15 +127,19 @@ export function makePlan(root, places, limits, allowsUnproven) {
  * @param {import("./limits.js").Limits} limits
  * @returns {Generator<Plan>}
  */
-function* plans(root, places, { mostPlaces }) {
+function* plans(root, places, limits) {
+  const { mostPlaces } = limits;
   const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root) };
   const right = roundTo(parts.values[parts.values.length - 1], places);
   let first = null;
   for (let guardPlaces = 0; guardPlaces <= mostPlaces - places; guardPlaces += 1) {
     const plan = new Rounding(parts, places, guardPlaces).plan();
+    if (!plan) continue;
+    const refused = first ? null : refusalOf(plan, root, limits);
     first ??= plan;
-    if (!plan || !areEqual(plan.result.number, right)) continue;
-    yield plan;
+    const isOutside = refused && !isUnproven(refused);
+    if (!isOutside && !areEqual(plan.result.number, right)) continue;
+    yield plan; // more guard places do not make numbers shorter
     break;
   }
   const byFractions = new Fractions(parts, places).plan();
