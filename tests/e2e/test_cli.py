@@ -120,7 +120,7 @@ def test_the_whole_path_from_data_to_an_answer(
         (["serve", "--port", "http"], "--port"),
         (["serve", "--engine", "abacus", "--port", "0"], "valid names: auto, native, onnx"),
         (["serve", "--rate-limit", "often", "--port", "0"], "'often' is not a rate"),
-        (["serve", "--max-items", "1000"], "max_items must not exceed max_pending"),
+        (["serve", "--max-items", "2000"], "max_items must not exceed max_pending"),
         (["inspect", "{tiny}", "1+2+3"], "give exactly one operation"),
         (["datagen", "out", "--train", "0"], "train must be"),
         (["datagen", "out", "--train", "many"], "--train"),
