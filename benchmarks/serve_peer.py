@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.hf_classes import hf_class_of
+from calcgpt.inference.exact import plain_text
 from calcgpt.inference.limits import limits_of
 from calcgpt.inference.results import read_answer
 from calcgpt.registry import resolve
@@ -124,8 +125,8 @@ def create_app(checkpoint: Checkpoint, at_once: int, size: int, wait: float) -> 
         await queue.put((render_prompt(problem), future))
         text = await future
         # Rows that end before the longest one are padded with the stop token.
-        result, _ = read_answer(text[0] + text[1:].split("$", 1)[0] + "$", places)
-        return Answer(result=result)
+        result, value = read_answer(text[0] + text[1:].split("$", 1)[0] + "$", places)
+        return Answer(result=plain_text(value) if value else result)
 
     return app
 

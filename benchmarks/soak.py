@@ -115,7 +115,7 @@ class Client:
             body = {"prompt": f"$({self._rng.randrange(1000):010d}+", "max_tokens": 12, "n": 2}
             return body, lambda content: len(json.loads(content)["choices"]) == 2
         if kind == "nonsense":
-            text = self._rng.choice(["1+", "x" * 1000, "1/0", "(" * 300, "1,5+2"])
+            text = self._rng.choice(["1+", "x" * 1000, "1/0", "(" * 300, "1,5,2"])
             return {"expression": text}, lambda content: b"urn:calcgpt" in content
         if kind == "batch":
             texts, values = zip(*(self._problem() for _ in range(8)), strict=True)

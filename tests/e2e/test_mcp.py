@@ -40,6 +40,7 @@ async def use(client: Any) -> None:
 
         power = await client.call_tool("calculate", {"expression": "10%*1.05^2/3", "places": 2})
         assert power.structured_content["result"] == "0.04"
+        assert power.structured_content["fraction"] == "147/4000"
         assert power.structured_content["notes"] == ["rounded to 2 places"]
 
         right = await client.call_tool("check_work", {"line": second})
