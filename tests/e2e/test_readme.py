@@ -411,7 +411,8 @@ def test_the_figures_in_the_text_are_measured() -> None:
         ("classes", 268_494, 1),
         ("pairs-999-8", 80_000, 0),
     ]
-    assert "gets two wrong of 380,000 test problems" in text
+    assert "gets two wrong of 380,000 test problems of all kinds, none of a million like" in text
+    assert "three of a million that imitate what people type" in text
     sums = [
         [
             sum(row[key] for name in COMMON for row in results(f"{model}-{name}").values())
