@@ -79,8 +79,7 @@ class Computation:
         if refusal := self._refused(limits.refuse_places(places)):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
         self.plan = make_plan(parsed.expression, places, limits, unproven)
-        if refused := self.plan.refusal(parsed.expression, limits):
-            self._refused(refused[0])
+        self._is_proven &= self.plan.is_proven
         self._readings = [*parsed.readings, *self.plan.readings]
         #: The operations, operands first. Each becomes a node when it is answered.
         self.outline = [

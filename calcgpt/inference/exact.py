@@ -7,7 +7,7 @@ import operator
 from fractions import Fraction
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.expression_tree import Expression, postorder
+from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.spelling import MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES
 from datagen.arithmetic import Number, divide_half_even
 from datagen.notation import number_text
@@ -31,14 +31,15 @@ def evaluate(root: Expression) -> list[Fraction]:
     whole number in its range, and for a value of more than MAX_DIGITS.
     """
     values: list[Fraction] = []
-    waiting: list[Fraction] = []
-    for node in postorder(root):
-        first = len(waiting) - len(node.operands)
-        value = _value(node, waiting[first:])
+
+    def keep(node: Expression, operands: list[Fraction]) -> Fraction:
+        value = _value(node, operands)
         if _n_bits(value) > _MAX_BITS:
             raise _too_long(node)
-        waiting[first:] = [value]
         values.append(value)
+        return value
+
+    fold(root, keep)
     return values
 
 

@@ -240,12 +240,11 @@ class _Reader:
         return spelling.OPERATIONS[single_spaced(typed[0])], start, typed.end()
 
     def _may_follow(self, word: str, start: int) -> bool:
+        """Returns whether `of` or `off` may stand at `start`."""
         before = self._normal[max(0, start - 100) : start].rstrip(" ")
-        patterns = ["ends_in_percent", *(["ends_in_fraction"] if word == "of" else [])]
-        ends = any(_PATTERNS[name].search(before) for name in patterns)
-        return ends and (
-            self._stack.last_sign() != "/" or not _PATTERNS["ends_in_percent"].search(before)
-        )
+        if _PATTERNS["ends_in_percent"].search(before):
+            return self._stack.last_sign() != "/"
+        return word == "of" and _PATTERNS["ends_in_fraction"].search(before) is not None
 
     def _time(self, colon: int) -> re.Match[str] | None:
         """Returns the time of day whose first `:` is at `colon`, such as 17:00."""
@@ -260,11 +259,9 @@ class _Reader:
             raise missing_operation(self._normal, self._next(end)[0], MESSAGES["percent-of"])
         if spaced := self._match("spaced_percent", start - 1):
             first = self._stack.parts[-1].start
-            typed, last = (
-                self._text[first : spaced.end()],
-                self._text[spaced.end() - 2 : spaced.end()],
-            )
-            self._stack.say(typed, f"{self._text[first:start].rstrip(SPACES)}%{last}")
+            before, after = self._text[first:start], self._text[end : spaced.end()]
+            read = f"{before.rstrip(SPACES)}%{after.strip(SPACES)}"
+            self._stack.say(self._text[first : spaced.end()], read)
         part = self._stack.parts.pop()
         node = Expression("%", (part.node,), part.start, end)
         self._stack.parts.append(Part(node, part.start, end, is_percentage=True))
@@ -289,12 +286,9 @@ class _Reader:
             return False
         if not _PATTERNS["ends_in_factor"].search(before):
             return False
-        fraction = self._match("in_parentheses", start) if before[-1] in DIGITS else None
-        if (
-            fraction
-            and before[-1:] != self._normal[start - 1]
-            and 0 < int(fraction[1]) < int(fraction[2])
-        ):  # with a space, it is not mixed
+        is_spaced = before[-1] in DIGITS and self._normal[start - 1] == " "
+        fraction = self._match("in_parentheses", start) if is_spaced else None
+        if fraction and 0 < int(fraction[1]) < int(fraction[2]):  # with a space, it is not mixed
             first = self._stack.parts[-1].start
             read = f"{self._text[first:start].rstrip(SPACES)}*{self._text[start : fraction.end()]}"
             self._stack.say(self._text[first : fraction.end()], read)

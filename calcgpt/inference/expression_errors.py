@@ -36,10 +36,8 @@ def error_at(context: Context, start: int) -> ExpressionError:
         name = word if word in ("of", "off") else "word" if is_operand else "unit"
         reason = MESSAGES[name].format(typed=repr(shorten(typed)), only=spelling.ONLY)
     elif is_operand:
-        shown, hint = (
-            repr(typed) if typed else MESSAGES["the-end"],
-            spelling.HINTS.get(character, ""),
-        )
+        shown = repr(typed) if typed else MESSAGES["the-end"]
+        hint = spelling.HINTS.get(character, "")
         reason = MESSAGES["operand"].format(typed=shown, hint=hint)
     elif character in DIGITS or character in ("(", "|"):
         is_factor = character == "(" and last_sign in ("/", "^")

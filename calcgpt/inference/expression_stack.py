@@ -92,6 +92,7 @@ class Stack:
         return next((sign for sign in openings if sign.character not in _APPLIED), None)
 
     def close(self, end: int) -> None:
+        """Completes the part since the last parenthesis or bar, which is closed at `end`."""
         self.complete(Rank.OPENING)
         opening, part = self.signs.pop(), self.parts.pop()
         node = part.node
@@ -114,14 +115,14 @@ class Stack:
         self.signs.append(Sign(sign, Rank.OPENING, start, True, is_reversed))
         return end
 
-    def wait(self, operation: str, start: int, end: int) -> int:
+    def wait(self, sign: str, start: int, end: int) -> int:
         """Adds an operation at text[start:end] to the signs that wait. Returns `end`."""
-        rank = _RANKS.get(operation, Rank.PRODUCT)
+        rank = _RANKS.get(sign, Rank.PRODUCT)
         # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
         self.complete(rank + 1 if rank is Rank.POWER else rank)
         typed = spelling.normalize(self.text[start:end])
-        is_said = typed in spelling.SAID or (operation == "mod" and typed == "%")
-        self.signs.append(Sign(operation, rank, start, is_said))
+        is_said = typed in spelling.SAID or (sign == "mod" and typed == "%")
+        self.signs.append(Sign(sign, rank, start, is_said))
         return end
 
     def last_sign(self) -> str:
@@ -199,10 +200,12 @@ _APPLIED = {*_RANKS, "off"}  # signs that have operands
 
 
 def literal(number: Number, start: int, end: int) -> Expression:
+    """Returns the node of a number at text[start:end]."""
     return Expression("", (), start, end, number)
 
 
 def operation(sign: str, left: Part, right: Part) -> Part:
+    """Returns the part of an operation on two parts."""
     start, end = min(left.start, right.start), max(left.end, right.end)
     return Part(Expression(sign, (left.node, right.node), start, end), start, end)
 

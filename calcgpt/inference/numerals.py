@@ -39,9 +39,9 @@ class Numeral(NamedTuple):
 def read_numeral(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
     """Returns the numeral at `start` of a normal text, or None. Raises ExpressionError."""
     if fraction := _FRACTION.match(normal, start):
-        return Numeral(fraction.end(), None, _fraction(fraction))
+        return Numeral(fraction.end(), None, _fraction(*fraction.groups()))
     if vulgar := spelling.VULGAR.get(normal[start : start + 1]):
-        return Numeral(start + 1, None, _numbers(*vulgar))
+        return Numeral(start + 1, None, _fraction(*vulgar))
     numeral = _digits(normal, start, decimal_comma)
     if not numeral:
         return _words(normal, start)
@@ -66,7 +66,9 @@ def _digits(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
     if exponent:
         if len(exponent[1]) > 6 or abs(int(exponent[1])) > spelling.MAX_EXPONENT:
             reason = MESSAGES["large-exponent"]
-            raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, exponent.start(), exponent.end())
+            raise ExpressionError(
+                ExpressionErrorKind.OUT_OF_RANGE, reason, exponent.start(), exponent.end()
+            )
         end, shift = exponent.end(), int(exponent[1])
     elif scale:
         end, shift = scale.end(), len(str(spelling.SCALES[scale[0]])) - 1
@@ -80,18 +82,18 @@ def _number(digits: str, places: str, shift: int, start: int, end: int) -> Numbe
     kept = places.rstrip("0")
     if len(digits) + len(kept) + max(shift, 0) > spelling.MAX_DIGITS:
         reason = MESSAGES["digits"]
-        raise _error(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
+        raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
     excess = len(kept) - shift - MAX_PLACES
     if excess > 0 and int(digits + kept or "0"):
         reason = MESSAGES["places"].format(n=MAX_PLACES)
         first = start if shift else end - len(places) + MAX_PLACES
-        raise _error(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
+        raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
     units, n_places = int(digits + kept or "0"), len(kept) - shift
     if n_places < 0:
         units, n_places = units * 10**-n_places, 0
     while n_places and units % 10 == 0:  # 5.0 is 5
         units, n_places = units // 10, n_places - 1
-    return Number.from_units(units, n_places, n_places > 0)
+    return Number(units, n_places)
 
 
 def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
@@ -110,18 +112,17 @@ def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
                 grouped=f"{whole.units}/{denominator}",
                 mixed=f"{first.replace(' ', '')}+{numerator}/{denominator}",
             )
-            raise _error(ExpressionErrorKind.NO_OPERATION, reason, start, over.end())
+            raise ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, over.end())
     text = str(whole.units)
     if vulgar := spelling.VULGAR.get(normal[_skip(normal, end) : _skip(normal, end) + 1]):
-        numerator, denominator = map(str, vulgar)
-        return Numeral(_skip(normal, end) + 1, whole, _numbers(*vulgar))
+        return Numeral(_skip(normal, end) + 1, whole, _fraction(*vulgar))
     after = _AFTER_WHOLE.match(normal, end) or _IN_PARENTHESES.match(normal, end)
     if not after or not 0 < int(after[1]) < int(after[2]):
         return numeral
     reading = f"{text}+{after[1]}/{after[2]}"
     in_parentheses = after[0].startswith("(")
     alternative = f"{text}*({after[1]}/{after[2]})" if in_parentheses else None
-    return Numeral(after.end(), whole, _fraction(after), reading, alternative)
+    return Numeral(after.end(), whole, _fraction(*after.groups()), reading, alternative)
 
 
 def _words(normal: str, start: int) -> Numeral | None:
@@ -152,12 +153,8 @@ def _words(normal: str, start: int) -> Numeral | None:
     return Numeral(end, Number(total + current)) if end > start else None
 
 
-def _fraction(match: re.Match[str]) -> tuple[Number, Number]:
-    return _numbers(int(match[1]), int(match[2]))
-
-
-def _numbers(numerator: int, denominator: int) -> tuple[Number, Number]:
-    return Number(numerator), Number(denominator)
+def _fraction(numerator: str | int, denominator: str | int) -> tuple[Number, Number]:
+    return Number(int(numerator)), Number(int(denominator))
 
 
 def _skip(normal: str, position: int) -> int:
@@ -165,7 +162,3 @@ def _skip(normal: str, position: int) -> int:
     while normal[position : position + 1] == " ":
         position += 1
     return position
-
-
-def _error(kind: ExpressionErrorKind, reason: str, start: int, end: int) -> ExpressionError:
-    return ExpressionError(kind, reason, start, end)

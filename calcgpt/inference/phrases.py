@@ -11,7 +11,7 @@ from datagen.arithmetic import MAX_PLACES
 _LEADING = spelling.longest_first(spelling.LEADING)
 _PLACES = re.compile(spelling.PATTERNS["places"])
 _NEAREST = re.compile(spelling.PATTERNS["nearest"])
-LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz")
 _TAIL = 60  # characters of the end of a text in which places are asked for
 
 
@@ -29,7 +29,7 @@ def without_phrases(normal: str) -> tuple[str, int | None]:
         before, is_changed = normal[start:end], False
         for phrase in spelling.TRAILING:
             if before.endswith(phrase) and not (
-                phrase[0] in LETTERS and before[-len(phrase) - 1 : -len(phrase)] in LETTERS
+                phrase[0] in _LETTERS and before[-len(phrase) - 1 : -len(phrase)] in _LETTERS
             ):
                 end, is_changed = end - len(phrase), True
                 break

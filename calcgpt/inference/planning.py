@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Generic, NamedTuple, TypeVar
 
@@ -65,7 +65,8 @@ class Plan:
     """The operations of an expression, operands first, and its value by them.
 
     `guard_places` are the places that operations before the last keep beyond those of the result;
-    None if numerator and denominator are worked out instead.
+    None if numerator and denominator are worked out instead. `is_proven` says whether the model was
+    measured for all operations.
     """
 
     steps: tuple[Step, ...]
@@ -73,6 +74,7 @@ class Plan:
     exact: Fraction  # the value without rounding
     guard_places: int | None
     readings: tuple[Reading, ...] = ()
+    is_proven: bool = True
 
     def refusal(self, root: Expression, limits: Limits) -> tuple[Refusal, int, int] | None:
         """Returns why a model is not asked all operations, with the position of the part, or None.
@@ -119,7 +121,7 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_unproven: bo
         if not refusal:
             return plan
         if allows_unproven and _is_unproven(refusal[0]):
-            allowed = allowed or plan
+            allowed = allowed or replace(plan, is_proven=False)
         refusals.append(refusal)
     if allowed:
         return allowed
@@ -302,9 +304,7 @@ class _Rounding(_Planner[Operand]):
 
     def _number(self, value: Fraction) -> Operand:
         node = self._node
-        if not node.sign:
-            return Operand(node.number)
-        return Operand(Number(int(value)))
+        return Operand(Number(int(value)) if node.sign else node.number)
 
     def _apply(self, op: Operation, a: Operand, b: Operand) -> Operand:
         return self._ask(a, op, b, self._step_places)

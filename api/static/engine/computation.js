@@ -7,7 +7,7 @@ import { parse } from "./expression.js";
 import { ExpressionError } from "./expression_errors.js";
 import { show } from "./expression_tree.js";
 import { KIND, Layout, shapeOf } from "./layout.js";
-import { makePlan, refusalOf } from "./planning.js";
+import { makePlan } from "./planning.js";
 import { Text } from "./text.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
@@ -61,7 +61,7 @@ export class Computation {
       throw new ExpressionError(refusal.kind, refusal.reason, 0, new Text(text).length);
     }
     this.#plan = makePlan(parsed.expression, this.places, limits, unproven);
-    this.#isAllowed(refusalOf(this.#plan, parsed.expression, limits)?.refusal ?? null);
+    this.#isProven &&= this.#plan.isProven;
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered.
      * @type {Span[]} */

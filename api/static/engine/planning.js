@@ -43,8 +43,9 @@ const READINGS = tables.READINGS;
 /**
  * The operations of an expression, operands first, and its value by them. exact: without rounding;
  * guardPlaces: the places that operations before the last keep beyond those of the result, or null if
- * numerator and denominator are worked out instead.
- * @typedef {{steps: Step[], result: Operand, exact: Fraction, guardPlaces: number | null, readings: Reading[]}} Plan
+ * numerator and denominator are worked out instead; isProven: whether the model was measured for all operations.
+ * @typedef {{steps: Step[], result: Operand, exact: Fraction, guardPlaces: number | null, readings: Reading[],
+ *   isProven: boolean}} Plan
  */
 
 /**
@@ -55,7 +56,7 @@ const READINGS = tables.READINGS;
  * @param {import("./limits.js").Limits} limits
  * @returns {Refused | null}
  */
-export function refusalOf(plan, root, limits) {
+function refusalOf(plan, root, limits) {
   let first = null;
   for (const refused of refusals(plan, root, limits)) {
     if (!isUnproven(refused)) return refused;
@@ -110,7 +111,7 @@ export function makePlan(root, places, limits, allowsUnproven) {
   for (const plan of plans(root, places, limits)) {
     const refused = refusalOf(plan, root, limits);
     if (!refused) return plan;
-    if (allowsUnproven && isUnproven(refused)) allowed ??= plan;
+    if (allowsUnproven && isUnproven(refused)) allowed ??= { ...plan, isProven: false };
     first ??= refused;
   }
   if (allowed) return allowed;
@@ -120,8 +121,8 @@ export function makePlan(root, places, limits, allowsUnproven) {
 }
 
 /**
- * Yields plans in the order in which they are to be tried. All are right, except the last one of a model whose
- * places are fixed.
+ * Yields plans in the order in which they are to be tried. All are right, except those that no user can allow,
+ * and the last one of a model whose places are fixed.
  * @param {Expression} root
  * @param {number} places
  * @param {import("./limits.js").Limits} limits
@@ -242,7 +243,7 @@ class Planner {
       throw error;
     }
     const { steps, guardPlaces } = this;
-    return { steps, result, exact: values[values.length - 1], guardPlaces, readings: this.#readings };
+    return { steps, result, exact: values[values.length - 1], guardPlaces, readings: this.#readings, isProven: true };
   }
 
   /**

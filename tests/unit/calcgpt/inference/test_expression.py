@@ -17,7 +17,7 @@ from calcgpt.errors import ExpressionErrorKind as Kind
 from calcgpt.inference import spelling
 from calcgpt.inference.exact import evaluate, plain_text
 from calcgpt.inference.expression import parse
-from calcgpt.inference.expression_stack import Style
+from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, postorder, show
 from calcgpt.inference.spelling import MAX_OPERATIONS
 from datagen.arithmetic import Number
@@ -62,7 +62,7 @@ def bare(expression: Expression) -> Any:
     return expression.sign, *map(bare, expression.operands)
 
 
-def read(text: str, style: Style = Style()) -> Expression | ExpressionError:  # noqa: B008
+def read(text: str, style: Style = DEFAULT_STYLE) -> Expression | ExpressionError:
     """Returns the expression of a text, or its error. No other error is ever raised."""
     try:
         return parse(text, style).expression
