@@ -29,7 +29,7 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt datagen
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt datagen tools
 
 # The types of the page's JavaScript, which stand in JSDoc comments. Needs npm, which nothing else does.
 types:
@@ -52,12 +52,12 @@ dist: .venv/audit.stamp
 soak: .venv/dev.stamp
 	CONTRACT_EXAMPLES=3000 CONTRACT_REPORT=docs/results/contract.json \
 		$(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_contract.py -k 2000
-	$(BIN)/python -m benchmarks.soak --json docs/results/soak.json $(SOAK)
+	$(BIN)/python -m tools.soak --json docs/results/soak.json $(SOAK)
 
 # Hostile input for everything that reads what people write: expressions, lines, worked steps,
 # checkpoints, recipes. `make fuzz FUZZ="expression --minutes 60"`. `make test` replays what it found.
 fuzz: .venv/fuzz.stamp
-	$(BIN)/python -m benchmarks.fuzz --json docs/results/fuzz.json $(FUZZ)
+	$(BIN)/python -m tools.fuzz --json docs/results/fuzz.json $(FUZZ)
 
 # Known vulnerabilities of the versions in deploy/requirements.lock (Python Packaging Advisory Database).
 audit: .venv/audit.stamp
@@ -76,13 +76,13 @@ lock: .venv/audit.stamp
 # Measures the tests: the share of small changes to the code that they catch. Takes about an hour of
 # one core; `make mutants MUTANTS=--resume` continues after an interruption.
 mutants: .venv/mutants.stamp
-	$(BIN)/python -m benchmarks.mutants --json docs/results/mutants.json $(MUTANTS)
+	$(BIN)/python -m tools.mutants --json docs/results/mutants.json $(MUTANTS)
 
 # The experiments of the posts with three seeds, and their tables in docs/ABLATIONS.md. Takes many hours, and
 # continues after an interruption. `make results RESULTS="attention --jobs 2"` is one suite of them.
 results: .venv/dev.stamp
 	$(BIN)/calcgpt datagen text --source tinyshakespeare
-	$(BIN)/python -m benchmarks.posts $(RESULTS)
+	$(BIN)/python -m research.posts $(RESULTS)
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,6 +1,6 @@
 """Problems whose answers depend on how the last digits are rounded.
 
-The certificate of a model's rules (`calcgpt certify`) names problems that the other distributions
+A check of every case of the rules names problems that the other distributions
 rarely draw:
 
 - quotients near a tie between two answers, with a divisor of more than five digits, such as

@@ -31,7 +31,7 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
     "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),
-    "Look at a model": ("info", "inspect", "plot", "confidence", "certify", "coverage", "circuits"),
+    "Look at a model": ("info", "inspect", "plot"),
     "Compare and search": ("report", "compare", "ablate", "sweep"),
 }
 

@@ -1,4 +1,4 @@
-"""Commands that score a checkpoint, publish it with its scores, and measure its confidence."""
+"""Commands that score a checkpoint, and publish it with its scores."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from calcgpt.cli.options import (
     Number,
     checkpoint_argument,
     device_option,
-    drawing_option,
-    echo_report,
     engine_and_device,
     force_option,
     given_options,
@@ -91,7 +89,7 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
     "--scored",
     type=PATH,
     callback=output_file,
-    help="Write each problem and its answer to this file, for `calcgpt coverage --scored`.",
+    help="Write each problem and its answer to this file.",
 )
 @json_option("Write all scores to this file.")
 @click.option(
@@ -353,55 +351,4 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     click.echo(f"{bits:.4f} bits per character")
 
 
-@click.command()
-@click.argument("files", nargs=-1, required=True, type=PATH)
-@click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    default=(1e-3, 1e-4, 1e-5),
-    show_default=True,
-    type=Number(1e-9, 0.5),
-    help="The largest allowed share of problems with a wrong answer above the threshold. "
-    "Repeatable.",
-)
-@click.option(
-    "--by",
-    "measure",
-    default="whole",
-    show_default=True,
-    type=click.Choice(["whole", "weakest_step", "answer"]),
-    help="Which confidence to use.",
-)
-@drawing_option("the curves as confidence.png")
-@json_option("Write the numbers to this file.")
-def confidence(
-    files: tuple[Path, ...],
-    targets: tuple[float, ...],
-    measure: str,
-    out: Path | None,
-    json_file: Path | None,
-) -> None:
-    """Measure how far a model's confidence can be trusted, from FILES of scored problems.
-
-    FILES are those of `eval --scored`. For each target there is a threshold with a guarantee on
-    average (conformal), and one that holds with 95% confidence. Both are for problems like those of
-    the file. The tables compare the confidence with the wrong answers, by class and by decade.
-    """
-    from calcgpt.lab.confidence import class_table, draw_confidence, guarantee_table, read_report
-
-    names = [file.stem for file in files]
-    for file in files:
-        if names.count(file.stem) > 1:
-            raise click.UsageError(f"{file}: several files have the name {file.stem}")
-    reports = [read_report(file, measure) for file in files]
-    drawn = draw_confidence(out, reports) if out else []
-    tables = [
-        *(f"{class_table(report)}\n" for report in reports),
-        guarantee_table(reports, targets),
-    ]
-    record = {report.name: report.record(targets) for report in reports}
-    echo_report("\n".join(tables), drawn, json_file, record)
-
-
-COMMANDS = [eval_, publish, confidence]
+COMMANDS = [eval_, publish]

@@ -123,7 +123,7 @@ def confidence_rows() -> Iterator[str]:
 
 
 def exactness_rows(record: dict[str, Any]) -> list[str]:
-    """Returns the rows of docs/RESULTS.md for what `benchmarks.exactness` wrote to a file."""
+    """Returns the rows of docs/RESULTS.md for what `tools.exactness` wrote to a file."""
     rows = []
     for name, result in record["results"].items():
         low, high = result["interval"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.fuzz import read_corpus
-from benchmarks.fuzz_targets import TARGETS, seeds
+from tools.fuzz import read_corpus
+from tools.fuzz_targets import TARGETS, seeds
 
 
 def breaks_a_promise(name: str, data: bytes) -> bool:

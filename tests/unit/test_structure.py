@@ -110,6 +110,16 @@ def test_only_the_service_imports_a_web_framework() -> None:
             assert not {name.split(".")[0] for name in all_imports(module)} & set(WEB), module
 
 
+def test_the_product_stands_alone() -> None:
+    for module in MODULES:
+        first = {name.split(".")[0] for name in all_imports(module)}
+        assert not first & {"benchmarks", "research", "tools"}, module
+    for package in ("benchmarks", "tools"):
+        for file in (ROOT / package).glob("*.py"):
+            names = imports(ast.walk(ast.parse(file.read_text("utf-8"))))
+            assert not any(name.split(".")[0] == "research" for name in names), file
+
+
 def test_nothing_imports_the_service() -> None:
     users = {module for module in MODULES if "api" in map(package_of, all_imports(module))}
     assert {package_of(module) for module in users} == {"api"}

@@ -154,7 +154,7 @@ def test_a_confidence_that_is_no_number_is_stored_as_zero(
     assert {row.confidence for row in read_scored(path, ScoredAnswer)} == {NOT_CONFIDENT}
 
 
-def test_the_command_writes_what_coverage_reads(
+def test_the_command_writes_scored_answers(
     tiny: Checkpoint,
     tiny_folder: Path,
     data_folder: Path,
@@ -171,8 +171,6 @@ def test_the_command_writes_what_coverage_reads(
     assert [row.output for row in rows] == [row.output for row in scored_answers(alone)]
     record = json.loads(json_file.read_text())
     assert record["exact_match"] == np.mean(alone.right)
-    outcome = run_cli("coverage", "scratchpad", "--n", "20", "--scored", file, "--quiet")
-    assert outcome.code == 0
     sampled = ("eval", tiny_folder, "--data", data, "--temperature", "1", "--workers", "2")
     outcome = run_cli(*sampled)
     assert outcome.code == 2

@@ -1,0 +1,1 @@
+"""Experiments that ran once, each at the commit that it names. The product imports none of them."""

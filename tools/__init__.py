@@ -1,0 +1,1 @@
+"""What developers run on the product: fuzzing, mutants, attacks, a soak, counts of errors."""

@@ -1,0 +1,360 @@
+"""How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
+
+    python -m tools.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
+        [--device NAME] [--ray-address HOST:PORT] [--shards DIR] [--scored FILE] [--json FILE]
+        [NAME[=N] ...]
+
+NAME is a distribution, or one of these:
+
+    pairs-999    all pairs of whole numbers from 0 to 999, in all operations, to two places
+    pairs-999-8  the same to eight places, as the calculator asks
+    wide-N       numbers of 1 to N digits, for any N
+    classes      for every class of problems (`research.coverage`) with operands of at most seven
+                 digits N problems, or as many as there are among 400,000
+    NAME@P       the same problems, but all ask for P places, 0 to 30. Half of the operands of
+                 wide-N@P are whole; the others have up to P places, or up to 9 if P is smaller
+
+The problems of a distribution are those of the test split and have their own seed: no training
+draws them. With `--split val` they are validation problems, by which to choose between checkpoints.
+Of the pairs, N are a random sample. No problem occurs twice. Decoding is greedy. For each set and
+operation, the share of exact answers has its 95% interval (Wilson 1927). The threshold is the
+confidence of the most confident wrong answer.
+
+`--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
+torch. It says how often the two differ (they should never), and the ratio of their speeds.
+
+`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster. With `--shards`,
+the same command continues after an interruption. `research.coverage --scored FILE` shows the
+exactness by class of problems.
+"""
+
+import argparse
+import itertools
+import re
+import statistics
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.measure import environment, name_of, parser, run, write
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.data.problems import split_line
+from calcgpt.evaluation.calibration import threshold_without_error
+from calcgpt.evaluation.evaluate import first_error
+from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of, to_jsonl
+from calcgpt.registry import resolve
+from calcgpt.statistics import wilson_interval
+from calcgpt.tables import text_table
+from datagen.arithmetic import DRAWN_PLACES, OPERATIONS, ProblemArray, concatenate
+from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
+from datagen.progress import progress_bar
+from datagen.sampling import bit_generator
+from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from tools.problem_classes import Class, classes_of, most_digits
+
+PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
+WIDE = re.compile(r"wide-([1-9][0-9]?)")
+CLASSES = "classes"
+CLASS_DIGITS = 7
+CLASS_DRAWN = 400_000
+CLASS_SOURCES = ("calculator", "everyday", "edge", "corner", "hard")  # and short numbers
+CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
+STREAM = 10_000  # of the seed: no data set and no training uses it
+SHOWN = 1_000  # wrong answers that are listed
+
+
+def distribution_of(name: str) -> Distribution:
+    """Returns the distribution of a set `NAME` or `NAME@P`, whatever its problems ask for."""
+    name, _, places = name.partition("@")
+    match = WIDE.fullmatch(name)
+    if not match:
+        return distribution(name)
+    digits, max_places = int(match[1]), max(int(places or 0), DRAWN_PLACES)
+    return Distribution(wide_words(digits), partial(wide, max_digits=digits, max_places=max_places))
+
+
+def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
+    """Returns n different problems of a distribution that belong to a split."""
+    draw = distribution_of(name)
+    seen: set[int] = set()
+    parts: list[ProblemArray] = []
+    block, missing = 0, n
+    with progress_bar(n, desc=f"drawing {name}") as bar:
+        while missing:
+            for problems in draw(bit_generator(seed, STREAM, block), 4 * n):
+                hashes = problem_hashes(problems)
+                rows = new_rows(hashes, is_in_split(hashes, split), seen)[:missing]
+                parts.append(problems.take(rows))
+                missing -= len(rows)
+                bar.update(len(rows))
+            block += 1
+    return concatenate(parts)
+
+
+def blocks_of(
+    distribution: Distribution, stream: int, seed: int, split: Split
+) -> Iterator[tuple[ProblemArray, NDArray[np.uint64]]]:
+    """Yields the problems of a distribution that belong to a split, and their hashes, endlessly."""
+    for block in itertools.count():
+        for problems in distribution(bit_generator(seed, stream, block), CLASS_BLOCK):
+            hashes = problem_hashes(problems)
+            rows = np.flatnonzero(is_in_split(hashes, split))
+            yield problems.take(rows), hashes[rows]
+
+
+def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
+    """Returns different problems of a split: n or more of each class, or all that are drawn."""
+    short = Distribution(wide_words(CLASS_DIGITS), partial(wide, max_digits=CLASS_DIGITS))
+    named = [DISTRIBUTIONS[name] for name in CLASS_SOURCES]
+    sources = enumerate([*named, short], start=STREAM + 1)
+    turns = zip(
+        *(blocks_of(source, stream, seed, split) for stream, source in sources), strict=True
+    )
+    counts: Counter[Class] = Counter()
+    seen: set[int] = set()
+    parts: list[ProblemArray] = []
+    with progress_bar(CLASS_DRAWN, desc="drawing") as bar:
+        for problems, hashes in itertools.chain.from_iterable(turns):
+            rows = []
+            for row, problem in enumerate(problems.to_problems()):
+                if most_digits(problem) > CLASS_DIGITS or int(hashes[row]) in seen:
+                    continue
+                classes = list(classes_of(problem))
+                seen.add(int(hashes[row]))
+                if min(counts[name] for name in classes) < n:
+                    counts.update(classes)
+                    rows.append(row)
+            parts.append(problems.take(np.array(rows, np.intp)))
+            bar.update(len(seen) - bar.n)
+            if len(seen) >= CLASS_DRAWN:
+                return concatenate(parts)
+    raise AssertionError("the blocks end")  # they never do
+
+
+def whole_number_pairs(bound: int, places: int, count: int, seed: int) -> ProblemArray:
+    """Returns `count` problems of two whole numbers below `bound`, drawn without repetition, or all
+    in order if there are no more. Answers have `places` decimal places."""
+    n = len(OPERATIONS) * bound**2
+    if count < n:
+        index = np.sort(np.random.default_rng((STREAM, seed)).choice(n, count, replace=False))
+    else:
+        index = np.arange(n)
+    op, a, b = np.unravel_index(index, (len(OPERATIONS), bound, bound))
+    point = np.zeros(len(op), np.bool_)
+    return ProblemArray(
+        100 * a, point, op.astype(np.uint8), 100 * b, point, np.array(places, np.uint8)
+    )
+
+
+def summarize(
+    problems: ProblemArray,
+    right: NDArray[np.bool_],
+    confidence: NDArray[np.float64],
+    wrong: Sequence[ScoredAnswer],
+    has_work: bool,
+) -> dict[str, Any]:
+    """Returns the shares of exact answers, the threshold of the confidence, and wrong answers."""
+    threshold = threshold_without_error(confidence.tolist(), right.tolist())
+    return {
+        **share(right),
+        "by_operation": by_operation(problems.op, right),
+        "threshold": threshold.confidence,
+        "kept": threshold.kept,
+        "wrong_answers": [wrong_answer(row, has_work) for row in wrong[:SHOWN]],
+    }
+
+
+def by_operation(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, Any]:
+    """Returns the share of exact answers of each operation."""
+    return {operation.value: share(right[op == code]) for code, operation in enumerate(OPERATIONS)}
+
+
+def wrong_answer(row: ScoredAnswer, has_work: bool) -> dict[str, Any]:
+    """Returns a wrong answer, and the kind of its first wrong step if there are steps."""
+    line, output = split_line(f"{row.prompt}{row.completion}"), row.output or ""
+    error = first_error(line, output) if has_work else None
+    return {
+        "line": line.prompt + line.completion,
+        "output": output,
+        "confidence": row.confidence.whole,
+        **({"first_wrong_step": error.kind} if error else {}),
+    }
+
+
+def share(right: NDArray[np.bool_]) -> dict[str, Any]:
+    """Returns n, the number of wrong answers, the share of exact ones and its 95% interval."""
+    n, n_right = len(right), int(right.sum())
+    if not n:
+        return {"n": 0, "wrong": 0, "exact_match": None, "interval": None}
+    interval = wilson_interval(n_right / n, n)
+    return {"n": n, "wrong": n - n_right, "exact_match": n_right / n, "interval": interval}
+
+
+def _short(value: Any) -> Any:
+    """Returns shares and intervals with five places."""
+    if isinstance(value, tuple):
+        return " to ".join(f"{share:.5f}" for share in value)
+    return f"{value:.5f}" if isinstance(value, float) else value
+
+
+def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
+    """Returns the problems of a set."""
+    base, _, places = name.partition("@")
+    if base == CLASSES:
+        problems = problems_of_classes(count, seed, split)
+    elif base in PAIRS:
+        problems = whole_number_pairs(*PAIRS[base], count, seed)
+    else:
+        problems = fresh_problems(name, count, seed, split)
+    return problems.to_places(int(places)) if places else problems
+
+
+def score_set(
+    scoring: Scoring, name: str, problems: ProblemArray, seed: int, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Scores a set and returns its results. Adds the answers to the file of `--scored`."""
+    right, confidence = np.zeros(len(problems), bool), np.zeros(len(problems))
+    wrong: list[ScoredAnswer] = []
+    shards = shards_of(problems)
+    folder = arguments.shards and arguments.shards / name
+    source = {"set": name, "n": len(problems), "seed": seed, "split": arguments.split}
+    start, done, n_new = time.perf_counter(), 0, 0
+    with (
+        progress_bar(len(problems), desc=name) as bar,
+        closing(
+            score_shards(
+                scoring,
+                shards,
+                source,
+                workers=arguments.workers,
+                ray_address=arguments.ray_address,
+                folder=folder,
+                progress=bar.update,
+            )
+        ) as scored,
+    ):
+        for rows, is_new in scored:
+            part = slice(done, done + len(rows))
+            right[part] = [row.right for row in rows]
+            confidence[part] = [row.confidence.whole for row in rows]
+            wrong += [row for row in rows if not row.right]
+            done += len(rows)
+            n_new += is_new * len(rows)
+            if arguments.scored:
+                with arguments.scored.open("a", encoding="utf-8") as file:
+                    file.write(to_jsonl(rows))
+    seconds = time.perf_counter() - start
+    checkpoint = Checkpoint.load(scoring.checkpoint)
+    result = summarize(problems, right, confidence, wrong, checkpoint.recipe.has_work)
+    return result | {"problems_per_second": round(n_new / seconds, 1)}
+
+
+def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, Any]:
+    """Scores a set by one pass and by decoding everything, shard by shard in turns. Returns how
+    often they differ, and how much faster one pass is."""
+    ways = {"one pass": scoring, "plain": replace(scoring, plain=True, engine="torch")}
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    n_different, largest = 0, 0.0
+    with progress_bar(len(problems), desc=f"{name}, both ways") as bar:
+        for shard in shards_of(problems):
+            answers = []
+            for way, score in ways.items():
+                start = time.process_time()
+                answers.append(score(shard))
+                seconds[way].append(time.process_time() - start)
+            for one, other in zip(*answers, strict=True):
+                n_different += one.output != other.output
+                largest = max(largest, abs(one.confidence.whole - other.confidence.whole))
+            bar.update(len(shard))
+    ratios = [slow / fast for fast, slow in zip(*seconds.values(), strict=True)]
+    return {
+        "n": len(problems),
+        "different": n_different,
+        "largest_difference_of_confidence": largest,
+        "cpu_seconds": {way: round(sum(times), 1) for way, times in seconds.items()},
+        "ratio": round(statistics.median(ratios), 2),
+    }
+
+
+def parsed_arguments() -> argparse.Namespace:
+    """Returns the arguments of the command."""
+    options = parser(__doc__ or "")
+    options.add_argument("--checkpoint", default="best")
+    options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
+    options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--split", type=Split, choices=[Split.TEST, Split.VAL], default=Split.TEST)
+    options.add_argument("--workers", type=int, help="processes with one thread each")
+    options.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster of Ray")
+    options.add_argument(
+        "--shards",
+        type=Path,
+        metavar="DIR",
+        help="save scores in this folder, and continue from it",
+    )
+    options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
+    options.add_argument("--engine", default="torch", help="what decodes; native is faster")
+    options.add_argument("--device", type=torch.device, default=torch.device("cpu"))
+    options.add_argument("--plain", action="store_true", help="decode every answer")
+    options.add_argument(
+        "--compare", action="store_true", help="compare one pass with plain decoding"
+    )
+    options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
+    return options.parse_args()
+
+
+def main() -> None:
+    arguments = parsed_arguments()
+    torch.set_num_threads(arguments.threads)
+    folder = resolve(arguments.checkpoint)
+    data = Checkpoint.load(folder).recipe.data
+    format_ = data.format.removeprefix("loose-") if data else "direct"
+    threads = 1 if arguments.workers or arguments.ray_address else None
+    device = str(arguments.device)
+    scoring = Scoring(folder, device, arguments.engine, arguments.plain, format_, threads)
+    pairs = (item.partition("=") for item in arguments.sets)
+    sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
+    if arguments.scored:
+        arguments.scored.write_text("", encoding="utf-8")
+    results: dict[str, Any] = {}
+    for name, count in sets.items():
+        n = int(count or (10**9 if name.partition("@")[0] in PAIRS else arguments.n))
+        problems = problems_of(name, n, arguments.seed, arguments.split)
+        if arguments.compare:
+            results[name] = compare(scoring, name, problems)
+            print(name, results[name])
+            continue
+        results[name] = score_set(scoring, name, problems, arguments.seed, arguments)
+        print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
+    record = {
+        "checkpoint": name_of(arguments.checkpoint),
+        "engine": arguments.engine,
+        "plain": arguments.plain,
+        "workers": arguments.workers,
+        "seed": arguments.seed,
+        "split": arguments.split,
+        "environment": environment(arguments.device),
+        "results": results,
+    }
+    write(arguments.json, record)
+    if arguments.compare:
+        return
+    rows = [
+        {"distribution": name, "operation": operation, **row}
+        for name, result in results.items()
+        for operation, row in {"all": result, **result["by_operation"]}.items()
+    ]
+    columns = ("distribution", "operation", "n", "wrong", "exact_match", "interval")
+    print(text_table(columns, [[_short(row[column]) for column in columns] for row in rows]))
+
+
+if __name__ == "__main__":
+    run(main)

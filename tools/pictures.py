@@ -1,0 +1,87 @@
+"""Takes two pictures of the page: `docs/page.png`, which the README shows, and
+`api/static/preview.png`, which links to the page show. Draws its icon, `favicon.svg`, as
+`api/static/touch-icon.png`, for the home screens of iOS, which take no SVG.
+
+    python -m tools.pictures
+
+The page is exported with the shipped calculators and opened in Chromium.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from benchmarks.page import CHROMIUM, hosted
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.export.web import PAGE, export_page
+from calcgpt.registry import resolve
+from datagen.files import write_bytes
+
+QUESTION, ANSWER = "471×29.9", "14082.9"
+MODELS = ("scratchpad-small", "direct")
+CARRY = 19  # the character that is pointed at: a carry of 1
+ICON_SIZE = 180  # pixels, of an iPhone
+# A preview is small, so it shows less, and larger: the claim, the answer and the work.
+PREVIEW = """
+    body { grid-template: "top top" "calculator work" / 19rem 1fr; padding: 0 1.75rem; }
+    .top { padding: 1rem 0 0.9rem; }
+    h1 { color: var(--accent); }
+    .tagline { color: inherit; font-size: 2.1rem; font-weight: 700; line-height: 1.15; }
+    .card { padding: 0.9rem 1.25rem; }
+    .nodes, .node { border: 0; padding: 0; }
+    .choice, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history, .readout, footer {
+        display: none;
+    }
+"""
+
+
+def open_page(
+    browser: Browser, address: str, width: int, height: int, style: str = "", scale: float = 1.0
+) -> Page:
+    """Opens the page with the answer to the question, and points at the carry."""
+    page = browser.new_page(
+        viewport={"width": width, "height": height},
+        device_scale_factor=scale,
+        color_scheme="light",
+        reduced_motion="reduce",
+    )
+    page.set_default_timeout(300_000)  # milliseconds, for a busy machine
+    page.goto(f"{address}#q={QUESTION}")
+    if style:
+        page.add_style_tag(content=style)
+    page.locator("#answer .value").get_by_text(ANSWER, exact=True).wait_for()
+    page.locator("#work:not([aria-busy=true])").wait_for()
+    page.evaluate("document.activeElement.blur()")
+    page.locator(f'[data-at="{CARRY}"]').first.hover()
+    page.locator(".sheet .arcs path").first.wait_for(state="attached")
+    return page
+
+
+def icon(browser: Browser) -> bytes:
+    """Returns the icon as a PNG. Its corners are square, because iOS rounds them itself."""
+    svg = (PAGE / "favicon.svg").read_text("utf-8").replace(' rx="7"', "")
+    page = browser.new_page(viewport={"width": ICON_SIZE, "height": ICON_SIZE})
+    page.set_content(f"<style>body {{ margin: 0 }} svg {{ display: block }}</style>{svg}")
+    return page.screenshot()
+
+
+def main() -> None:
+    checkpoints = [Checkpoint.load(resolve(name)) for name in MODELS]
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        out = Path(folder) / "page"
+        export_page(checkpoints, out, force=False)
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        with hosted(out) as address:
+            page = open_page(browser, address, 1280, 784)
+            write_bytes(PAGE.parents[1] / "docs" / "page.png", page.screenshot())
+            page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
+            write_bytes(PAGE / "preview.png", page.screenshot())
+        write_bytes(PAGE / "touch-icon.png", icon(browser))
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
