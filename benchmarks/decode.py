@@ -1,11 +1,10 @@
 """Problems answered per second: CalcGPT against transformers.
 
     python -m benchmarks.decode [--data FILE] [--checkpoint NAME] [--json FILE]
-    python -m benchmarks.decode --same N [--checkpoint NAME] [--json FILE]
 
 All decode the same prompts with the same weights, greedily and with a key/value cache, one at a
-time and 256 at a time. CalcGPT decodes with torch and, on the CPU, with onnxruntime and the native
-engine; transformers with `generate`, and at its best: a loop by hand over its model, with a static
+time and 256 at a time. CalcGPT decodes with torch and, on the CPU, with the native engine;
+transformers with `generate`, and at its best: a loop by hand over its model, with a static
 cache and, with --compile, compiled by torch. A checkpoint stops at `$`. The preset `llama` has
 random weights and the size of `scratchpad`, and writes as many characters as worked steps have.
 All must write the same before they are timed. They take turns, and medians are compared.
@@ -15,53 +14,36 @@ by NumPy, without attention or anything else.
 
 With one thread, which is the default, times are those of the processor, without those of other
 programs. With more threads, or on a GPU, they are those of the clock.
-
-With --same, nothing is timed: the native engine and torch answer N problems of each distribution,
-and what they write is compared, and how sure they are. Torch reads in one pass what the engine
-wrote, and decodes what it does not certainly write itself (`calcgpt.inference.drafts`). For the
-first problems of each distribution, both are also compared with torch in double precision, which
-shows what is rounding.
 """
 
 import argparse
-import copy
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 from transformers import PreTrainedModel, StaticCache
 
 from benchmarks.measure import alternate, clock_of, environment, parser, run, show, summary, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.problems import read_problems
-from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer
+from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import hf_class_of
-from calcgpt.inference.drafts import confirm
-from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Completion, Decoder, complete, generate
+from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.inference.onnx import OnnxDecoder, cached_graph
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_preset
 from calcgpt.registry import resolve
-from datagen.distributions import DISTRIBUTIONS
-from datagen.formats import renderer
-from datagen.sampling import bit_generator
 
 ANSWER = 11  # characters of an answer and its `$`
 WORK = 75  # characters, about as many as `scratchpad` writes on average
 SIZE_OF_SCRATCHPAD = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
 PEER = "transformers"
 FLOOR = "the products alone, NumPy"
-ROUND = 1_000  # problems of each distribution that `same` reads before it goes on to the next
-IN_DOUBLE = 200  # problems of each distribution that are also answered in double precision
 BATCHES = {1: 2, 256: 256}  # batch size -> problems in a run
 Answers = list[list[int]]
 Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> their completions
@@ -170,12 +152,8 @@ def contestants(
             compiled = ByHand(hf_model, compiles=True)
             ways[f"{PEER}, by hand, compiled"] = partial(compiled, stop, length)
         tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-        engines: dict[str, Decoder] = {
-            "onnxruntime": OnnxDecoder(model, cached_graph(model)),
-            "native": NativeDecoder(model.config, model.vocab_size, tensors),
-        }
-        for name, decoder in engines.items():
-            ways[f"calcgpt, {name}"] = partial(by_calcgpt, decoder, stop, length)
+        native = NativeDecoder(model.config, model.vocab_size, tensors)
+        ways["calcgpt, native"] = partial(by_calcgpt, native, stop, length)
     return ways
 
 
@@ -217,106 +195,6 @@ def compare(
     return results
 
 
-def same(reference: str, n: int, save: Callable[[dict[str, Any]], None]) -> None:
-    """Counts how often the native engine writes another text than torch, by distribution.
-
-    Reads problems in rounds of some of each distribution. Saves the results so far after each part
-    of a round, so that a long run may be ended at any time.
-    """
-    checkpoint = Checkpoint.load(resolve(reference))
-    tokenizer = checkpoint.tokenizer.require_characters()
-    _, native = load_decoder(checkpoint, "native")
-    double = copy.deepcopy(checkpoint.model).double()
-    stop, data = int(tokenizer.encode("$")[0]), checkpoint.recipe.data
-    render_lines = renderer(data.format if data else "direct")
-    prompts = {}
-    for name, draw in DISTRIBUTIONS.items():
-        [problems] = draw(bit_generator(0, 0, 0), n, batch_size=n)
-        lines = render_lines(problems).decode().splitlines()
-        prompts[name] = [line[: line.index("=") + 1] for line in lines]
-    comparisons = {name: Comparison() for name in prompts}
-    parts = [(first, name) for first in range(0, n, ROUND) for name in prompts]
-    for first, name in tqdm(parts, desc=checkpoint.name, disable=None):
-        texts = prompts[name][first : first + ROUND]
-        by_native = complete(native, tokenizer, texts, stop)
-        by_torch = completions_by_torch(checkpoint.model, tokenizer, texts, by_native, stop)
-        comparisons[name].add(by_torch, by_native)
-        if first == 0:
-            first_texts = texts[:IN_DOUBLE]
-            exact = completions_by_torch(
-                double, tokenizer, first_texts, by_native[:IN_DOUBLE], stop
-            )
-            comparisons[name].add_double(exact, by_torch, by_native)
-        save({name: comparison.record for name, comparison in comparisons.items() if comparison.n})
-    for name, comparison in comparisons.items():
-        print(checkpoint.name, name, comparison.record)
-
-
-def completions_by_torch(
-    model: LanguageModel,
-    tokenizer: CharTokenizer,
-    prompts: list[str],
-    drafts: list[Completion],
-    stop: int,
-) -> list[Completion]:
-    """Returns what torch writes after each prompt. It reads the drafts in one pass, and decodes
-    where it does not certainly write the draft."""
-    texts = [tokenizer.decode(draft.ids) for draft in drafts]
-    completions = {
-        draft.row: Completion(draft.ids, draft.probabilities)
-        for part in confirm(model, tokenizer, prompts, texts)
-        for draft in part
-        if draft.is_whole
-    }
-    others = [row for row in range(len(prompts)) if row not in completions]
-    decoded = complete(model, tokenizer, [prompts[row] for row in others], stop)
-    completions |= zip(others, decoded, strict=True)
-    return [completions[row] for row in range(len(prompts))]
-
-
-@dataclass
-class Comparison:
-    """What the native engine and torch write and how sure they are, for one distribution."""
-
-    n: int = 0
-    other_texts: int = 0
-    largest: float = 0.0  # difference of the probabilities of a token
-    rounding: dict[str, float] = field(default_factory=lambda: {"torch": 0.0, "native": 0.0})
-
-    def add(self, by_torch: list[Completion], by_native: list[Completion]) -> None:
-        """Compares the completions of some problems."""
-        for expected, actual in zip(by_torch, by_native, strict=True):
-            self.n += 1
-            self.other_texts += expected.ids != actual.ids
-            self.largest = max(self.largest, difference(expected, actual))
-
-    def add_double(
-        self, exact: list[Completion], by_torch: list[Completion], by_native: list[Completion]
-    ) -> None:
-        """Compares the completions of the first problems with those in double precision."""
-        for engine, rows in (("torch", by_torch), ("native", by_native)):
-            largest = max(difference(*pair) for pair in zip(exact, rows, strict=False))
-            self.rounding[engine] = max(self.rounding[engine], largest)
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """What the results file holds."""
-        return {
-            "n": self.n,
-            "other_texts": self.other_texts,
-            "largest_difference": self.largest,
-            "largest_difference_from_double": self.rounding,
-        }
-
-
-def difference(expected: Completion, actual: Completion) -> float:
-    """Returns the largest difference of the probabilities of a text that both wrote, else 0."""
-    if expected.ids != actual.ids:
-        return 0.0
-    pairs = zip(expected.probabilities, actual.probabilities, strict=True)
-    return max((abs(p - q) for p, q in pairs), default=0.0)
-
-
 def main() -> None:
     """Runs the benchmark and prints its tables."""
     options = parser("Time decoding against transformers.", runs=9)
@@ -325,22 +203,12 @@ def main() -> None:
         "--checkpoint", default="blog", help="one that transformers has a class for"
     )
     options.add_argument("--compile", action="store_true", help="needs a C++ compiler")
-    options.add_argument("--same", type=int, metavar="N", help="only compare what is written")
     options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options.set_defaults(threads=1)
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     device = torch.device(arguments.device)
-    packages = environment(device, "transformers", "onnxruntime", "numba", "numpy")
-    if arguments.same:
-        same(
-            arguments.checkpoint,
-            arguments.same,
-            lambda results: write(
-                arguments.json, {"environment": packages, arguments.checkpoint: results}
-            ),
-        )
-        return
+    packages = environment(device, "transformers", "numba", "numpy")
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
     tokenizer = checkpoint.tokenizer
     lines = read_problems(arguments.data, max(BATCHES.values()))

@@ -27,15 +27,11 @@ from benchmarks.gpu_parts import PARTS, Row
 from benchmarks.measure import environment
 from calcgpt.metrics import step_lines
 from calcgpt.training.speed import synchronize_device
-from datagen.files import locked, write_text
-from datagen.workers import usable_cores
+from datagen.files import write_text
 
 RESERVE = 25.0  # seconds in which training saves its state and ends
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))}
-# Parts that measure no times, so that several processes may share their rows.
-SHARED = ("agreement", "agreement-compiled")
-N_THREAD = 2  # of each of these processes
 UNFINISHED = {"error": "the process ended"}
 
 
@@ -56,17 +52,15 @@ def drop_rows(path: Path, is_dropped: Callable[[Row], bool]) -> None:
 
 
 def measure(part: str, options: Namespace) -> None:
-    """Measures the rows of a part that are not written yet, or a share of them, until the minutes
-    are over."""
-    path, (first, step) = options.out / f"{part}.json", options.share
+    """Measures the rows of a part that are not written yet, until the minutes are over."""
+    path = options.out / f"{part}.json"
 
     def write(name: str, row: Row) -> None:
-        with locked(options.out, "writing results", timeout=60):
-            rows = {**read_rows(path), name: row}
-            content = {"environment": environment(options.device), "rows": rows}
-            write_text(path, json.dumps(content, indent=2) + "\n")
+        rows = {**read_rows(path), name: row}
+        content = {"environment": environment(options.device), "rows": rows}
+        write_text(path, json.dumps(content, indent=2) + "\n")
 
-    for name, row in list(PARTS[part](options).items())[first::step]:
+    for name, row in PARTS[part](options).items():
         if name in read_rows(path) or time.monotonic() > options.deadline:
             continue
         write(name, UNFINISHED)  # stays if the process ends
@@ -90,30 +84,19 @@ def run_part(part: str, arguments: Sequence[str], options: Namespace) -> None:
     failed in an earlier command are measured again."""
     path = options.out / f"{part}.json"
     drop_rows(path, lambda row: "error" in row)
-    variables, n_process = ENVIRONMENT, 1
-    if part in SHARED:
-        n_process = max(1, usable_cores() // N_THREAD)
-        names = ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
-        variables = {**ENVIRONMENT, **dict.fromkeys(names, str(N_THREAD))}
     while (seconds := options.deadline - time.monotonic()) > 0:
         n_row = len(read_rows(path))
         command = [sys.executable, "-m", "benchmarks.gpu", *arguments]
         command += ["--parts", part, "--minutes", str(seconds / 60), "--here"]
-        processes = [
-            subprocess.Popen(  # nosec B603  # this Python
-                [*command, "--share", str(number), str(n_process)], env=variables
-            )
-            for number in range(n_process)
-        ]
+        process = subprocess.Popen(command, env=ENVIRONMENT)  # nosec B603  # this Python
         try:
-            codes = [process.wait(options.deadline - time.monotonic()) for process in processes]
+            code = process.wait(options.deadline - time.monotonic())
         except subprocess.TimeoutExpired:
-            for process in processes:
-                process.kill()  # files are written whole
-                process.wait()
+            process.kill()  # files are written whole
+            process.wait()
             drop_rows(path, lambda row: row == UNFINISHED)
             return
-        if not any(codes) or len(read_rows(path)) == n_row:
+        if not code or len(read_rows(path)) == n_row:
             return
 
 
@@ -154,7 +137,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     parser.add_argument("--parts", nargs="*", choices=[*PARTS, "train"], default=[*PARTS, "train"])
     parser.add_argument("--here", action="store_true", help="without a process for each part")
-    parser.add_argument("--share", type=int, nargs=2, default=(0, 1), help="first row, step")
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(arguments)
     options.deadline = time.monotonic() + 60 * options.minutes

@@ -5,7 +5,7 @@ A row is a function that measures when it is called. docs/GPU.md describes the p
 
 import time
 from argparse import Namespace
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -14,21 +14,16 @@ from statistics import median
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.measure import alternate, summary
-from benchmarks.train import PEER_LOOP, Loop, beside_peer, peer_config, random_text, rate, trainer
+from benchmarks.train import PEER_LOOP, beside_peer, peer_config, random_text, rate, trainer
 from benchmarks.train_peer import PeerLoop, Shape
-from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig
 from calcgpt.data.problems import Line
 from calcgpt.data.sources import training_data
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
-from calcgpt.evaluation.losses import Loss, summed_loss
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.graph_decoder import GraphDecoder
-from calcgpt.model.gpt import LanguageModel, build_model, compiled
 from calcgpt.model.parameters import count, flops
 from calcgpt.recipe import load_preset, load_recipe
 from calcgpt.registry import resolve
@@ -36,7 +31,6 @@ from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.speed import measured_rate, synchronize_device
 from calcgpt.training.train import Trainer
 
-VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
 # Parameters, about -> layers, heads, width, context, sequences of a batch.
 SIZES = {
     "100M": Shape(12, 12, 768, 1024, 32),
@@ -74,49 +68,6 @@ def ceilings(options: Namespace) -> Rows:
         "product, float32": lambda: product(False),
         "copy": copy,
     }
-
-
-def losses(
-    config: ModelConfig, device: torch.device, bf16: bool, compile: bool, n_step: int
-) -> torch.Tensor:
-    """Returns the losses of a few steps from the same weights, (n_step,), on the CPU."""
-    if compile:
-        torch.compiler.reset()  # torch limits how often it compiles one function
-    torch.manual_seed(0)
-    model = build_model(config, VOCABULARY)
-    batch = torch.randint(VOCABULARY, (8, config.block_size + 1)).to(device)
-    model = model.to(device)
-    loop = Loop(model, _loss(model, device, bf16, compile), batch)
-    return torch.stack([loop.step() for _ in range(n_step)]).cpu()
-
-
-def _loss(model: LanguageModel, device: torch.device, bf16: bool, compile: bool) -> Loss:
-    call = compiled(summed_loss(model), model) if compile else summed_loss(model)
-
-    def loss(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            return call(inputs, targets)
-
-    return loss
-
-
-def agreement(options: Namespace, compile: bool = False) -> Rows:
-    """The losses of every variant on the device, in float32 and bf16, against the CPU's."""
-
-    n_step = 2 if options.tiny else STEPS
-
-    def row(config: ModelConfig) -> Row:
-        expected = losses(config, torch.device("cpu"), False, False, n_step)
-        differences = {}
-        for name, bf16 in (("float32", False), ("bf16", True)):
-            actual = losses(config, options.device, bf16, compile, n_step)
-            differences[name] = float((actual / expected - 1).abs().max())
-        return {**differences, "agrees": differences["float32"] < TOLERANCE}
-
-    small = {"n_layer": 1 if options.tiny else 2, "block_size": 16 if options.tiny else 128}
-    table = {name: config.model_copy(update=small) for name, config in variants().items()}
-    names = list(table)[:: 9 if options.tiny else 1]
-    return {name: partial(row, table[name]) for name in names}
 
 
 def training(options: Namespace) -> Rows:
@@ -248,70 +199,9 @@ def recipes(options: Namespace) -> Rows:
     }
 
 
-# What a kernel does -> parts of its name. The first entry that fits counts.
-KERNELS = {
-    "attention": ("flash", "fmha", "attention", "cudnn_generated"),
-    "products": ("gemm", "nvjet", "cutlass", "xmma", "cublas"),
-    "optimizer": ("multi_tensor", "adam", "lpnorm", "l2norm"),
-    "copies": ("memcpy", "memset"),
-    "compiled": ("triton",),
-}
-
-
-def profiles(options: Namespace) -> Rows:
-    """Where the time of a compiled step goes, by the kind and the name of its kernels."""
-    device = options.device
-    activity = ProfilerActivity.CUDA if device.type == "cuda" else ProfilerActivity.CPU
-    n_step = 1 if options.tiny else 10
-
-    def row(shape: Shape) -> Row:
-        torch.compiler.reset()
-        step = trainer(peer_config(shape), shape, device, True, not options.tiny).train_step
-        for _ in range(3 if options.tiny else 20):
-            step()
-        synchronize_device(device)
-        start = time.perf_counter()
-        for _ in range(n_step):
-            step()
-        synchronize_device(device)
-        seconds = (time.perf_counter() - start) / n_step
-        with profile(activities=[activity]) as profiler:
-            for _ in range(n_step):
-                step()
-            synchronize_device(device)
-        clock = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
-        kernels = {event.key: getattr(event, clock) for event in profiler.key_averages()}
-        kinds: dict[str, float] = defaultdict(float)
-        for name, time_us in kernels.items():
-            kinds[kind_of(name)] += time_us
-        share = 1 / (n_step * seconds * 1e6)  # of the time of a step, from microseconds in all
-        largest = sorted(kernels, key=kernels.__getitem__, reverse=True)[:15]
-        return {
-            "step_ms": 1e3 * seconds,
-            "share_by_kind": {kind: time_us * share for kind, time_us in kinds.items()},
-            "share_by_kernel": {name[:100]: kernels[name] * share for name in largest},
-            "idle": 1 - sum(kernels.values()) * share,
-        }
-
-    sizes = TINY if options.tiny else SIZES
-    return {size: partial(row, shape) for size, shape in sizes.items()}
-
-
-def kind_of(kernel: str) -> str:
-    """Returns what a kernel does, by its name."""
-    name = kernel.lower()
-    for kind, parts in KERNELS.items():
-        if any(part in name for part in parts):
-            return kind
-    return "other"
-
-
 PARTS: dict[str, Callable[[Namespace], Rows]] = {
     "ceilings": ceilings,
     "training": training,
     "decoding": decoding,
     "recipes": recipes,
-    "profiles": profiles,
-    "agreement": agreement,
-    "agreement-compiled": lambda options: agreement(options, compile=True),
 }

@@ -2,11 +2,6 @@
 
 Connections are kept open, requests are encoded beforehand, and each connection sends its next
 request when the response is there.
-
-    python -m benchmarks.load
-
-serves a constant on a free port, which it prints. Load on that server shows the most that the
-clients can send on this machine.
 """
 
 from __future__ import annotations
@@ -15,7 +10,6 @@ import asyncio
 import json
 import re
 import resource
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +23,6 @@ MAX_REQUESTS = 2_000_000  # of one load
 TIMEOUT = 30.0  # seconds for connections, and for the last responses
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
-_CONSTANT = b"HTTP/1.1 200 OK\r\ncontent-length: 600\r\n\r\n" + b"x" * 600
 
 
 @dataclass
@@ -139,25 +132,3 @@ def put(port: int, requests: Sequence[bytes], clients: int, seconds: float, firs
 def _cpu_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
-
-
-class Constant(asyncio.Protocol):
-    """Answers each piece of data at once; a request arrives in one piece."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._transport.write(_CONSTANT)
-
-
-async def _serve_constant() -> None:
-    server = await asyncio.get_running_loop().create_server(Constant, LOOPBACK, 0)
-    address, port = server.sockets[0].getsockname()
-    print(f"a constant answers on http://{address}:{port}", file=sys.stderr, flush=True)
-    await server.serve_forever()
-
-
-if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve_constant())

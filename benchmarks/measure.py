@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from calcgpt.training.environment import processor
 from datagen.errors import UserError
@@ -37,11 +36,6 @@ def positive(text: str) -> int:
     if (number := int(text)) < 1:
         raise ValueError
     return number
-
-
-def name_of(checkpoint: str) -> str:
-    """Returns a checkpoint as a command was given it, or the name of the best one."""
-    return resolve(checkpoint).name if checkpoint == "best" else checkpoint
 
 
 def run(main: Callable[[], None]) -> None:

@@ -9,9 +9,6 @@ times are those of the processor, because other programs do not change them much
 The page is then opened from a host on loopback, each time in a browser with an empty cache: by a
 link that names a question, until the whole answer is shown, and without a link, until the first
 character of the example is shown. Times are those of a clock.
-
-Finally, a long answer streams in both views, and the time from each animation frame to the next is
-measured. The browser draws at most 60 frames per second.
 """
 
 from __future__ import annotations
@@ -44,18 +41,6 @@ PROBLEMS = 12  # of each distribution
 NATIVE, WITH, WITHOUT = "native engine", "browser, WebAssembly", "browser, JavaScript"
 CHROMIUM = "/usr/bin/chromium"
 QUESTION, ANSWER = "471/299", "1.57525084"
-LONG = "98765.4321/12.3456"
-FRAMES = """
-window.deltas = [];
-let last = 0;
-const next = now => {
-    const streams = document.querySelector("#work[aria-busy=true] #nodes [data-at]");
-    if (streams && last) deltas.push(now - last);
-    last = streams ? now : 0;
-    requestAnimationFrame(next);
-};
-requestAnimationFrame(next);
-"""
 LOAD = """async name => {
     const { readWeights } = await import("./static/engine/weights.js");
     const { Decoder } = await import("./static/engine/decoder.js");
@@ -142,19 +127,6 @@ def seconds_to(browser: Browser, address: str, selector: str) -> float:
         context.close()
 
 
-def frames_of(browser: Browser, address: str) -> list[float]:
-    """Returns the frames per second while an answer streams, one value for each frame."""
-    context = browser.new_context()
-    try:
-        page = context.new_page()
-        page.add_init_script(FRAMES)
-        page.goto(address)
-        page.wait_for_selector("#answer .value")
-        return [1000 / delta for delta in page.evaluate("deltas") if delta > 0]
-    finally:
-        context.close()
-
-
 def main() -> None:
     options = parser("Measures the exported page in Chromium.", runs=5)
     options.add_argument("--checkpoint", default="scratchpad-small")
@@ -180,8 +152,6 @@ def main() -> None:
                     seconds_to(browser, address, "#nodes [data-at]") for _ in range(arguments.runs)
                 ],
             }
-            url = f"{address}#q={LONG}&view=both"
-            frames = [rate for _ in range(arguments.runs) for rate in frames_of(browser, url)]
         chromium = browser.version
         browser.close()
     show(f"{checkpoint.name}, characters", engine, "characters")
@@ -192,13 +162,6 @@ def main() -> None:
             "runs": [round(r, 2) for r in runs],
         }
         print(f"{name}: {median(runs):.2f} s")
-    streamed = {
-        "frames": len(frames),
-        "median_per_second": round(median(frames), 1),
-        "fifth_percentile_per_second": round(float(np.percentile(frames, 5)), 1),
-    }
-    median_rate, slow = streamed["median_per_second"], streamed["fifth_percentile_per_second"]
-    print(f"frames per second: {median_rate}, 5th percentile {slow}")
     results = {
         "checkpoint": checkpoint.name,
         "runs": arguments.runs,
@@ -206,7 +169,6 @@ def main() -> None:
         "environment": environment(torch.device("cpu")),
         "engine": engine,
         "opened": opened,
-        "streamed": streamed,
     }
     write(arguments.json, results)
 

@@ -9,8 +9,7 @@ if the model writes worked steps, and, if transformers has a class for the check
 endpoints that call its `generate` (benchmarks/serve_peer.py): one for batches, one for each
 request. Both have their best settings, found in short trials. Each server is a process of its own.
 They take turns, with all clients and then with one client, and the medians of the rounds are
-compared. The servers share the CPU with the clients, so the most that the clients can send is
-measured on a server that returns a constant.
+compared. The servers share the CPU with the clients, whose part of it is in the results.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import NamedTemporaryFile
@@ -34,7 +32,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from prometheus_client.parser import text_string_to_metric_families
 
 from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
@@ -68,8 +65,6 @@ COLUMNS = {
     "p50 ms": ("together", "p50_ms"),
     "p99 ms": ("together", "p99_ms"),
     "max ms": ("together", "max_ms"),
-    "batch": ("together", "mean_batch"),
-    "lag p99 ms": ("together", "lag_p99_ms"),
     "errors": ("together", "errors"),
     "alone: p50": ("alone", "p50_ms"),
     "p99": ("alone", "p99_ms"),
@@ -77,7 +72,6 @@ COLUMNS = {
 
 Results = dict[str, Any]
 PeerOptions = tuple[int, int, int, int]  # as in PEERS
-Samples = dict[tuple[str, float], float]  # name and upper bound (0 if it has none) -> value
 
 
 def problems() -> list[str]:
@@ -131,7 +125,6 @@ class Contestant:
 
     port: int
     about: Results  # its settings
-    has_metrics: bool = True
     answers: dict[int, str | None] = field(default_factory=dict)  # by index of the problem
     rounds: list[Results] = field(default_factory=list)
     alone: list[Results] = field(default_factory=list)  # rounds of one client
@@ -141,23 +134,18 @@ class Contestant:
     ) -> Results:
         """Puts one load on the server and returns its measurements. `first` is the index of the
         first request."""
-        before = scrape(self.port) if self.has_metrics else {}
         load = put(self.port, requests, clients, seconds, first)
-        after = scrape(self.port) if self.has_metrics else {}
         errors, verified = self._check(load)
         milliseconds = 1000 * np.array(load.latencies or [np.nan])
-        results = {
+        return {
             "requests": len(load.latencies),
             "errors": errors,
+            "verified": verified,
             "requests_per_second": round(len(load.latencies) / load.seconds, 1),
             **{f"p{p}_ms": round(float(np.percentile(milliseconds, p)), 2) for p in (50, 90, 99)},
             "max_ms": round(float(milliseconds.max()), 2),
             "clients_cpu": round(load.cpu_seconds / load.seconds, 3),  # of one core
         }
-        if self.has_metrics:
-            results["verified"] = verified
-            results |= from_metrics({key: after[key] - before.get(key, 0.0) for key in after})
-        return results
 
     def _check(self, load: Load) -> tuple[int, int]:
         """Returns the number of failed requests and of verified answers."""
@@ -191,7 +179,7 @@ def overall(rounds: Sequence[Results]) -> Results:
     """Returns the measurements of all rounds together."""
     functions: dict[str, Callable[[list[float]], float]] = {
         **dict.fromkeys(("requests", "errors", "verified"), sum),
-        **dict.fromkeys(("max_ms", "lag_max_ms"), max),
+        "max_ms": max,
     }
     return {
         name: round(functions.get(name, median)([results[name] for results in rounds]), 3)
@@ -206,41 +194,6 @@ def get(port: int, path: str) -> str:
     text = connection.getresponse().read().decode()
     connection.close()
     return text
-
-
-def scrape(port: int) -> Samples:
-    """Returns the service's histograms of batch sizes and of the event loop's lag."""
-    return {
-        (sample.name, float(sample.labels.get("le", 0))): sample.value
-        for family in text_string_to_metric_families(get(port, "/metrics"))
-        if family.name in ("calcgpt_batch_size", "calcgpt_event_loop_lag_seconds")
-        for sample in family.samples
-    }
-
-
-def from_metrics(increase: Samples) -> Results:
-    """Returns the mean batch size and quantiles of the loop's lag from the histograms' increase."""
-    lag = "calcgpt_event_loop_lag_seconds_bucket"
-    buckets = sorted((bound, count) for (name, bound), count in increase.items() if name == lag)
-    passes = increase.get(("calcgpt_batch_size_count", 0.0), 0.0)
-    rows = increase.get(("calcgpt_batch_size_sum", 0.0), 0.0)
-    return {
-        "mean_batch": round(rows / max(passes, 1), 2),
-        **{f"lag_p{p}_ms": round(1000 * quantile(buckets, p / 100), 2) for p in (50, 99)},
-        "lag_max_ms": round(1000 * quantile(buckets, 1), 2),
-    }
-
-
-def quantile(buckets: Sequence[tuple[float, float]], share: float) -> float:
-    """Returns a quantile of a histogram. `buckets` has ascending upper bounds and the number of
-    values at or below each bound. Values are assumed to be spread evenly within a bucket. Values in
-    the last bucket are assumed to equal its lower bound."""
-    rank = share * buckets[-1][1]
-    for (lower, below), (upper, count) in pairwise([(0.0, 0.0), *buckets]):
-        if count >= rank and count > below:
-            width = 0.0 if np.isinf(upper) else upper - lower
-            return lower + width * (rank - below) / (count - below)
-    return 0.0
 
 
 def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]:
@@ -308,7 +261,7 @@ def enter(
         for name, choices in PEERS.items():
             best, about = best_peer(folder, choices, requests, options.clients)
             port = stack.enter_context(running(*peer(folder, best)))
-            contestants[name] = Contestant(port, about, has_metrics=False)
+            contestants[name] = Contestant(port, about)
     return contestants
 
 
@@ -332,16 +285,6 @@ def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Resu
                 contestant.alone.append(contestant.turn(requests, 1, options.alone, alone))
     first = contestants[ON]
     return {name: contestant.summary(first) for name, contestant in contestants.items()}
-
-
-def ceiling(requests: Sequence[bytes], clients: int) -> Results:
-    """Measures the clients on a server that returns a constant."""
-    with running(["-m", "benchmarks.load"], {}, "answers on ") as port:
-        load = put(port, requests, clients, WARM_UP_SECONDS)
-    return {
-        "requests_per_second": round(len(load.latencies) / load.seconds),
-        "microseconds_of_cpu": round(1e6 * load.cpu_seconds / len(load.latencies), 1),
-    }
 
 
 def show(title: str, results: Results) -> None:
@@ -370,15 +313,11 @@ def main() -> None:
     requests = [request("/v1/calculate", expression=text) for text in problems()]
     results = {
         "environment": environment(
-            torch.device("cpu"), "transformers", "onnxruntime", "fastapi", "uvicorn", "uvloop"
+            torch.device("cpu"), "transformers", "fastapi", "uvicorn", "uvloop"
         )
         | {"threads": arguments.threads},
         **{name: getattr(arguments, name) for name in ("runs", "seconds", "alone", "clients")},
-        "ceiling": ceiling(requests, arguments.clients),
     }
-    print(
-        f"clients request a constant {results['ceiling']['requests_per_second']:,} times per second"
-    )
     n_errors = 0
     for name in arguments.checkpoint:
         folder = resolve(name)

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import environment, name_of, parser, positive, run, write
+from benchmarks.measure import environment, parser, positive, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
@@ -40,6 +40,7 @@ from datagen.arithmetic import OPERATIONS, ProblemArray
 from datagen.layout import layout, shape_of
 from datagen.progress import progress_bar
 from research.circuits import attention_to_sources, sources_of
+from tools.exactness import name_of
 from tools.lengths import problems_of, with_config
 
 Floats = NDArray[np.float64]

@@ -45,7 +45,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.measure import environment, name_of, parser, run, write
+from benchmarks.measure import environment, parser, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
@@ -70,6 +70,11 @@ CLASS_SOURCES = ("calculator", "everyday", "edge", "corner", "hard")  # and shor
 CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 1_000  # wrong answers that are listed
+
+
+def name_of(checkpoint: str) -> str:
+    """Returns a checkpoint as a command was given it, or the name of the best one."""
+    return resolve(checkpoint).name if checkpoint == "best" else checkpoint
 
 
 def distribution_of(name: str) -> Distribution:

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from benchmarks.measure import environment, name_of, parser, positive, run, write
+from benchmarks.measure import environment, parser, positive, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
@@ -36,6 +36,7 @@ from datagen.layout import layout, shape_of
 from datagen.progress import progress_bar
 from datagen.slots import LOWEST
 from datagen.work_errors import first_error_of_completion
+from tools.exactness import name_of
 
 SHOWN = 10  # kinds of first wrong characters that are printed
 DIGITS = [4, 8, 12, 15, 18, 20]

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.measure import environment, name_of, parser, run, write
+from benchmarks.measure import environment, parser, run, write
 from calcgpt.checkpoint import CONFIG
 from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.shards import check_manifest
@@ -43,7 +43,7 @@ from calcgpt.tables import text_table
 from datagen.files import read_json, read_text, sha256, write_json
 from datagen.progress import progress_bar
 from datagen.workers import make_engine
-from tools.exactness import share
+from tools.exactness import name_of, share
 
 SHARD = 100  # expressions that are answered together
 SHOWN = 20  # wrong results in the record

@@ -1,18 +1,19 @@
 """The table of variants: parameters, speed, and the difference from other implementations.
 
     pytest tests/parity --parity-report parity.json
-    python -m benchmarks.variants --parity parity.json [--json FILE] [--markdown FILE]
+    python -m research.variants --parity parity.json [--json FILE] [--markdown FILE]
 
 Each variant is one change to the blog's model, at the blog's size: 8 layers of 96, 8 heads, 128
 positions. Training uses batches of 16 by 128 tokens. Decoding is greedy, 64 problems at once, with
 a prompt of 25 characters and an answer of 11. The variants alternate in every round. Speeds are
 medians relative to the baseline's. A difference is the largest of all comparisons of the variant,
 relative to the largest logit.
+
+Ran at commit 212e06a and before.
 """
 
 import json
 import time
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,46 +26,17 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.evaluation.losses import summed_loss
 from calcgpt.inference.generate import generate
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, MODELS, LanguageModel, build_model
-from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS
+from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.layers import FEEDFORWARDS
 from calcgpt.recipe import load_preset, preset_names
 from calcgpt.tables import markdown_table
+from tools.agreement import variants
 
 BASELINE = "minigpt"
 BATCH, PROBLEMS, PROMPT, ANSWER = 16, 64, 25, 11
 TOKENIZER = TOKENIZERS["arithmetic"]("")
 NAMED = ("position", "attention", "feedforward", "norm", "norm_position")  # in parity labels
 Fields = dict[str, Any]
-
-
-def variants() -> dict[str, ModelConfig]:
-    """Returns the rows of the table: the line of a recipe's [model] -> the config."""
-    marks = TOKENIZER.encode("$(+-*/=").tolist()  # coupled: before a number or the answer
-    base = load_preset(BASELINE).model_copy(update={"row_marks": marks})
-    tables: dict[str, Iterable[str]] = {
-        "architecture": MODELS,
-        "position": POSITIONS,
-        "attention": ATTENTIONS,
-        "feedforward": FEEDFORWARDS,
-        "norm": NORMS,
-        "norm_position": BLOCKS,
-    }
-    changes: list[Fields] = [{field: name} for field, names in tables.items() for name in names]
-    changes += [{"n_kv_head": heads} for heads in (2, 1)]
-    changes += [{"qk_norm": True}, {"tie_embeddings": True, "head_bias": False}]
-    table = {f'preset = "{BASELINE}"': base}
-    for change in changes:
-        if any(getattr(base, field) != value for field, value in change.items()):
-            table[line(change)] = base.model_copy(update=change)
-    presets = [name for name in preset_names() if name not in (BASELINE, "nano")]
-    return table | {f'preset = "{name}"': load_preset(name) for name in presets}
-
-
-def line(change: Fields) -> str:
-    """Returns a change as TOML, on one line."""
-    return ", ".join(f"{field} = {json.dumps(value)}" for field, value in change.items())
 
 
 def decode_rate(model: LanguageModel, prompts_BP: torch.Tensor) -> float:
