@@ -7,9 +7,18 @@ checks that the lists and the tables agree.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from datagen.errors import current_name
 
 
 class Section(BaseModel):
@@ -48,15 +57,15 @@ Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["constant", "cosine", "linear"]
 Parallel = Literal["ddp", "fsdp2"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad"]
-Format = Literal["direct", "loose-scratchpad", "scratchpad"]
+Format = Literal["direct", "scratchpad", "scratchpad-second-choices"]
 Distribution = Literal[
     "blog",
     "calculator",
-    "corner",
-    "edge",
     "everyday",
     "hard",
     "rounding",
+    "tricky-12",
+    "tricky-5",
     "whole-5",
     "whole-7",
     "wide",
@@ -271,21 +280,31 @@ class TrainConfig(Section):
 
 VOCAB_SIZE = 1_024  # default of a recipe
 Weight = Annotated[float, Field(ge=0)]
+T = TypeVar("T")
+
+
+def _current(name: object) -> object:
+    return current_name(name) if isinstance(name, str) else name
+
+
+Current = Annotated[T, BeforeValidator(_current)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 
 class DataConfig(Section):
     """Problems that are drawn during training, without files. Weights are relative."""
 
-    format: Format = Field("scratchpad", description="how problems are written")
-    mixture: dict[Distribution, PositiveWeight] = Field(
+    format: Current[Format] = Field("scratchpad", description="how problems are written")
+    mixture: dict[Current[Distribution], PositiveWeight] = Field(
         min_length=1, description="distributions of problems and their weights"
     )
     operations: dict[Literal["+", "-", "*", "/"], Weight] = Field(
         {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0},
         description="weight of each operation, in every distribution; 1 if not listed",
     )
-    validation: Distribution = Field("blog", description="distribution of the validation problems")
+    validation: Current[Distribution] = Field(
+        "blog", description="distribution of the validation problems"
+    )
 
     @field_validator("operations")
     @classmethod

@@ -2,17 +2,17 @@
 
     blog         two operands up to 1000, two in five of them decimals
     calculator   numbers of all lengths below 100,000, some negative
-    edge         problems that arithmetic often gets wrong (see `edge_problems`)
-    corner       the same, with up to 12 digits and 9 places, and more (see `corner_problems`)
+    tricky-12    problems that arithmetic often gets wrong, of up to 12 digits and 9 places
+    tricky-5     the same, of up to 5 digits before the point and 2 places
     everyday     what people type, to any number of places (see `everyday_problems`)
     hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
     rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
+    whole-5      whole numbers of 1 to 5 digits, all lengths equally often
+    whole-7      the same, of 1 to 7 digits
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
     wide-40      the same, of 1 to 40 digits
-    whole-5      whole numbers of 1 to 5 digits, all lengths equally often
-    whole-7      the same, of 1 to 7 digits
 
 The distributions use only `random_raw` of NumPy's bit generators, whose output is the same in every
 version of NumPy. The output of `Generator`'s methods is not.
@@ -26,14 +26,14 @@ import numpy as np
 from numpy.random import BitGenerator
 
 from datagen import (
-    corner_problems,
-    edge_problems,
     everyday_problems,
     hard_problems,
     rounding_problems,
+    tricky_5_problems,
+    tricky_12_problems,
 )
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
-from datagen.errors import DataError, unknown_name
+from datagen.errors import DataError, current_name, unknown_name
 from datagen.sampling import (
     Decimals,
     Flags,
@@ -187,20 +187,21 @@ class Distribution:
             yield self.problems(words[:, start : start + batch_size])
 
 
+# A mixture draws from its distributions in this order: add new ones at the end.
 DISTRIBUTIONS: dict[str, Distribution] = {
     "blog": Distribution(BLOG_WORDS, blog),
     "calculator": Distribution(CALCULATOR_WORDS, calculator),
-    "edge": Distribution(edge_problems.WORDS, edge_problems.edge),
-    "corner": Distribution(corner_problems.WORDS, corner_problems.corner),
+    "tricky-12": Distribution(tricky_12_problems.WORDS, tricky_12_problems.tricky_12),
+    "tricky-5": Distribution(tricky_5_problems.WORDS, tricky_5_problems.tricky_5),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "hard": Distribution(hard_problems.WORDS, hard_problems.hard),
     "rounding": Distribution(rounding_problems.WORDS, rounding_problems.rounding),
+    "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
+    "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),
     "wide-40": Distribution(wide_words(40), partial(wide, max_digits=40)),
-    "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
-    "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
 }
 
 
@@ -220,6 +221,6 @@ def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
 def distribution(name: str) -> Distribution:
     """Returns the distribution of that name. Raises DataError, which lists the names."""
     try:
-        return DISTRIBUTIONS[name]
+        return DISTRIBUTIONS[current_name(name)]
     except KeyError:
         raise DataError(unknown_name("distribution", name, sorted(DISTRIBUTIONS))) from None

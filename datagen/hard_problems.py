@@ -5,7 +5,7 @@
 - Quotients that begin with 6 to 9 and soon end: the first digit of their work is 1, and the next
   digits are subtracted from it.
 
-A kind is a function as in `corner_problems`. All arrays have the shape (n,).
+A kind is a function as in `tricky_12_problems`. All arrays have the shape (n,).
 """
 
 from functools import partial
@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from datagen.arithmetic import DIV, DRAWN_PLACES, MUL, POWERS_OF_TEN, ProblemArray
-from datagen.corner_problems import KIND_WORDS, Kind, of_kind, sum_ties
 from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture, split_places
+from datagen.tricky_12_problems import KIND_WORDS, Kind, of_kind, sum_ties
 
 WORDS = 1 + KIND_WORDS  # one selects the kind
 

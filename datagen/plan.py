@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from datagen import distributions
 from datagen.arithmetic import MAX_PLACES, OPERATIONS, ProblemArray
-from datagen.errors import DataError
+from datagen.errors import DataError, current_name
 from datagen.formats import renderer
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
@@ -52,6 +52,8 @@ class DatasetPlan:
         _check("seed", self.seed, 0, MAX_SEED)
         distributions.distribution(self.distribution)  # raises DataError for an unknown name
         renderer(self.format)  # as above
+        for name in ("distribution", "format"):
+            object.__setattr__(self, name, current_name(getattr(self, name)))
         if self.places is not None:
             _check("places", self.places, 0, MAX_PLACES)
 

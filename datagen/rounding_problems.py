@@ -7,7 +7,7 @@ rarely draw:
   607.71 / 24308.2 = 0.0250002, and
 - results that round up to a new first digit, such as 0.0099 * 98, which is 1.0 to one place.
 
-A kind is a function as in `corner_problems`. All arrays have the shape (n,).
+A kind is a function as in `tricky_12_problems`. All arrays have the shape (n,).
 """
 
 from functools import partial
@@ -15,8 +15,8 @@ from functools import partial
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
-from datagen.corner_problems import KIND_WORDS, MAX_DIGITS, Kind, of_kind
 from datagen.sampling import Decimals, Drawn, Integers, Sampler, Words, mixture, split_places
+from datagen.tricky_12_problems import KIND_WORDS, MAX_DIGITS, Kind, of_kind
 
 WORDS = 1 + KIND_WORDS  # one selects the kind
 

@@ -39,24 +39,24 @@ _TO_ONES = bytes.maketrans(b"23456789", b"11111111")
 Ints = NDArray[np.int64]
 
 
-def render_lines(problems: ProblemArray, loose: bool = False) -> bytes:
+def render_lines(problems: ProblemArray, second_choices: bool = False) -> bytes:
     """Returns a line of ASCII for each problem, `$P(A op B)=WORK=ANSWER$`, with its newline.
 
-    With `loose`, a quarter of the quotient digits, chosen by the hash of the problem, are the
-    second nearest digit where that is possible. From such lines a model learns to continue after
-    any digit.
+    With `second_choices`, a quarter of the quotient digits, chosen by the hash of the problem, are
+    the second nearest digit where that is possible. From such lines a model learns to continue
+    after any digit.
     """
     direct_lines = direct.render_lines(problems).splitlines()
     prompts = [line[: line.index(b"=") + 1] for line in direct_lines]
-    lines = render(prompts, problem_hashes(problems) if loose else None)
+    lines = render(prompts, problem_hashes(problems) if second_choices else None)
     return b"".join(line + b"\n" for line in lines)
 
 
 def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) -> list[bytes]:
     """Returns the lines of prompts, without newlines.
 
-    `choices`, (n,), are random words that choose loose quotient digits. Raises ValueError if a
-    prompt is not in the notation.
+    `choices`, (n,), are random words that decide which quotient digits are the second nearest.
+    Raises ValueError if a prompt is not in the notation.
     """
     works, indices = _works(prompts)
     lengths = np.array([len(work.plan.slots) for work in works], np.int64)

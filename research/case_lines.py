@@ -24,7 +24,7 @@ from research.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, SAMPLED, Ints, L
 
 # Where problems come from, in turns: distributions, and shapes that have many cases.
 SOURCES = (
-    *("wide-12", "corner", "hard", "everyday", "wide-12", "edge", "hard", "blog"),
+    *("wide-12", "tricky-12", "hard", "everyday", "wide-12", "tricky-5", "hard", "blog"),
     *("$(111111111111+111111111111)=", "$(111111111111-111111111111)="),
     *("$(111111111111+111111111111)=", "$(111111111111-111111111111)="),
     *("$(1111111.11111*1111111.11111)=", "$(1111111111.11/111111111111)="),

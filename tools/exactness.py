@@ -66,7 +66,7 @@ WIDE = re.compile(r"wide-([1-9][0-9]?)")
 CLASSES = "classes"
 CLASS_DIGITS = 7
 CLASS_DRAWN = 400_000
-CLASS_SOURCES = ("calculator", "everyday", "edge", "corner", "hard")  # and short numbers
+CLASS_SOURCES = ("calculator", "everyday", "tricky-5", "tricky-12", "hard")  # and short numbers
 CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 1_000  # wrong answers that are listed
@@ -321,7 +321,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data
-    format_ = data.format.removeprefix("loose-") if data else "direct"
+    format_ = data.format.removesuffix("-second-choices") if data else "direct"
     threads = 1 if arguments.workers or arguments.ray_address else None
     device = str(arguments.device)
     scoring = Scoring(folder, device, arguments.engine, arguments.plain, format_, threads)

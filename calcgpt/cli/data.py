@@ -51,7 +51,7 @@ def datagen() -> None:
     "--distribution",
     default="blog",
     show_default=True,
-    help="blog, calculator, corner, edge, everyday, hard, rounding, wide, wide-12, wide-16, "
+    help="blog, calculator, everyday, hard, rounding, tricky-5, tricky-12, wide, wide-12, wide-16, "
     "wide-40, whole-5 or whole-7.",
 )
 @click.option(
@@ -59,8 +59,9 @@ def datagen() -> None:
     "format_",
     default="direct",
     show_default=True,
-    help="direct: the answer alone; scratchpad: worked steps before the answer; loose-scratchpad, "
-    "for training: the same, but some digits of quotients are the second nearest.",
+    help="direct: the answer alone; scratchpad: worked steps before the answer; "
+    "scratchpad-second-choices, for training: the same, but some digits of quotients are the "
+    "second nearest.",
 )
 @click.option(
     "--places",

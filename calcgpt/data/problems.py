@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calcgpt.config import DataConfig
 from calcgpt.errors import DataError
 from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
-from datagen.distributions import distribution
+from datagen.distributions import DISTRIBUTIONS, distribution
 from datagen.errors import NotationError
 from datagen.files import read_text, text_sha256
 from datagen.formats import renderer
@@ -100,7 +100,7 @@ class FreshProblems:
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.config, self.seed = config, seed
         self._render_lines = renderer(config.format)
-        self.names = sorted(config.mixture)
+        self.names = sorted(config.mixture, key=list(DISTRIBUTIONS).index)
         self.validation = config.validation
         self._mixture = np.array([config.mixture[name] for name in self.names])
         self._operations = np.array(

@@ -123,7 +123,7 @@ def test_it_writes_what_python_writes(
     _, decoder = load_decoder(checkpoint, among=("native", "torch"))
     stop = int(tokenizer.encode("$")[0])
     prompts, expected = [], []
-    for data in ("blog", "everyday", "edge"):
+    for data in ("blog", "everyday", "tricky-5"):
         for problem in problems(checkpoint, data, 3):
             prompts.append(render_prompt(problem))
             tokens = np.array([tokenizer.encode(prompts[-1]).tolist()])

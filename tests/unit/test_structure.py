@@ -14,7 +14,8 @@ PACKAGES = ("datagen", "calcgpt", "api")
 # From the lowest layer up. A package imports from lower layers only; packages of one layer do not
 # import each other. Imports inside functions count, too.
 LAYERS = [
-    {"datagen", "calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
+    {"datagen"},
+    {"calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
     {"calcgpt.metrics"},

@@ -23,6 +23,7 @@ from calcgpt.training.distributed import PARALLEL
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
 from datagen import formats
 from datagen.distributions import DISTRIBUTIONS
+from datagen.plan import DatasetPlan
 
 DATA = "data.mixture.blog=1"  # a recipe has no [data] without it
 
@@ -218,9 +219,8 @@ def test_key_value_heads_default_to_the_query_heads() -> None:
         ),
         (
             [DATA, "data.format=x"],
-            "unknown format 'x'; valid names: direct, loose",
+            "unknown format 'x'; valid names: direct, scratchpad",
         ),
-        ([DATA, "data.format=steps"], "unknown format 'steps'; valid names: direct, loose-scr"),
         ([DATA, "data.digits=7"], "unknown field 'data.digits'; valid fields: format, mixture"),
         (
             [DATA, "data.operations.^=1"],
@@ -282,3 +282,12 @@ def test_a_recipe_shown_with_its_comments_is_that_recipe(name: str, tmp_path: Pa
 def test_a_message_asks_whether_a_close_name_is_meant(override: str, meant: str | None) -> None:
     message = refusal(override)
     assert message.endswith(f"; did you mean {meant!r}?") if meant else "mean" not in message
+
+
+def test_names_of_earlier_versions_are_still_understood() -> None:
+    old = {"edge": 1.0, "corner": 2.0}
+    data = config.DataConfig(format="loose-scratchpad", mixture=old, validation="edge")  # type: ignore[arg-type]
+    assert data.mixture == {"tricky-5": 1.0, "tricky-12": 2.0}
+    assert (data.format, data.validation) == ("scratchpad-second-choices", "tricky-5")
+    plan = DatasetPlan(1, 1, 1, 0, "edge", "loose-scratchpad")
+    assert plan == DatasetPlan(1, 1, 1, 0, "tricky-5", "scratchpad-second-choices")

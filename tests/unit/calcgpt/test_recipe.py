@@ -226,7 +226,7 @@ def test_an_override_can_take_the_preset_away() -> None:
 def test_an_overlay_stays_as_it_is(recipe_file: Callable[[str], str]) -> None:
     name = recipe_file("[train]\nsteps = 7\n")  # no section that an overlay could be merged into
     overlay = {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}
-    overrides = ("model.n_layer=3", "data.mixture.edge=0.5")
+    overrides = ("model.n_layer=3", "data.mixture.tricky-5=0.5")
     recipes = [load_recipe(name, overrides, [overlay]) for _ in range(2)]
     assert recipes[0] == recipes[1]
     assert recipes[0].model == load_preset("llama").model_copy(update={"n_layer": 3})

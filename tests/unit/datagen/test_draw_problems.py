@@ -23,9 +23,9 @@ from datagen.work_errors import first_error_of_completion
 
 N = 200_000
 WHOLE = {"whole-5": 5, "whole-7": 7}  # digits
-HUNDREDTHS = ("blog", "calculator", "edge", *WHOLE)
+HUNDREDTHS = ("blog", "calculator", "tricky-5", *WHOLE)
 LONGEST = {
-    "corner": 12,
+    "tricky-12": 12,
     "hard": 12,
     "rounding": 12,
     "wide": 20,
@@ -119,8 +119,8 @@ def assert_is_a_problem(
     assert parse(line) == problem
     assert render_lines(problems) == f"{line}\n".encode()
     prompt = render_prompt(problem)
-    for loose in (False, True):
-        worked = work.render_lines(problems, loose).decode().removesuffix("\n")
+    for second in (False, True):
+        worked = work.render_lines(problems, second).decode().removesuffix("\n")
         assert worked.startswith(prompt)
         assert worked.rpartition("=")[2] == line.rpartition("=")[2]
         assert first_error_of_completion(prompt, worked.removeprefix(prompt)) is None
@@ -137,8 +137,8 @@ def test_every_distribution_has_problems_to_hold_out(name: str) -> None:
 PINNED = {
     "blog": "5abe74c44127181e",
     "calculator": "a44a0948c98002d2",
-    "corner": "02ecec9dd8f3c629",
-    "edge": "1423f3f91d0842ea",
+    "tricky-12": "02ecec9dd8f3c629",
+    "tricky-5": "1423f3f91d0842ea",
     "everyday": "cb54569b031f9222",
     "rounding": "6c68f13811dc9db8",
     "hard": "37bd5014848b63bb",

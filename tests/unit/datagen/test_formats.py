@@ -27,12 +27,14 @@ def one_line(name: str, problem: Problem) -> str:
         return notation.render(problem)
     choices = np.array([problem_hash(problem)], np.uint64)
     prompt = notation.render_prompt(problem).encode()
-    return work.render([prompt], choices if name == "loose-scratchpad" else None)[0].decode()
+    return work.render([prompt], choices if name == "scratchpad-second-choices" else None)[
+        0
+    ].decode()
 
 
 def test_an_unknown_format_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(
         DataError,
-        match="unknown format 'steps'; valid names: direct, scratchpad, loose-scratchpad",
+        match="unknown format 'steps'; valid names: direct, scratchpad, scratchpad-second-choices",
     ):
         renderer("steps")

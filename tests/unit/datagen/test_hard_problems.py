@@ -10,9 +10,9 @@ from exact_values import exact
 from hypothesis import given, settings
 
 from datagen.arithmetic import Operation, Problem
-from datagen.corner_problems import KIND_WORDS, of_kind
 from datagen.hard_problems import KINDS, WORDS, hard
 from datagen.sampling import Words, bit_generator
+from datagen.tricky_12_problems import KIND_WORDS, of_kind
 
 N = 3_000
 

@@ -9,9 +9,9 @@ from exact_values import exact
 from hypothesis import given, settings
 
 from datagen.arithmetic import Problem
-from datagen.corner_problems import KIND_WORDS, of_kind
 from datagen.rounding_problems import KINDS, WORDS, rounding
 from datagen.sampling import Words, bit_generator
+from datagen.tricky_12_problems import KIND_WORDS, of_kind
 
 N = 3_000
 

@@ -44,7 +44,7 @@ def test_the_fingerprint_tells_data_from_other_data() -> None:
     plain = FreshData(config(), 1).fingerprint
     others = [
         config(format="scratchpad"),
-        config(format="loose-scratchpad"),
+        config(format="scratchpad-second-choices"),
         config(mixture={"blog": 2.0}),
         config(operations={"+": 2.0}),
         config(validation="calculator"),
@@ -153,9 +153,9 @@ def folder_of(path: Path, train: str, val: str, data_format: str | None = None) 
         ("scratchpad", "direct", "has no worked steps: `calcgpt datagen --format scratchpad`"),
         ("adder", "direct", "has no worked steps"),
         ("nano", "scratchpad", "has worked steps, which this recipe does not write"),
-        ("direct", "loose-scratchpad", "has worked steps"),
+        ("direct", "scratchpad-second-choices", "has worked steps"),
         ("scratchpad", "scratchpad", None),
-        ("scratchpad", "loose-scratchpad", None),
+        ("scratchpad", "scratchpad-second-choices", None),
         ("nano", "direct", None),
         ("scratchpad", None, None),  # it is not known what the folder holds
         ("task", "scratchpad", "has worked steps"),

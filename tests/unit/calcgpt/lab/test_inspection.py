@@ -258,7 +258,7 @@ def test_inserted_positions_count_as_tokens() -> None:
 
 def test_problems_are_drawn_as_the_recipe_says() -> None:
     only = {"+": 0.0, "-": 0.0, "/": 0.0}
-    data = DataConfig(format="scratchpad", mixture={"edge": 1.0}, operations=only)
+    data = DataConfig(format="scratchpad", mixture={"tricky-5": 1.0}, operations=only)
     recipe = Recipe(tokenizer="scratchpad", model=ModelConfig(block_size=256), data=data)
     texts = draw_problems(recipe, scratchpad_tokenizer(), 20, seed=1)
     assert len(texts) == 20

@@ -1,4 +1,4 @@
-"""Each kind of edge problem is what its name says."""
+"""Each kind of tricky-5 problem is what its name says."""
 
 import re
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Operation, Problem, ProblemArray, answer, answers
-from datagen.edge_problems import KIND_WORDS, KINDS, WORDS, edge, of_kind
 from datagen.notation import number_text
 from datagen.sampling import Words, bit_generator
+from datagen.tricky_5_problems import KIND_WORDS, KINDS, WORDS, of_kind, tricky_5
 
 N = 20_000
 ADD, SUB, MUL, DIV = Operation
@@ -210,7 +210,7 @@ def test_whole_operands_have_a_point_now_and_then(samples: dict[str, ProblemArra
 
 def test_all_kinds_are_equally_frequent_and_few_divide_by_zero() -> None:
     words = random_words(WORDS)
-    mixed = edge(words)
+    mixed = tricky_5(words)
     kinds = ((words[0] >> np.uint64(32)) * np.uint64(len(KINDS)) >> np.uint64(32)).astype(int)
     for index, kind in enumerate(KINDS.values()):
         rows = np.flatnonzero(kinds == index)

@@ -37,7 +37,7 @@ _ROUND_FACTORS = np.array(
 )
 
 
-def edge(words: Words) -> ProblemArray:
+def tricky_5(words: Words) -> ProblemArray:
     """Returns n problems of all KINDS, equally likely, from words of shape (WORDS, n)."""
     return mixture(words, [partial(of_kind, kind) for kind in KINDS.values()])
 

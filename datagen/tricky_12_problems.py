@@ -1,6 +1,6 @@
 """Problems that arithmetic often gets wrong, with numbers of 1 to 12 digits and up to 9 places.
 
-The kinds are those of `edge_problems`, with the point anywhere, and others: runs of nines and
+The kinds are those of `tricky_5_problems`, with the point anywhere, and others: runs of nines and
 zeros, one-digit factors, long quotients, operands that differ by little. A kind is a function of
 a sampler and of the places of the answer. It returns two operands, without signs, and the code of
 the operation. All arrays have the shape (n,).
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from datagen import edge_problems
+from datagen import tricky_5_problems
 from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MUL, POWERS_OF_TEN, SUB, ProblemArray
 from datagen.sampling import (
     Decimals,
@@ -29,13 +29,13 @@ from datagen.sampling import (
 )
 
 MAX_DIGITS = 12  # digits of an operand
-KIND_WORDS = 4 + edge_problems.KIND_WORDS  # for signs, places and points, and a kind
+KIND_WORDS = 4 + tricky_5_problems.KIND_WORDS  # for signs, places and points, and a kind
 WORDS = 1 + KIND_WORDS  # one selects the kind
 
 Kind: TypeAlias = Callable[[Sampler, Integers], Drawn]
 
 
-def corner(words: Words) -> ProblemArray:
+def tricky_12(words: Words) -> ProblemArray:
     """Returns n problems of all KINDS from words of shape (WORDS, n).
 
     The kinds are equally likely, except that "unlike places", which has the most classes, is four
@@ -56,7 +56,7 @@ def of_kind(kind: Kind, words: Words) -> ProblemArray:
     a_negative, b_negative = sampler.one_in(4), sampler.one_in(4)
     a_point, b_point = sampler.one_in(8), sampler.one_in(8)
     a, op, b = kind(sampler, places)
-    # As in `edge_problems.of_kind`: the answer changes its sign at most.
+    # As in `tricky_5_problems.of_kind`: the answer changes its sign at most.
     op = op ^ ((a_negative ^ b_negative) & (op <= SUB))
     a, b = _with_point(a, a_point).negated(a_negative), _with_point(b, b_point).negated(b_negative)
     return problem_array(a, op, b, places)
@@ -74,14 +74,15 @@ def _with_point(decimals: Decimals, point: Flags) -> Decimals:
     return Decimals(result.units.astype(object), result.places)
 
 
-def _moved(edge_kind: edge_problems.Kind) -> Kind:
-    """Returns a kind of `edge_problems` with numbers of up to 5 to 9 digits and the point anywhere.
+def _moved(short_kind: tricky_5_problems.Kind) -> Kind:
+    """Returns a kind of `tricky_5_problems` with numbers of up to 5 to 9 digits and the point
+    anywhere.
 
     The answer keeps its digits, and with them its special property, at any number of places.
     """
 
     def kind(sampler: Sampler, places: Integers) -> Drawn:
-        a, op, b = edge_kind(sampler, POWERS_OF_TEN.take(5 + sampler.below(5)))
+        a, op, b = short_kind(sampler, POWERS_OF_TEN.take(5 + sampler.below(5)))
         is_product, is_quotient = np.equal(op, MUL), np.equal(op, DIV)
         # A product has the places of a plus those of b, a quotient those of a minus those of b.
         # As in hundredths, rounding drops two places of a product and adds two to a quotient.
@@ -228,7 +229,7 @@ def _places(sampler: Sampler) -> Integers:
 
 
 KINDS: dict[str, Kind] = {
-    **{name: _moved(kind) for name, kind in edge_problems.KINDS.items()},
+    **{name: _moved(kind) for name, kind in tricky_5_problems.KINDS.items()},
     "beside powers of ten": _beside_powers,
     "run sums": _run_sums,
     "run products": _run_products,

@@ -1,4 +1,4 @@
-"""Each kind of corner problem is what its name says."""
+"""Each kind of tricky-12 problem is what its name says."""
 
 import re
 from collections import Counter
@@ -13,22 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import OPERATIONS, Number, Operation, Problem, answer
-from datagen.corner_problems import (
+from datagen.sampling import Integers, Sampler, Words, bit_generator, problem_array
+from datagen.tricky_5_problems import KINDS as SHORT_KINDS
+from datagen.tricky_5_problems import Unsigned
+from datagen.tricky_12_problems import (
     KIND_WORDS,
     KINDS,
     MAX_DIGITS,
     WORDS,
     _moved,
-    corner,
     of_kind,
+    tricky_12,
 )
-from datagen.edge_problems import KINDS as EDGE_KINDS
-from datagen.edge_problems import Unsigned
-from datagen.sampling import Integers, Sampler, Words, bit_generator, problem_array
 
 N = 3_000
 ADD, SUB, MUL, DIV = Operation
-OWN = [name for name in KINDS if name not in EDGE_KINDS]
+OWN = [name for name in KINDS if name not in SHORT_KINDS]
 
 
 def random_words(words: int, n: int = N) -> Words:
@@ -106,7 +106,7 @@ PROPERTIES: dict[str, Callable[[Problem], bool]] = {
 
 def test_every_kind_of_its_own_has_its_property() -> None:
     assert PROPERTIES.keys() == set(OWN)
-    assert KINDS.keys() == PROPERTIES.keys() | EDGE_KINDS.keys()
+    assert KINDS.keys() == PROPERTIES.keys() | SHORT_KINDS.keys()
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -135,12 +135,12 @@ def test_a_kind_is_what_its_name_says(name: str, samples: dict[str, list[Problem
 def test_a_moved_point_keeps_the_digits_of_the_answer(
     a: int, code: int, b: int, places: int, word: int
 ) -> None:
-    def edge_kind(sampler: Sampler, bound: Integers) -> Unsigned:
+    def short_kind(sampler: Sampler, bound: Integers) -> Unsigned:
         assert bound.item() in {10**k for k in range(5, 10)}
         return np.array([a]), code, np.array([b])
 
     sampler = Sampler(np.array([[word]], np.uint64))
-    first, op, second = _moved(edge_kind)(sampler, np.array([places]))
+    first, op, second = _moved(short_kind)(sampler, np.array([places]))
     assert op == code
     (moved,) = problem_array(first, op, second, np.array([places])).to_problems()
     if OPERATIONS[code] in (ADD, SUB):
@@ -155,7 +155,7 @@ def test_a_moved_point_keeps_the_digits_of_the_answer(
 
 
 def test_the_point_is_anywhere(samples: dict[str, list[Problem]]) -> None:
-    pairs = Counter((p.a.places, p.b.places) for name in EDGE_KINDS for p in samples[name])
+    pairs = Counter((p.a.places, p.b.places) for name in SHORT_KINDS for p in samples[name])
     assert all(pairs[a, b] for a in range(10) for b in range(10) if a + b <= 11)
 
 
@@ -195,7 +195,7 @@ def test_unlike_places_are_uniform(samples: dict[str, list[Problem]]) -> None:
 
 
 def test_signs_and_points() -> None:
-    problems = corner(random_words(WORDS)).to_problems()
+    problems = tricky_12(random_words(WORDS)).to_problems()
     nonzero = [p for p in problems if p.a.units and p.b.units]
     for numbers in ([p.a for p in nonzero], [p.b for p in nonzero]):
         assert abs(np.mean([n.units < 0 for n in numbers]) - 1 / 4) < 0.04
