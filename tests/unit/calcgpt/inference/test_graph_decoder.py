@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.variants import variants
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.sources import training_data
@@ -22,6 +21,7 @@ from calcgpt.model.attention import FIRST_CAPACITY
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import load_recipe
 from calcgpt.registry import resolve
+from tools.agreement import variants
 
 VOCAB = 21
 VARIANTS = variants()
