@@ -78,7 +78,7 @@ lock: .venv/audit.stamp
 mutants: .venv/mutants.stamp
 	$(BIN)/python -m tools.mutants --json docs/results/mutants.json $(MUTANTS)
 
-# The experiments of the posts with three seeds, and their tables in docs/ABLATIONS.md. Takes many hours, and
+# The experiments of the posts with three seeds, and their tables in research/ABLATIONS.md. Takes many hours, and
 # continues after an interruption. `make results RESULTS="attention --jobs 2"` is one suite of them.
 results: .venv/dev.stamp
 	$(BIN)/calcgpt datagen text --source tinyshakespeare

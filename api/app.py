@@ -60,7 +60,7 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 """
 
 # Python's default of 5 ms lets the model's thread delay the event loop by as much. 1 ms gives 10%
-# more requests per second and a lower latency (docs/LOG.md).
+# more requests per second and a lower latency (research/LOG.md).
 SWITCH_SECONDS = 0.001
 
 WEIGHTS = (

@@ -1,5 +1,5 @@
-"""Where a model looks when it writes the first wrong character of a long problem (docs/LENGTH.md,
-"What it needs").
+"""Where a model looks when it writes the first wrong character of a long problem
+(research/LENGTH.md, "What it needs").
 
     python -m research.attention --checkpoint RUN [--operations +-*] [--trained N] [--digits N]
         [--n N] [--context N] [--json FILE]

@@ -1,5 +1,5 @@
 """Takes the worked steps away, one character after the other, until the model answers without them
-(docs/SCIENCE.md, "Without steps").
+(research/SCIENCE.md, "Without steps").
 
     python -m research.internalize train --start CHECKPOINT --out RUN [--at-once] [--steps N]
         [--threads N] [--resume]

@@ -1,5 +1,5 @@
 """Trains and scores variants of the coordinates that are no part of CalcGPT, to see what matters
-for length (docs/LENGTH.md, "What it needs").
+for length (research/LENGTH.md, "What it needs").
 
     python -m research.length_variants VARIANT train [OPTIONS OF calcgpt train]
     python -m research.length_variants VARIANT lengths [OPTIONS OF tools.lengths]

@@ -1,4 +1,4 @@
-"""Trains a model whose matrices have a low rank (docs/SIZE.md).
+"""Trains a model whose matrices have a low rank (research/SIZE.md).
 
     python -m research.low_rank RANK train [OPTIONS OF calcgpt train]
     python -m research.low_rank RANK merge CHECKPOINT OUT

@@ -6,8 +6,8 @@ A PART is a suite, or `sweep`; the default is all of them. They train into FOLDE
 same command continues after an interruption. `--steps` is the longest trial of the search, instead
 of the 5,000 of the space; its grace is a twentieth of that.
 
-Reports and plots go to docs/results/ablations, those of the search to docs/results/sweep. In
-docs/ABLATIONS.md, the tables of the old report are replaced by those of the new one.
+Reports and plots go to results/ablations, those of the search to results/sweep. In ABLATIONS.md,
+the tables of the old report are replaced by those of the new one.
 
 Ran at commit 874d54e and before.
 """
@@ -26,11 +26,11 @@ import tomli_w
 from datagen.errors import unknown_name
 from datagen.files import write_text
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "ABLATIONS.md"
+HERE = Path(__file__).parent
+PAGE = HERE / "ABLATIONS.md"
 SUITES = ("blog", "positions", "feedforward", "attention")
 SWEEP = "sweep"
-SPACE = DOCS.parent / "calcgpt" / "sweeps" / "blog.toml"
+SPACE = HERE.parent / "calcgpt" / "sweeps" / "blog.toml"
 
 
 def calcgpt(*arguments: str | Path) -> None:
@@ -51,7 +51,7 @@ def replace_tables(text: str, old: str, new: str) -> str:
     """
     for before, after in zip(tables(old), tables(new), strict=True):
         if before not in text:
-            raise ValueError(f"docs/ABLATIONS.md lacks the table that begins {before[:60]!r}")
+            raise ValueError(f"research/ABLATIONS.md lacks the table that begins {before[:60]!r}")
         text = text.replace(before, after)
     return text
 
@@ -72,7 +72,7 @@ def publish(source: Path, target: Path) -> None:
 def ablate(suite: str, runs: Path, jobs: list[str]) -> None:
     """Trains all variants of a suite with all its seeds, and publishes the report."""
     calcgpt("ablate", "--suite", suite, "--out", runs / suite, *jobs)
-    publish(runs / suite, DOCS / "results" / "ablations" / suite)
+    publish(runs / suite, HERE / "results" / "ablations" / suite)
 
 
 def sweep(runs: Path, steps: int | None) -> None:
@@ -87,7 +87,7 @@ def sweep(runs: Path, steps: int | None) -> None:
         table["search"] |= {"max_steps": steps, "grace_steps": max(1, steps // 20)}
         write_text(space, tomli_w.dumps(table))
     calcgpt("sweep", space, "--data", data, "--out", runs / SWEEP)
-    publish(runs / SWEEP, DOCS / "results" / SWEEP)
+    publish(runs / SWEEP, HERE / "results" / SWEEP)
 
 
 def main() -> None:

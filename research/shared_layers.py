@@ -1,4 +1,4 @@
-"""Trains a model whose layers share their parameters (docs/SIZE.md).
+"""Trains a model whose layers share their parameters (research/SIZE.md).
 
     python -m research.shared_layers [OPTIONS OF calcgpt train]
 

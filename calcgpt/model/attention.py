@@ -341,7 +341,7 @@ class CausalSelfAttention(nn.Module):
         """Computes attention through torch's kernels. On a CPU, the flash kernel takes a mask or a
         bias. With dropout or a learned bias, torch uses its slow formula there."""
         if self.training and q_BHTD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
-            # In bf16, the flash kernel's backward pass takes up to 6 times as long (docs/LOG.md).
+            # In bf16, the flash kernel's backward pass takes 6 times as long (research/LOG.md).
             with torch.autocast("cpu", enabled=False):
                 q, k, v = (x.float() for x in (q_BHTD, k_BGSD, v_BGSD))
                 return self._fused(q, k, v, mask, is_causal)
@@ -350,7 +350,7 @@ class CausalSelfAttention(nn.Module):
             mask = mask.to(q_BHTD.dtype)
         if group > 1 and mask is not None and q_BHTD.device.type != "cpu":
             # CUDA's kernels with a mask take no groups: the slow formula would be used instead. On
-            # a CPU, the flash kernel takes both (docs/LOG.md).
+            # a CPU, the flash kernel takes both (research/LOG.md).
             k_BGSD, v_BGSD = (x.repeat_interleave(group, dim=1) for x in (k_BGSD, v_BGSD))
             group = 1
         if self.copies_views and mask is None and q_BHTD.device.type != "cpu":

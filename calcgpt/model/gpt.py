@@ -251,9 +251,9 @@ def compiled(
     seen. `options` are passed to `torch.compile`.
     """
     if dynamic:
-        # Two errors of torch 2.11 on a GPU when sizes are symbols (docs/LOG.md): gradients of views
-        # get the strides of the first sizes from the flash kernel, and the search for tiles fails
-        # for landmark attention.
+        # Two errors of torch 2.11 on a GPU when sizes are symbols (research/LOG.md): gradients of
+        # views get the strides of the first sizes from the flash kernel, and the search for tiles
+        # fails for landmark attention.
         for layer in model.modules():
             if isinstance(layer, CausalSelfAttention):
                 layer.copies_views = True

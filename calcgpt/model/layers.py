@@ -16,8 +16,8 @@ from torch.nn import functional as F
 from calcgpt.config import ModelConfig
 
 # torch multiplies float32 matrices with MKL. On processors that are not Intel's, MKL reaches half
-# of the speed of oneDNN, which comes with torch as well (docs/LOG.md). This is the operator that
-# torch's own compiler emits for a product on a CPU.
+# of the speed of oneDNN, which comes with torch as well (research/LOG.md). This is the operator
+# that torch's own compiler emits for a product on a CPU.
 HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
