@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from calcgpt.lab.trials import Params, SweepFolder, Trial
+from calcgpt.lab.trials import Status, Trial
 
 SPACE = """
 recipe = "nano"
@@ -28,11 +28,17 @@ def validation(step: int, loss: float, **scores: float) -> str:
     return json.dumps({"step": step, "val_loss": loss, **scores}) + "\n"
 
 
-def new_trial(out: Path, index: int, metrics: str = "", lr: float = 1e-3) -> Trial:
+def new_trial(
+    out: Path,
+    index: int,
+    metrics: str = "",
+    lr: float = 1e-3,
+    status: Status = "running",
+    reason: str = "",
+) -> Trial:
     """Creates a trial of SPACE with these metrics in the sweep's folder `out`."""
     values = {"train.lr": lr, "train.schedule": "linear"}
-    params = Params(values=values, drawn={"train.lr": lr, "train.schedule": 0})
-    trial = SweepFolder(out).new_trial(index, params)
+    trial = Trial.write(out / "trials" / f"{index:04d}", values, status, reason)
     if metrics:  # training refuses metrics without a checkpoint
         (trial.path / "metrics.jsonl").write_text(metrics)
     return trial

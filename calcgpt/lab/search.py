@@ -1,213 +1,159 @@
-"""The search with Ray Tune, from the trials in the sweep's folder to those that are missing.
+"""The search of a sweep with Ray Tune: its algorithms, schedulers, trials and progress.
 
-Importing this module imports Ray, so call `calcgpt.lab.sweep.prepare` first.
-
-Ray's own way to resume reads pickles and is not used. A resumed search first proposes the trials in
-the sweep's folder again, and each of them reports what its folder holds: see `calcgpt.lab.trials`.
+Importing this module imports Ray, so call `datagen.ray_cluster.prepare` first.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import warnings
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 from ray import tune
-from ray.tune import Callback
-from ray.tune.search import Searcher
+from ray.tune import schedulers
+from ray.tune.search.optuna import OptunaSearch
 
 from calcgpt.errors import ConfigError
 from calcgpt.lab.space import Space
-from calcgpt.lab.trials import (
-    ROUND,
-    Params,
-    Resources,
-    Status,
-    SweepFolder,
-    Trial,
-    TrialConfig,
-    run_trial,
-)
+from calcgpt.lab.trials import ROUND, Resources, Status, Trial, run_trial
+from datagen.extras import require
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected
 from datagen.workers import usable_cores
 
-OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
 RETRIES = 3  # of a trial whose worker or machine died
-PAUSING = ("hyperband", "bohb")  # pause trials until others have caught up
+OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
 
 
-class RecordedSearch(Searcher):
-    """A search that writes each proposal to the sweep's folder before its trial starts, and
-    proposes the trials in the folder first."""
+def make_search(space: Space, previous: Sequence[Trial]) -> Any:
+    """Returns the space's search algorithm, which proposes the values of `previous` first.
 
-    def __init__(
-        self,
-        inner: Searcher,
-        space: Space,
-        folder: SweepFolder,
-        previous: Sequence[Trial],
-        config_of: Callable[[Trial], dict[str, Any]],
-    ) -> None:
-        super().__init__(metric=space.search.metric, mode=space.search.mode)
-        self._inner, self._space, self._folder = inner, space, folder
-        self._trials, self._config_of = list(previous), config_of
-        self._n_proposed = 0
-        self._by_id: dict[str, Trial] = {}
-        self._last_result: dict[str, dict[str, Any]] = {}
+    Its seed depends on their number, so that a resumed search does not draw the same values again.
+    """
+    method, values = space.search.method, [dict(trial.file.values) for trial in previous] or None
+    seed = int(np.random.SeedSequence([space.search.seed, len(previous)]).generate_state(1)[0] >> 1)
+    if method == "bohb":  # Falkner et al. 2018
+        from ray.tune.search.bohb import TuneBOHB
 
-    def set_search_properties(
-        self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
-    ) -> bool:
-        return True  # __init__ has set them
+        np.random.seed(seed)  # hpbandster draws from the global generator
+        return TuneBOHB(points_to_evaluate=values, seed=seed)
+    if method == "hyperopt":
+        require("algorithm 'hyperopt'", "hyperopt")
+        from ray.tune.search.hyperopt import HyperOptSearch
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """Returns the next trial's config for `run_trial`."""
-        drawn = self._inner.suggest(trial_id)
-        if not isinstance(drawn, dict):
-            return drawn  # nothing yet, or nothing any more
-        if self._n_proposed == len(self._trials):
-            axes = self._space.space
-            params = Params(
-                values={name: axis.value(drawn[name]) for name, axis in axes.items()},
-                drawn={name: np.asarray(drawn[name]).item() for name in axes},
-            )
-            self._trials.append(self._folder.new_trial(self._n_proposed, params))
-        trial = self._by_id[trial_id] = self._trials[self._n_proposed]
-        self._n_proposed += 1
-        return self._config_of(trial)
-
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Passes on a result, unless the trial repeats it after a pause."""
-        last = self._last_result.get(trial_id)
-        if last is None or result[ROUND] > last[ROUND]:
-            self._last_result[trial_id] = result
-            self._inner.on_trial_result(trial_id, result)
-
-    def on_trial_complete(
-        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
-    ) -> None:
-        """Passes on the end of a trial, with its last result if Ray gives none, as for a paused
-        trial."""
-        status = self._by_id[trial_id].ending.status
-        result = result if result and self.metric in result else self._last_result.get(trial_id)
-        failed = error or not result or status in (Status.FAILED, Status.DIVERGED)
-        self._inner.on_trial_complete(trial_id, None if failed else result, failed)
-
-    def on_pause(self, trial_id: str) -> None:
-        """Called by the scheduler of `hyperband` and `bohb`; the model of BOHB uses it."""
-        if hasattr(self._inner, "on_pause"):
-            self._inner.on_pause(trial_id)
-
-    def on_unpause(self, trial_id: str) -> None:
-        """See `on_pause`."""
-        if hasattr(self._inner, "on_unpause"):
-            self._inner.on_unpause(trial_id)
-
-    def save(self, checkpoint_path: str) -> None:
-        """Saves nothing: the sweep's folder holds the state."""
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Restores nothing: the sweep's folder holds the state."""
+        searcher: Any = HyperOptSearch(points_to_evaluate=values, random_state_seed=seed)
+    else:
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        sampler = {"optuna": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
+        searcher = OptunaSearch(sampler=sampler[method](seed=seed), points_to_evaluate=values)
+    searcher.on_pause = searcher.on_unpause = _ignore  # HyperBandForBOHB calls them
+    return searcher
 
 
-def run_search(
+def _ignore(trial_id: str) -> None:
+    """Does nothing."""
+
+
+def make_scheduler(space: Space) -> Any:
+    """Returns the space's scheduler."""
+    name, rounds = space.search.scheduler, space.max_steps // space.search.grace_steps
+    if name == "none":
+        return schedulers.FIFOScheduler()  # type: ignore[no-untyped-call]
+    halving: Any = {"max_t": rounds, "reduction_factor": space.search.reduction_factor}
+    if name == "asha":  # Li et al. 2020
+        return schedulers.ASHAScheduler(ROUND, grace_period=1, **halving)
+    # HyperBand (Li et al. 2018) in the form of BOHB: the largest bracket comes first and is filled
+    # before it is halved. Ray's other HyperBand halves the trials that happen to run.
+    return schedulers.HyperBandForBOHB(ROUND, **halving)
+
+
+def search(
     space: Space,
-    folder: SweepFolder,
+    out: Path,
     previous: Sequence[Trial],
     data: Path | None,
     resources: Resources,
-    algorithm: Searcher,
-    scheduler: Any,
-    *,
     address: str | None,
     progress: bool,
 ) -> None:
-    """Has Ray Tune train the trials on the cluster at `address`, or on this machine alone.
+    """Has Ray Tune train the trials on the cluster at `address`, or on this machine alone."""
+    folder, data = out.resolve() / "trials", data.resolve() if data else None
 
-    Raises ConfigError if no machine has the resources for a trial, UserError if there is no
-    cluster, and KeyboardInterrupt on SIGTERM as well as SIGINT.
-    """
+    def trainable(values: dict[str, Any]) -> None:
+        name = tune.get_context().get_trial_name()
+        run_trial(folder / str(name), space.values_of(values), space, data, resources)
 
-    def config_of(trial: Trial) -> dict[str, Any]:
-        return {
-            **TrialConfig(
-                folder=str(trial.path.resolve()),
-                recipe=space.trial_recipe(trial.params.values).model_dump(),
-                data=str(data.resolve()) if data else None,
-                metric=space.search.metric,
-                grace_steps=space.search.grace_steps,
-                threads=resources.cpus,
-                device="auto" if resources.gpus else "cpu",
-            )
-        }
-
-    with cluster(resources, address), closing(Progress(space, previous, progress)) as reporter:
+    for name in ("ray", "ray.tune", "ray.data"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # On this machine alone, Ray has only as many CPUs as these trials need.
+    concurrent = resources.concurrent or max(1, usable_cores() // resources.cpus)
+    local = {"object_store_memory": OBJECT_STORE}
+    with (
+        closing(Progress(space, out, previous, progress)) as reporter,
+        warnings.catch_warnings(),
+        connected(address, concurrent * resources.cpus, local=local) as ray,
+    ):
+        warnings.simplefilter("ignore")  # Optuna's, of a trial that repeats its rounds
+        if not any(
+            _has_room(node["Resources"], resources) for node in ray.nodes() if node["Alive"]
+        ):
+            raise ConfigError(f"no machine has {resources} for a trial")
         for trial in previous:
-            if trial.ending.status is Status.FAILED:
-                trial.reopen()
-        shutil.rmtree(folder.ray, ignore_errors=True)
+            if trial.file.status == "failed":
+                Trial.write(trial.path, trial.file.values)
+        shutil.rmtree(out / "ray", ignore_errors=True)
         tune.Tuner(
-            tune.with_resources(run_trial, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+            param_space={name: axis.domain() for name, axis in space.space.items()},
             tune_config=tune.TuneConfig(
-                search_alg=RecordedSearch(algorithm, space, folder, previous, config_of),
-                scheduler=scheduler,
+                metric=space.search.metric,
+                mode=space.search.mode,
+                search_alg=make_search(space, previous),
+                scheduler=make_scheduler(space),
                 num_samples=space.search.trials,
-                # On this machine alone, Ray has only as many CPUs as these trials need.
                 max_concurrent_trials=resources.concurrent if address else None,
                 # The process of a paused trial would lock its folder while it trains another.
-                reuse_actors=space.search.scheduler not in PAUSING,
-                trial_name_creator=lambda trial: str(trial.trial_id),
-                trial_dirname_creator=lambda trial: str(trial.trial_id),
+                reuse_actors=space.search.scheduler in ("asha", "none"),
+                trial_name_creator=_name_of,
+                trial_dirname_creator=_name_of,
             ),
             run_config=tune.RunConfig(
                 name="tune",
-                storage_path=str(folder.ray.resolve()),
+                storage_path=str(out.resolve() / "ray"),
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 callbacks=[reporter],
                 verbose=0,
             ),
         ).fit()
-    shutil.rmtree(folder.ray, ignore_errors=True)
+    shutil.rmtree(out / "ray", ignore_errors=True)
 
 
-@contextmanager
-def cluster(resources: Resources, address: str | None) -> Iterator[None]:
-    """Connects to the cluster at `address`, or starts one on this machine that has room for
-    `resources.concurrent` trials and that others cannot reach. Errors as `run_search`."""
-    for name in ("ray", "ray.tune", "ray.data"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    concurrent = resources.concurrent or max(1, usable_cores() // resources.cpus)
-    local = {"object_store_memory": OBJECT_STORE}
-    with connected(address, concurrent * resources.cpus, local=local) as ray:
-        machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        if not any(
-            machine.get("CPU", 0) >= resources.cpus and machine.get("GPU", 0) >= resources.gpus
-            for machine in machines
-        ):
-            raise ConfigError(f"no machine has {resources} for a trial")
-        yield
+def _has_room(machine: dict[str, float], resources: Resources) -> bool:
+    return machine.get("CPU", 0) >= resources.cpus and machine.get("GPU", 0) >= resources.gpus
 
 
-class Progress(Callback):
-    """Records how trials end, and shows one line of progress.
+def _name_of(trial: Any) -> str:
+    """Returns the name of Ray's trial: its number, from 0. Its tag begins with it, from 1."""
+    return f"{int(trial.experiment_tag.partition('_')[0]) - 1:04d}"
 
-    Ray Tune calls it in the command's process.
-    """
 
-    def __init__(self, space: Space, previous: Sequence[Trial], show: bool) -> None:
+class Progress(tune.Callback):
+    """Records how trials end, and shows one line of progress."""
+
+    def __init__(self, space: Space, out: Path, previous: Sequence[Trial], show: bool) -> None:
         """`previous` are the trials of earlier runs. Ray repeats those that have ended without
         training, so they do not count for the speed."""
-        self._space = space
+        self._space, self._folder = space, out / "trials"
         self._best: tuple[float, str] | None = None
-        requested = previous[: space.search.trials]
-        self._known = {trial.name for trial in requested if trial.ending.status.final}
-        total, initial = space.search.trials, len(self._known)
-        self.bar = progress_bar(total, show, initial=initial, unit="trial")
+        total = space.search.trials
+        self._known = {trial.path.name for trial in previous[:total] if trial.has_ended}
+        self.bar = progress_bar(total, show, initial=len(self._known), unit="trial")
 
     def close(self) -> None:
         self.bar.close()
@@ -217,38 +163,25 @@ class Progress(Callback):
     ) -> None:
         """Shows the best result so far."""
         search = self._space.search
-        value = float(result[search.metric])
+        pair = (float(result[search.metric]), str(trial))
         better = min if search.mode == "min" else max
-        if self._best is None or better(value, self._best[0]) != self._best[0]:
-            self._best = (value, _trial(trial).name)
+        self._best = better(self._best or pair, pair, key=lambda best: best[0])
         n_running = sum(other.status == "RUNNING" for other in trials)
         best, name = self._best
         self.bar.set_postfix_str(f"{n_running} running, best {search.metric} {best:.4f} ({name})")
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Records a trial that has ended by itself or was stopped by the scheduler."""
-        ended = _trial(trial)
-        if ended.ending.status is Status.RUNNING:
-            completed = ended.last_step() >= self._space.max_steps
-            ended.end(Status.COMPLETED if completed else Status.STOPPED)
-        self.bar.update(ended.name not in self._known)
+        is_complete = trial.last_result.get("step", 0) >= self._space.max_steps
+        self._end(trial, "completed" if is_complete else "stopped")
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
-        """Records a trial that Ray has given up."""
-        failed = _trial(trial)
-        if not failed.ending.status.final:
-            failed.end(Status.FAILED, _last_line(trial.error_file))
-        self.bar.update(failed.name not in self._known)
+        """Records a trial that Ray has given up, with the last line of its traceback."""
+        text = Path(trial.error_file).read_text("utf-8") if trial.error_file else ""
+        self._end(trial, "failed", text.strip().rpartition("\n")[2] or "unknown")
 
-
-def _trial(ray_trial: Any) -> Trial:
-    return Trial.load(Path(ray_trial.config["folder"]))
-
-
-def _last_line(file: str | None) -> str:
-    """Returns the last line of Ray's file about an error."""
-    try:
-        text = Path(file or "").read_text("utf-8", errors="replace")
-    except OSError:
-        text = ""
-    return text.strip().rpartition("\n")[2] or "unknown"
+    def _end(self, trial: Any, status: Status, reason: str = "") -> None:
+        path = self._folder / str(trial)
+        if not (path / "trial.json").exists() or Trial.load(path).file.status == "running":
+            Trial.write(path, self._space.values_of(trial.config), status, reason)
+        self.bar.update(str(trial) not in self._known)

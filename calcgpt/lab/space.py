@@ -1,224 +1,100 @@
-"""The space of a sweep: which hyperparameters are searched and how, as a TOML file.
+"""The space of a sweep: a TOML file with what is searched and how.
 
-The recipe of a trial is the space's recipe, overlaid with its `fixed` table, overlaid with the
-trial's values.
-
-A search draws numbers only: a real number, or an index that stands for a value. So every search
-algorithm supports every type of hyperparameter, and each draw can be written as JSON and proposed
-again exactly.
+The recipe of a trial is the space's recipe, overlaid with its `fixed` table and the trial's values.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 import random
-from abc import abstractmethod
-from collections.abc import Mapping
-from decimal import Decimal
-from importlib import resources
+from collections.abc import Mapping, Sequence
+from importlib import import_module, resources
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, SerializeAsAny, field_validator, model_validator
+import numpy as np
+from pydantic import Field, model_validator
 
 from calcgpt.config import Recipe, Section
-from calcgpt.errors import ConfigError, look_up
+from calcgpt.errors import ConfigError, one_line
 from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 
 Value = bool | int | float | str
-Draw = int | float
-
-# Names in alphabetical order. Tests check that they are those of `ALGORITHMS` and `SCHEDULERS` in
-# `calcgpt.lab.sweep`, and of `METRICS`.
-Algorithm = Literal["hyperopt", "optuna", "random"]
-Scheduler = Literal["asha", "bohb", "hyperband", "none"]
+Type = Literal["choice", "int", "loguniform", "quniform", "uniform"]
 Metric = Literal["val_char_accuracy", "val_exact_match", "val_loss"]
-METRICS: dict[Metric, Literal["min", "max"]] = {
-    "val_loss": "min",
-    "val_char_accuracy": "max",
-    "val_exact_match": "max",
-}
 
 SPACES = resources.files("calcgpt") / "sweeps"
-MAX_COUNT = 2**31  # values of an integer or a grid
-MAX_EXAMPLES = 100  # values of one hyperparameter that are checked
-MAX_COMBINATIONS = 1_000  # recipes that are checked before anything runs
+ARGUMENTS: dict[Type, list[str]] = {  # of the functions of Ray Tune with these names
+    "choice": ["values"],
+    "int": ["low", "high"],
+    "loguniform": ["low", "high"],
+    "quniform": ["low", "high", "q"],
+    "uniform": ["low", "high"],
+}
 # Fields that have one value in all trials, because trials could not be compared otherwise.
 SHARED_FIELDS = {
     f"train.{field}"
     for field in ("steps", "eval_interval", "eval_batches", "eval_problems", "checkpoint_interval")
 }
+N_CHECKED = 500  # random recipes of a space, which are built before anything runs
 
 
 class Hyperparameter(Section):
-    """One dimension of a space."""
+    """One dimension of a space: a function of Ray Tune and its arguments."""
 
-    @abstractmethod
-    def domain(self) -> Any:
-        """Returns the domain from which Ray Tune draws."""
-
-    @abstractmethod
-    def value(self, draw: Any) -> Value:
-        """Returns the recipe's value for a draw, which may be a NumPy scalar."""
-
-    @abstractmethod
-    def examples(self) -> list[Value]:
-        """Returns all values in order, or the smallest and the largest if there are many."""
-
-
-class Range(Hyperparameter):
-    """Numbers from low to high."""
-
-    low: float
-    high: float
+    type: Type
+    low: int | float | None = None
+    high: int | float | None = Field(None, description="an int may have this value, too")
+    q: float | None = Field(None, gt=0)
+    values: Annotated[list[Value], Field(min_length=2, max_length=1_000)] | None = None
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if self.low >= self.high:
-            raise ValueError(f"low {self.low!r} is not below high {self.high!r}")
+    def _complete(self) -> Self:
+        if self.model_fields_set != {"type", *ARGUMENTS[self.type]}:
+            raise ValueError(f"{self.type!r} has the fields {', '.join(ARGUMENTS[self.type])}")
+        low, high = self.low, self.high
+        if low is not None and high is not None and low >= high:
+            raise ValueError(f"low {low!r} is not below high {high!r}")
+        if self.type == "int" and not (isinstance(low, int) and isinstance(high, int)):
+            raise ValueError("low and high must be integers")
+        if self.type == "loguniform" and not (low or 0) > 0:
+            raise ValueError("low must be greater than 0")
         return self
 
-    def examples(self) -> list[Value]:
-        return [self.low, self.high]
+    def examples(self) -> Sequence[Value]:
+        """Returns some values: all of a choice or an int, else the lowest and the highest."""
+        if self.type == "int":
+            return range(int(self.low or 0), int(self.high or 0) + 1)
+        return self.values or [self.low or 0.0, self.high or 0.0]
 
-
-class Uniform(Range):
-    """A number from low to high."""
-
-    type: Literal["uniform"]
+    def value(self, draw: Any) -> Value:
+        """Returns a draw as a value of a recipe. Some algorithms draw NumPy's scalars, and some
+        numbers beyond a bound, in their last bit."""
+        value: Value = np.asarray(draw).item()
+        if self.low is None or self.high is None or isinstance(value, str):
+            return value
+        return min(max(value, self.low), self.high)
 
     def domain(self) -> Any:
+        """Returns the domain of Ray Tune. Raises ConfigError if Ray Tune refuses it."""
         from ray import tune
 
-        return tune.uniform(self.low, self.high)
-
-    def value(self, draw: Any) -> Value:
-        return float(draw)
-
-
-class LogUniform(Range):
-    """A number from low to high whose logarithm is uniform."""
-
-    type: Literal["loguniform"]
-    low: Annotated[float, Field(gt=0)]
-
-    def domain(self) -> Any:
-        from ray import tune
-
-        return tune.loguniform(self.low, self.high)
-
-    def value(self, draw: Any) -> Value:
-        # exp(log(x)) can differ from x in the last bit, and so exceed a bound.
-        return min(max(float(draw), self.low), self.high)
-
-
-class Indexed(Hyperparameter):
-    """Several values, drawn by their index."""
-
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """The number of values."""
-
-    def domain(self) -> Any:
-        from ray import tune
-
-        return tune.randint(0, self.count)
-
-    def examples(self) -> list[Value]:
-        many = self.count > MAX_EXAMPLES
-        return [self.value(index) for index in ((0, self.count - 1) if many else range(self.count))]
-
-
-class QUniform(Indexed, Range):
-    """low, low + q, low + 2q ... up to high."""
-
-    type: Literal["quniform"]
-    q: Annotated[float, Field(gt=0)]
-
-    @model_validator(mode="after")
-    def _has_steps(self) -> Self:
-        if (self.high - self.low) / self.q > MAX_COUNT:
-            raise ValueError(f"q {self.q!r} is too small for the distance from low to high")
-        if self.count < 2:
-            raise ValueError(f"q {self.q!r} is larger than the distance from low to high")
-        return self
-
-    @property
-    def count(self) -> int:
-        low, high, q = (Decimal(repr(number)) for number in (self.low, self.high, self.q))
-        return int((high - low) // q) + 1
-
-    def value(self, draw: Any) -> Value:
-        return float(Decimal(repr(self.low)) + int(draw) * Decimal(repr(self.q)))
-
-
-class Int(Indexed, Range):
-    """An integer from low to high, both included."""
-
-    type: Literal["int"]
-    low: int
-    high: int
-
-    @model_validator(mode="after")
-    def _drawable(self) -> Self:
-        if self.count > MAX_COUNT:
-            raise ValueError("low and high are too far apart")
-        return self
-
-    @property
-    def count(self) -> int:
-        return self.high - self.low + 1
-
-    def value(self, draw: Any) -> Value:
-        return self.low + int(draw)
-
-
-class Choice(Indexed):
-    """One of several values without an order."""
-
-    type: Literal["choice"]
-    values: Annotated[list[Value], Field(min_length=2, max_length=1_000)]
-
-    @field_validator("values")
-    @classmethod
-    def _distinct(cls, values: list[Value]) -> list[Value]:
-        if len(set(map(repr, values))) < len(values):
-            raise ValueError("a value is listed twice")
-        return values
-
-    @property
-    def count(self) -> int:
-        return len(self.values)
-
-    def domain(self) -> Any:
-        from ray import tune
-
-        return tune.choice(list(range(self.count)))
-
-    def value(self, draw: Any) -> Value:
-        return self.values[int(draw)]
-
-    def examples(self) -> list[Value]:
-        return self.values
-
-
-HYPERPARAMETERS: dict[str, type[Hyperparameter]] = {
-    "uniform": Uniform,
-    "loguniform": LogUniform,
-    "quniform": QUniform,
-    "int": Int,
-    "choice": Choice,
-}
+        arguments = [getattr(self, name) for name in ARGUMENTS[self.type]]
+        if self.type == "int":
+            return tune.randint(arguments[0], arguments[1] + 1)
+        try:
+            return getattr(tune, self.type)(*arguments)
+        except ValueError as error:  # a bound that is no multiple of q
+            raise ConfigError(one_line(error)) from None
 
 
 class Search(Section):
     """How the space is searched."""
 
-    algorithm: Algorithm | None = Field(
+    algorithm: Literal["hyperopt", "optuna", "random"] | None = Field(
         None, description="proposes values; null: optuna, or the model of bohb"
     )
-    scheduler: Scheduler = Field("asha", description="stops trials early")
+    scheduler: Literal["asha", "bohb", "hyperband", "none"] = Field(
+        "asha", description="stops trials early"
+    )
     metric: Metric = Field("val_loss", description="a loss to minimize or a score to maximize")
     trials: int = Field(ge=1, le=100_000)
     max_steps: int | None = Field(None, ge=1, description="steps of a trial; null: the recipe's")
@@ -229,7 +105,24 @@ class Search(Section):
     @property
     def mode(self) -> Literal["min", "max"]:
         """Whether the metric is minimized or maximized."""
-        return METRICS[self.metric]
+        return "min" if self.metric == "val_loss" else "max"
+
+    @property
+    def method(self) -> str:
+        """The name of the algorithm that proposes values.
+
+        Raises ConfigError if the algorithm and the scheduler do not fit together.
+        """
+        if self.scheduler != "bohb":
+            return self.algorithm or "optuna"
+        if self.algorithm is not None:
+            raise ConfigError("scheduler 'bohb' has its own search: leave out the algorithm")
+        try:
+            import_module("ConfigSpace")
+            import_module("hpbandster.optimizers.config_generators.bohb")
+        except Exception:  # an old package can raise anything
+            return "optuna"
+        return "bohb"
 
 
 class Space(Section):
@@ -239,7 +132,7 @@ class Space(Section):
     recipe: str = Field(description="the recipe that all trials start from")
     fixed: dict[str, Any] = Field({}, description="a recipe's tables that overlay it in all trials")
     search: Search
-    space: Annotated[dict[str, SerializeAsAny[Hyperparameter]], Field(min_length=1)]
+    space: Annotated[dict[str, Hyperparameter], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _searchable(self) -> Self:
@@ -248,7 +141,10 @@ class Space(Section):
         steps, grace = self.max_steps, self.search.grace_steps
         if steps % grace:
             raise ValueError(f"grace_steps {grace} does not divide max_steps {steps}")
-        self._check_combinations()
+        draws = random.Random(0)  # nosec B311  # no secret
+        for _ in range(N_CHECKED):
+            axes = self.space.items()
+            self.recipe_with({name: draws.choice(axis.examples()) for name, axis in axes})
         return self
 
     @property
@@ -256,17 +152,16 @@ class Space(Section):
         """Training steps of a trial that is not stopped early."""
         return self.search.max_steps or self.base_recipe().train.steps
 
-    @property
-    def rounds(self) -> int:
-        """Validations of a trial that is not stopped early."""
-        return self.max_steps // self.search.grace_steps
-
     def base_recipe(self) -> Recipe:
         """Returns the recipe with the fixed table and without any hyperparameter."""
         return load_recipe(self.recipe, overlays=[self.fixed])
 
+    def values_of(self, draws: Mapping[str, Any]) -> dict[str, Value]:
+        """Returns what an algorithm has drawn as values of a recipe."""
+        return {name: axis.value(draws[name]) for name, axis in self.space.items()}
+
     def recipe_with(self, values: Mapping[str, Value]) -> Recipe:
-        """Returns the recipe with values of some or all hyperparameters, to train it normally.
+        """Returns the recipe with values of the hyperparameters, to train it normally.
 
         Raises ConfigError if the recipe is invalid.
         """
@@ -279,36 +174,11 @@ class Space(Section):
     def trial_recipe(self, values: Mapping[str, Value]) -> Recipe:
         """Returns the recipe of a trial: `max_steps` long, with a checkpoint at each round."""
         recipe, grace = self.recipe_with(values), self.search.grace_steps
-        train = recipe.train.model_copy(
-            update={
-                "steps": self.max_steps,
-                "eval_interval": grace,
-                "checkpoint_interval": grace,
-                # A round is reported with the row after its checkpoint: see `RoundReporter`.
-                "log_interval": min(recipe.train.log_interval, max(1, grace // 20)),
-            }
-        )
-        return recipe.model_copy(update={"train": train})
-
-    def _check_combinations(self) -> None:
-        """Raises ConfigError if a combination of values is an invalid recipe.
-
-        Checks all combinations, or MAX_COMBINATIONS random ones, which include each example of
-        each hyperparameter.
-        """
-        examples = {name: axis.examples() for name, axis in self.space.items()}
-        if math.prod(map(len, examples.values())) <= MAX_COMBINATIONS:
-            rows = list(itertools.product(*examples.values()))
-        else:
-            shuffle = random.Random(0)  # nosec B311  # no secret
-            columns = []
-            for values in examples.values():
-                repeats = math.ceil(MAX_COMBINATIONS / len(values))
-                column = [v for _ in range(repeats) for v in shuffle.sample(values, len(values))]
-                columns.append(column[:MAX_COMBINATIONS])
-            rows = list(zip(*columns, strict=True))
-        for row in rows:
-            self.recipe_with(dict(zip(examples, row, strict=True)))
+        intervals = {"eval_interval": grace, "checkpoint_interval": grace}
+        # A round is reported with the row after its checkpoint: see `RoundReporter`.
+        rows = min(recipe.train.log_interval, max(1, grace // 20))
+        train = {"steps": self.max_steps, **intervals, "log_interval": rows}
+        return recipe.model_copy(update={"train": recipe.train.model_copy(update=train)})
 
 
 def _overlay(item: tuple[str, Value]) -> dict[str, Any]:
@@ -334,27 +204,10 @@ def load_space(name: str, *, trials: int | None = None, seed: int | None = None)
     """Returns the space `name`: one of the package, or the path of a TOML file.
 
     `trials` and `seed` replace the file's values. A recipe given by its path is relative to the
-    file's folder. Raises ConfigError, one line, if the space allows any invalid recipe.
+    file's folder. Raises ConfigError, one line, if it finds an invalid recipe in the space.
     """
-    table = read_toml(name, SPACES, "space")
-    source = f"space {name!r}"
+    table = with_recipe_beside(read_toml(name, SPACES, "space"), name)
     if isinstance(search := table.get("search"), dict):
         overrides = {"trials": trials, "seed": seed}
         search |= {key: value for key, value in overrides.items() if value is not None}
-    table = with_recipe_beside(table, name)
-    if isinstance(axes := table.get("space"), dict):
-        table["space"] = {key: _hyperparameter(axes[key], f"{source}: {key}") for key in axes}
-    return build(Space, table, source)
-
-
-def _hyperparameter(table: Any, source: str) -> Hyperparameter:
-    if not isinstance(table, dict) or not isinstance(table.get("type"), str):
-        raise ConfigError(
-            f'{source}: a hyperparameter is a table with a type, such as [space."train.lr"]; '
-            f"types: {', '.join(sorted(HYPERPARAMETERS))}"
-        )
-    try:
-        cls = look_up(HYPERPARAMETERS, table["type"], "type of hyperparameter")
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None
-    return build(cls, table, source)
+    return build(Space, table, f"space {name!r}")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcgpt.lab.space import Choice, Hyperparameter, Int, LogUniform, Range, Space
-from calcgpt.lab.trials import Status, TrialResult
-from calcgpt.plots import HEAT_MAP, RC_PARAMS, needs_log_scale, save_figures
+from calcgpt.lab.space import Hyperparameter, Space, Value
+from calcgpt.lab.trials import Trial
+from calcgpt.plots import HEAT_MAP, RC_PARAMS, save_figures
 from calcgpt.recipe import recipe_toml
 from calcgpt.tables import counted, markdown_table
 from datagen.files import write_json, write_text
@@ -25,18 +24,55 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
 
+STATUSES = ("running", "completed", "stopped", "diverged", "failed")
 MAX_ROWS = 10  # of the table on a terminal
 
 
-def write_report(
-    space: Space, trials: Sequence[TrialResult], out: Path, algorithm: str
-) -> list[Path]:
-    """Writes the report on `trials`, best first, to the folder `out`; returns the files.
+@dataclass(frozen=True)
+class TrialResult:
+    """A trial and its result: the best of its validations."""
+
+    trial: str
+    values: dict[str, Value]
+    status: str
+    reason: str
+    steps: int  # of its last validation
+    best: float | None  # value of the metric; None without a validation
+    best_step: int | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a sweep."""
+
+    trials: list[TrialResult]  # best first, those without a result last
+    algorithm: str  # that proposed them
+    files: list[Path]
+
+
+def results_of(trials: Sequence[Trial], space: Space) -> list[TrialResult]:
+    """Returns the results of the trials, the best first and those without one last."""
+    metric, sign = space.search.metric, 1 if space.search.mode == "min" else -1
+    results = []
+    for trial in trials:
+        rows, file = trial.validations(metric), trial.file
+        best = min(rows, key=lambda row: sign * row[metric], default={})
+        steps = max((row["step"] for row in rows), default=0)
+        result = best.get(metric), best.get("step")
+        results.append(
+            TrialResult(trial.path.name, file.values, file.status, file.reason, steps, *result)
+        )
+    return sorted(results, key=lambda result: (result.best is None, sign * (result.best or 0.0)))
+
+
+def write_report(space: Space, trials: Sequence[Trial], out: Path, algorithm: str) -> Outcome:
+    """Writes the report on the trials to the folder `out`.
 
     `algorithm` is the name of the search algorithm that proposed the trials.
     """
+    results = results_of(trials, space)
     report, page, best = out / "report.json", out / "report.md", out / "best.toml"
-    plots = draw_sweep(space, trials, out / "plots")
+    plots = draw_sweep(space, results, out / "plots")
     write_json(
         report,
         {
@@ -45,16 +81,16 @@ def write_report(
             "max_steps": space.max_steps,
             "algorithm": algorithm,
             "scheduler": space.search.scheduler,
-            "trials": [asdict(trial) for trial in trials],
+            "trials": [asdict(result) for result in results],
         },
     )
     files = [page, report, *plots]
-    if trials and trials[0].best is not None:
-        write_text(best, _best_recipe(space, trials[0]))
+    if results and results[0].best is not None:
+        write_text(best, _best_recipe(space, results[0]))
         files.append(best)
-    plots = [plot.relative_to(out) for plot in plots]
-    write_text(page, _page(space, trials, plots, algorithm))
-    return files
+    names = [plot.relative_to(out) for plot in plots]
+    write_text(page, _page(space, results, names, algorithm))
+    return Outcome(results, algorithm, files)
 
 
 def _best_recipe(space: Space, best: TrialResult) -> str:
@@ -88,7 +124,7 @@ def _page(
 def summary(space: Space, trials: Sequence[TrialResult], algorithm: str) -> str:
     """Returns how the trials ended and how the space was searched, in two sentences."""
     counts = Counter(trial.status for trial in trials)
-    ended = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    ended = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
     scheduler = space.search.scheduler
     if scheduler != "bohb":
         method = f"Proposed by {algorithm}, stopped early by {scheduler}."
@@ -115,45 +151,19 @@ def table(space: Space, trials: Sequence[TrialResult], limit: int | None = None)
     return markdown_table(header, rows)
 
 
-def draw_sweep(space: Space, trials: Sequence[TrialResult], out: Path) -> list[Path]:
+def draw_sweep(space: Space, results: Sequence[TrialResult], out: Path) -> list[Path]:
     """Draws the results into the folder `out`; returns the paths of the plots."""
-    if all(trial.best is None for trial in trials):
+    if all(result.best is None for result in results):
         return []
-    study, metric = make_study(space, trials), space.search.metric
-    with _optuna_style():
+    study = make_study(space, results)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Optuna's plots are experimental
         return save_figures(
-            out, {name: partial(_drawn, draw, study, metric) for name, draw in PLOTS.items()}
+            out, {name: partial(_draw, name, study, space.search.metric) for name in PLOTS}
         )
 
 
-@contextmanager
-def _optuna_style() -> Iterator[None]:
-    """Gives Optuna's plots, which choose the style ggplot, the project's style."""
-    from matplotlib import RcParams, rc_context
-    from matplotlib import pyplot as plt
-
-    plt.switch_backend("agg")  # needs no display
-    ggplot = plt.style.library["ggplot"]
-    plt.style.library["ggplot"] = RcParams(RC_PARAMS)
-    try:
-        with warnings.catch_warnings(), rc_context({"savefig.bbox": "tight"}):
-            # Optuna's plots are experimental, and matplotlib widens the axis of a single value.
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        plt.style.library["ggplot"] = ggplot
-
-
-def _drawn(draw: Callable[[Study, str], Figure], study: Study, metric: str) -> Figure:
-    """Returns a figure that pyplot has drawn. Closes it, so that pyplot does not keep it."""
-    from matplotlib import pyplot as plt
-
-    figure = draw(study, metric)
-    plt.close(figure)
-    return figure
-
-
-def make_study(space: Space, trials: Sequence[TrialResult]) -> Study:
+def make_study(space: Space, results: Sequence[TrialResult]) -> Study:
     """Returns the trials as a study of Optuna, in the order of their numbers.
 
     A trial's value is its result, even if the scheduler stopped it. Without one it has failed.
@@ -161,16 +171,15 @@ def make_study(space: Space, trials: Sequence[TrialResult]) -> Study:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    minimize = space.search.mode == "min"
-    study = optuna.create_study(direction="minimize" if minimize else "maximize")
+    study = optuna.create_study(direction="minimize" if space.search.mode == "min" else "maximize")
     distributions = {name: _distribution(axis) for name, axis in space.space.items()}
-    for trial in sorted(trials, key=lambda trial: trial.trial):
-        state = "FAIL" if trial.best is None else "COMPLETE"
+    for result in sorted(results, key=lambda result: result.trial):
+        state = "FAIL" if result.best is None else "COMPLETE"
         study.add_trial(
             optuna.trial.create_trial(
                 state=optuna.trial.TrialState[state],
-                value=trial.best,
-                params=dict(trial.values),
+                value=result.best,
+                params=dict(result.values),
                 distributions=distributions,
             )
         )
@@ -180,99 +189,54 @@ def make_study(space: Space, trials: Sequence[TrialResult]) -> Study:
 def _distribution(axis: Hyperparameter) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-    if isinstance(axis, Choice):
-        return CategoricalDistribution(axis.values)
-    if isinstance(axis, Int):
-        return IntDistribution(axis.low, axis.high)
-    assert isinstance(axis, Range)
-    return FloatDistribution(axis.low, axis.high, log=isinstance(axis, LogUniform))
+    if axis.type == "choice":
+        return CategoricalDistribution(axis.values or [])
+    low, high = axis.low or 0, axis.high or 0
+    if axis.type == "int":
+        return IntDistribution(int(low), int(high))
+    return FloatDistribution(low, high, log=axis.type == "loguniform")
 
 
-def draw_parallel_coordinates(study: Study, metric: str) -> Figure:
-    """One line per trial, coloured by its result, and one axis per hyperparameter."""
-    from matplotlib import rc_context
-    from optuna.visualization.matplotlib import plot_parallel_coordinate
-
-    names = sorted(study.trials[0].params)  # in Optuna's order
-    rc: Any = {
-        "axes.spines.right": True,
-        "figure.constrained_layout.use": True,
-        "figure.figsize": (3 + 1.8 * len(names), 5),
-    }
-    with rc_context(rc):
-        axes = plot_parallel_coordinate(study, target_name=metric)
-    [lines] = axes.collections
-    lines.set_cmap(HEAT_MAP if study.direction.name == "MAXIMIZE" else f"{HEAT_MAP}_r")
-    labels = [metric, *(name.replace(".", "\n") for name in names)]
-    axes.set_xticks(range(len(labels)), labels, rotation=0)
-    axes.set_title("Hyperparameters and result of each trial", pad=14)
-    for name, axis in zip(names, axes.figure.axes[2:], strict=True):  # after the colour bar
-        _integer_ticks(study, name, axis.yaxis)
-        for label in axis.get_yticklabels(which="both"):
-            label.set_bbox({"facecolor": "white", "alpha": 0.75, "edgecolor": "none", "pad": 0.8})
-    return _figure(axes)
-
-
-def draw_history(study: Study, metric: str) -> Figure:
-    """The result of each trial in order, and the best so far."""
-    from matplotlib.ticker import MaxNLocator
-    from optuna.visualization.matplotlib import plot_optimization_history
-
-    axes = plot_optimization_history(study, target_name=metric)
-    axes.set_title("Result of each trial")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    axes.grid()
-    results = [trial.value for trial in study.trials if trial.value is not None]
-    if needs_log_scale(results):
-        axes.set_yscale("log")
-    return _figure(axes)
-
-
-def draw_slices(study: Study, metric: str) -> Figure:
-    """The result of each trial against each hyperparameter."""
-    from matplotlib import rc_context
-    from optuna.visualization.matplotlib import plot_slice
-
-    with rc_context({"figure.figsize": (5.2, 4)}):
-        panels: Any = np.ravel(np.asarray(plot_slice(study, target_name=metric)))
-    for name, axes in zip(sorted(study.trials[0].params), panels, strict=True):
-        axes.tick_params(axis="x", which="both", rotation=45)
-        axes.grid()
-        _integer_ticks(study, name, axes.xaxis)
-    figure = _figure(panels[0])
-    figure.suptitle("Result against each hyperparameter")
-    return figure
-
-
-def draw_importances(study: Study, metric: str) -> Figure:
-    """How much each hyperparameter matters for a good result (PED-ANOVA; Watanabe et al. 2023)."""
-    from optuna.importance import PedAnovaImportanceEvaluator
-    from optuna.visualization.matplotlib import plot_param_importances
-
-    # The default of Optuna 4 is another evaluator, which needs scikit-learn.
-    axes = plot_param_importances(study, PedAnovaImportanceEvaluator(), target_name=metric)
-    axes.set(xlabel="importance (PED-ANOVA)", ylabel="")
-    axes.set_title("Importance of each hyperparameter", loc="left")
-    axes.legend().remove()
-    return _figure(axes)
-
-
-def _integer_ticks(study: Study, name: str, axis: Any) -> None:
-    from matplotlib.ticker import MaxNLocator
-    from optuna.distributions import IntDistribution
-
-    if isinstance(study.trials[0].distributions[name], IntDistribution):
-        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-
-
-def _figure(axes: Any) -> Figure:
-    figure: Figure = axes.figure
-    return figure
-
-
-PLOTS = {
-    "parallel-coordinates": draw_parallel_coordinates,
-    "history": draw_history,
-    "slices": draw_slices,
-    "importances": draw_importances,
+PLOTS = {  # name -> function of Optuna, title
+    "parallel-coordinates": (
+        "plot_parallel_coordinate",
+        "Hyperparameters and result of each trial",
+    ),
+    "history": ("plot_optimization_history", "Result of each trial"),
+    "slices": ("plot_slice", "Result against each hyperparameter"),
+    "importances": ("plot_param_importances", "Importance of each hyperparameter (PED-ANOVA)"),
 }
+
+
+def _draw(name: str, study: Study, metric: str) -> Figure:
+    """Returns one of Optuna's plots in the project's style; Optuna would choose ggplot."""
+    from matplotlib import RcParams, rc_context
+    from matplotlib import pyplot as plt
+    from optuna import visualization
+    from optuna.importance import PedAnovaImportanceEvaluator
+
+    plt.switch_backend("agg")  # needs no display
+    function, title = PLOTS[name]
+    # The default evaluator of Optuna 4 needs scikit-learn.
+    options = {"evaluator": PedAnovaImportanceEvaluator()} if name == "importances" else {}
+    n_axes = len(study.trials[0].params)
+    width = 3 + 1.8 * n_axes if name == "parallel-coordinates" else 5.2
+    size: dict[Any, Any] = {"figure.figsize": (width, 4.5), "figure.constrained_layout.use": True}
+    ggplot, plt.style.library["ggplot"] = plt.style.library["ggplot"], RcParams(RC_PARAMS)
+    try:
+        with rc_context(size):
+            axes = getattr(visualization.matplotlib, function)(study, target_name=metric, **options)
+    finally:
+        plt.style.library["ggplot"] = ggplot
+    panels = np.ravel(np.asarray(axes))
+    figure: Figure = panels[0].figure
+    plt.close(figure)  # pyplot does not keep it
+    for panel in panels:
+        panel.set_title("")
+        panel.set_title("", loc="left")
+        panel.tick_params(axis="x", rotation=30)
+    if name == "parallel-coordinates":  # Optuna's best colour is dark, its worst white
+        reverse = "_r" if study.direction.name == "MINIMIZE" else ""
+        panels[0].collections[0].set_cmap(HEAT_MAP + reverse)
+    figure.suptitle(title)
+    return figure

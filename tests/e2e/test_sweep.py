@@ -77,6 +77,12 @@ def validated_steps(trial: Path) -> list[int]:
     return [row["step"] for row in rows if "val_loss" in row]
 
 
+def values_in(path: Path) -> dict[str, float]:
+    """Returns the values of a trial."""
+    values: dict[str, float] = json.loads(path.read_text())["values"]
+    return values
+
+
 def test_a_killed_sweep_continues_on_another_cluster(
     tmp_path: Path, data_folder: Path, ray_cluster: RayCluster
 ) -> None:
@@ -95,7 +101,7 @@ def test_a_killed_sweep_continues_on_another_cluster(
     for child in children:
         with suppress(psutil.NoSuchProcess):
             child.kill()  # parts of Ray that would notice after a minute
-    started = {path: path.read_bytes() for path in out.glob("trials/*/params.json")}
+    started = {path: values_in(path) for path in out.glob("trials/*/trial.json")}
     assert len(started) in (2, 3)  # Ray may have prepared the next trial
     assert not (out / "report.md").exists()
 
@@ -107,11 +113,9 @@ def test_a_killed_sweep_continues_on_another_cluster(
     assert text.startswith("3 trials: 3 completed. Proposed by optuna, stopped early by none.\n")
     for trial in out.glob("trials/*"):
         assert validated_steps(trial) == [40, 80, 120]
-    assert all(path.read_bytes() == content for path, content in started.items())
+    assert all(values_in(path) == values for path, values in started.items())
     assert all(path.stat().st_mtime_ns == mtime for path, mtime in completed.items())
     assert not (out / "ray").exists()  # where Ray's pickles were
-    starts = json.loads((out / "sweep.json").read_text())["starts"]
-    assert [record["known_trials"] for record in starts] == [0, len(started)]
 
 
 def test_trials_pause_and_continue(tmp_path: Path, ray_cluster: RayCluster) -> None:
