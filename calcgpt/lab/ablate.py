@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
@@ -28,13 +28,13 @@ from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job
 from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
-from calcgpt.tables import counted
 from calcgpt.training.devices import pick_device
 from calcgpt.training.stopping import Interrupted
 from datagen.dataset import generate
 from datagen.errors import file_error
 from datagen.files import locked, write_json
 from datagen.manifest import MANIFEST
+from datagen.progress import progress_bar
 from datagen.text import SOURCES
 from datagen.workers import end_with_parent, usable_cores
 
@@ -174,24 +174,25 @@ def run_jobs(
                 return
             process.start()
             processes.append(process)
-        sender.close()  # the process has its own; the messages end with it
+        sender.close()  # the process has its own
         outcome = DIED
         with receiver, suppress(EOFError, OSError):
-            while True:
-                message = receiver.recv()
-                if isinstance(message, str):
-                    outcome = message
-                else:
-                    view.update(job, slot, *message)
+            outcome = receiver.recv()
         process.join()
+        slots.put(slot)
         if is_stopping:
             return
-        view.end(job, slot, outcome)
         outcomes[job.name] = outcome
-        slots.put(slot)
+        with lock:
+            bar.update()
+            if progress:
+                n_left = f"({len(jobs) - len(outcomes)} left)"
+                tqdm.write(f"{job.name}: {outcome} {n_left}", file=sys.stderr)
 
-    view = Progress(jobs, n_process, progress)
-    with closing(view), ThreadPoolExecutor(n_process) as executor:
+    with (
+        progress_bar(len(jobs), progress and sys.stderr.isatty(), unit="run") as bar,
+        ThreadPoolExecutor(n_process) as executor,
+    ):
         try:
             for future in [executor.submit(run_job, job) for job in jobs]:
                 future.result()
@@ -206,74 +207,18 @@ def run_jobs(
 
 
 def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> None:
-    """Runs a job in this process. Sends (step, loss) now and then, and the outcome at the end."""
+    """Runs a job in this process, and sends how it ends."""
     end_with_parent()
     tqdm.set_lock(RLock())  # its default is a semaphore, which a killed process would leak
     torch.set_num_threads(threads)
-
-    def send(message: str | tuple[int, float]) -> None:
-        with suppress(BrokenPipeError):  # the parent was killed; this process ends soon, too
-            sender.send(message)
-
     try:
-        job.run(device, lambda step, loss: send((step, loss)))
-        send(DONE)
+        job.run(device)
+        outcome = DONE
     except (Interrupted, KeyboardInterrupt):
-        send(INTERRUPTED)
+        outcome = INTERRUPTED
     except UserError as error:
-        send(str(error))
+        outcome = str(error)
     except OSError as error:
-        send(file_error(error))
-
-
-class Progress:
-    """The progress of all jobs, on standard error.
-
-    A terminal shows a bar for all steps and one for each process, other files only a line for each
-    job that ends. Without `progress` there is nothing. The methods can be called from any thread.
-    """
-
-    def __init__(self, jobs: Sequence[Job], n_process: int, progress: bool) -> None:
-        self._progress = progress
-        self._n_left = len(jobs)
-        self._steps = {job.name: job.steps_done() for job in jobs}
-        self._lock = Lock()
-        disable = not (progress and sys.stderr.isatty())
-        self._total = tqdm(
-            total=sum(job.recipe.train.steps for job in jobs),
-            initial=sum(self._steps.values()),
-            desc=f"{counted(self._n_left, 'run')} left",
-            unit="step",
-            position=0,
-            disable=disable,
-            smoothing=0.02,
-        )
-        self._bars = [
-            tqdm(position=1 + slot, disable=disable, leave=False, unit="step")
-            for slot in range(n_process)
-        ]
-
-    def close(self) -> None:
-        for bar in (*self._bars, self._total):
-            bar.close()
-
-    def update(self, job: Job, slot: int, step: int, loss: float) -> None:
-        """Shows that `job`, in process `slot`, is at `step`."""
-        with self._lock:
-            self._total.update(step - self._steps[job.name])
-            self._steps[job.name] = step
-            bar = self._bars[slot]
-            bar.total, bar.n = job.recipe.train.steps, step
-            bar.set_description_str(job.name, refresh=False)
-            scoring = "; scoring" if step == bar.total else ""
-            bar.set_postfix_str(f"loss {loss:.4f}{scoring}")
-
-    def end(self, job: Job, slot: int, outcome: str) -> None:
-        """Shows that `job` has ended."""
-        with self._lock:
-            self._n_left -= 1
-            self._bars[slot].reset()
-            self._total.set_description_str(f"{counted(self._n_left, 'run')} left")
-            if self._progress:
-                line = f"{job.name}: {outcome} ({self._n_left} left)"
-                tqdm.write(line, file=sys.stderr)
+        outcome = file_error(error)
+    with suppress(BrokenPipeError):  # the parent was killed
+        sender.send(outcome)

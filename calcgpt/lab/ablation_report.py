@@ -1,24 +1,31 @@
-"""The report of an ablation: report.md to read, report.json to compute with, and plots."""
+"""The report of an ablation: report.json to compute with, report.md to read, and plots.
+
+report.json holds all that the report shows. The tables and plots are made from it.
+"""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcgpt.lab.ablation_summary import (
-    TaskSummary,
-    VariantSummary,
-    contexts_table,
-    scores_table,
-    summarise,
-)
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite
-from calcgpt.metrics import Row, read_rows
-from calcgpt.plots import LEGEND_OUTSIDE, escape_dollars, new_figure, save_figures
+from calcgpt.metrics import OPERATIONS, Row, read_rows
+from calcgpt.plots import (
+    LEGEND_OUTSIDE,
+    escape_dollars,
+    new_figure,
+    save_figures,
+    series_style,
+)
+from calcgpt.statistics import STUDENT_T
+from calcgpt.tables import markdown_table
 from calcgpt.training.run_folder import METRICS_FILE
 from datagen.files import write_json, write_text
 
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Record = dict[str, Any]  # a part of report.json
 NOTE = (
     "Losses are in nats per token. They are taken after the last step, over windows that are the "
     "same for all runs; ± is the standard deviation over the seeds. Δ is the difference of the "
@@ -40,85 +48,207 @@ def write_report(suite: Suite, scores: Sequence[Score], out: Path) -> list[Path]
     text is written, if matplotlib is not installed."""
     if not scores:
         return []
-    tasks = summarise(suite, scores)
-    write_json(out / "report.json", report_record(suite, tasks))
-    figures = {name: draw for task in tasks for name, draw in task_figures(task, out).items()}
-    write_text(out / "report.md", report_text(suite, tasks, list(figures)))
+    record = report_record(suite, scores)
+    write_json(out / "report.json", record)
+    figures: dict[str, Callable[[], Figure]] = {}
+    for name, task in record["tasks"].items():
+        figures[f"{name}-curves"] = partial(draw_curves, task, out / "runs" / name)
+        figures[f"{name}-losses"] = partial(draw_losses, task)
+        figures[f"{name}-parameters"] = partial(draw_parameters, task)
+        if len(_contexts(task)) > 1:
+            figures[f"{name}-contexts"] = partial(draw_contexts, task)
+    write_text(out / "report.md", report_text(record, list(figures)))
     plots = save_figures(out / "plots", figures)
     return [out / "report.md", out / "report.json", *plots]
 
 
-def report_record(suite: Suite, tasks: Sequence[TaskSummary]) -> dict[str, Any]:
-    """Returns the content of `report.json`: all that the report shows, and each seed's values."""
+# The numbers.
+
+
+def estimate(values: Sequence[float]) -> Record:
+    """Returns the mean of a quantity that was measured once with each seed, its sample standard
+    deviation, and half the 95% interval of the mean by Student's t. The last two are None for one
+    value."""
+    n = len(values)
+    sd = statistics.stdev(values) if n > 1 else None
+    margin = sd and STUDENT_T[min(n - 1, len(STUDENT_T)) - 1] * sd / math.sqrt(n)
     return {
-        "description": suite.description,
-        "tasks": {
-            task.name: {
-                "title": task.title,
-                "budget": task.budget,
-                "variants": {variant.name: _variant_record(variant) for variant in task.variants},
-                "published": [entry.model_dump() for entry in task.published],
-            }
-            for task in tasks
-        },
+        "mean": statistics.fmean(values),
+        "sd": sd,
+        "margin_95": margin,
+        "values": list(values),
     }
 
 
-def _variant_record(variant: VariantSummary) -> dict[str, Any]:
+def report_record(suite: Suite, scores: Sequence[Score]) -> Record:
+    """Returns the content of report.json: the tasks that have scores, each with the variants that
+    have scores, and the values of each seed."""
+    tasks = {}
+    for name, task in suite.tasks.items():
+        by_variant = {
+            variant: sorted(
+                (score for score in scores if (score.task, score.variant) == (name, variant)),
+                key=lambda score: score.seed,
+            )
+            for variant in suite.variants
+        }
+        if rows := [runs for runs in by_variant.values() if runs]:
+            tasks[name] = {
+                "title": task.title or name,
+                "budget": _budget(rows[0][0]),
+                "variants": {runs[0].variant: _variant_record(runs, rows[0]) for runs in rows},
+                "published": [e.model_dump() for e in suite.published if e.task == name],
+            }
+    return {"description": suite.description, "tasks": tasks}
+
+
+def _variant_record(runs: Sequence[Score], baseline: Sequence[Score]) -> Record:
+    """Returns the scores of a variant. The difference of the validation loss is taken seed by seed:
+    runs with one seed see the same batches, so that it varies less than the losses do."""
+    known = {} if runs is baseline else {score.seed: score.val_loss for score in baseline}
+    differences = [run.val_loss - known[run.seed] for run in runs if run.seed in known]
+    contexts = {}
+    for losses in zip(*(run.contexts for run in runs), strict=True):
+        values = [context.val_loss for context in losses if context.val_loss is not None]
+        is_whole = len(values) == len(runs)
+        contexts[str(losses[0].block_size)] = estimate(values) if is_whole else None
     run_fields = {"seed", "steps", "tokens", "seconds", "answers"}
     return {
-        "seeds": variant.seeds,
-        "parameters": variant.parameters,
-        "train_loss": variant.estimate(lambda score: score.train_loss).as_json(),
-        "val_loss": variant.val_loss.as_json(),
-        "val_loss_difference": variant.difference.as_json() if variant.difference else None,
-        "perplexity": variant.estimate(lambda score: score.perplexity).as_json(),
-        "tokens_per_s": variant.tokens_per_s.as_json(),
-        "val_loss_at_context": {
-            str(size): estimate.as_json() if estimate else None
-            for size, estimate in variant.context_losses().items()
-        },
-        "runs": [score.model_dump(include=run_fields) for score in variant.scores],
+        "seeds": [run.seed for run in runs],
+        "parameters": runs[0].parameters,
+        "train_loss": estimate([run.train_loss for run in runs]),
+        "val_loss": estimate([run.val_loss for run in runs]),
+        "val_loss_difference": estimate(differences) if differences else None,
+        "perplexity": estimate([run.perplexity for run in runs]),
+        "tokens_per_s": estimate([run.tokens_per_s for run in runs]),
+        "val_loss_at_context": contexts,
+        "runs": [run.model_dump(include=run_fields) for run in runs],
     }
 
 
-def report_text(suite: Suite, tasks: Sequence[TaskSummary], plots: Sequence[str]) -> str:
-    """Returns the content of `report.md`: for each task its tables and its plots."""
-    parts = ["# " + (suite.description or "Ablation"), NOTE]
-    for task in tasks:
-        parts += [f"## {task.title}", f"{task.budget}.", scores_table(task)]
-        if len(task.example.contexts) > 1:
-            parts += ["Validation loss by the length of the windows:", contexts_table(task)]
-        task_plots = [name for name in plots if name.rpartition("-")[0] == task.name]
-        parts += [f"![{name}](plots/{name}.png)" for name in task_plots]
+def _budget(score: Score) -> str:
+    """Returns the length of each run of a task, in words."""
+    train, context = score.recipe.train, score.recipe.model.block_size
+    unit = "windows" if train.batches == "stream" else train.batches
+    return (
+        f"{score.steps:,} steps of {train.batch_size} {unit} of {context} tokens "
+        f"({score.tokens:,} tokens), {train.optimizer} at {train.lr:g}, {train.schedule}"
+    )
+
+
+def _contexts(task: Record) -> list[int]:
+    """Returns the lengths of the windows on which a task was measured."""
+    return list(map(int, next(iter(task["variants"].values()))["val_loss_at_context"]))
+
+
+# The text.
+
+
+def report_text(record: Record, plots: Sequence[str]) -> str:
+    """Returns the content of report.md: for each task its tables and its plots."""
+    parts = ["# " + (record["description"] or "Ablation"), NOTE]
+    for name, task in record["tasks"].items():
+        parts += [f"## {task['title']}", f"{task['budget']}.", scores_table(task)]
+        if len(sizes := _contexts(task)) > 1:
+            rows = [
+                [name, *(_text(e) if e else "–" for e in variant["val_loss_at_context"].values())]
+                for name, variant in task["variants"].items()
+            ]
+            table = markdown_table(["variant", *(f"{size} tokens" for size in sizes)], rows)
+            parts += ["Validation loss by the length of the windows:", table]
+        shown = [plot for plot in plots if plot.rpartition("-")[0] == name]
+        parts += [f"![{plot}](plots/{plot}.png)" for plot in shown]
     return "\n\n".join(parts) + "\n"
 
 
-def task_figures(task: TaskSummary, out: Path) -> dict[str, Callable[[], Figure]]:
-    """Returns name -> function that draws it, for each plot of the task. `out` is the folder of the
-    ablation."""
-    figures: dict[str, Callable[[], Figure]] = {
-        f"{task.name}-curves": lambda: draw_curves(task, out),
-        f"{task.name}-losses": lambda: draw_losses(task),
-        f"{task.name}-parameters": lambda: draw_parameters(task),
+def _text(estimate: Record, decimals: int = 4) -> str:
+    """Returns the mean ± the standard deviation."""
+    spread = "" if estimate["sd"] is None else f" ± {estimate['sd']:.{decimals}f}"
+    return f"{estimate['mean']:.{decimals}f}{spread}"
+
+
+def _difference(estimate: Record | None) -> str:
+    """Returns the mean, with its sign, ± half its 95% interval."""
+    if not estimate:
+        return ""
+    margin = "" if estimate["margin_95"] is None else f" ± {estimate['margin_95']:.4f}"
+    return f"{estimate['mean']:+.4f}{margin}"
+
+
+def scores_table(task: Record) -> str:
+    """Returns a table with a row for each variant, followed by those that others published."""
+    rows: list[dict[str, str]] = []
+    for name, variant in task["variants"].items():
+        rows.append({"variant": name, **_cells(variant)})
+        rows += [
+            {"variant": f"*{entry['source']}*", **_published_cells(entry)}
+            for entry in task["published"]
+            if entry["variant"] == name
+        ]
+    return markdown_table(list(rows[0]), [[row.get(key) for key in rows[0]] for row in rows])
+
+
+def _cells(variant: Record) -> dict[str, str]:
+    """Returns the cells of a variant by the headings of their columns."""
+    cells = {
+        "seeds": str(len(variant["seeds"])),
+        "parameters": f"{variant['parameters']:,}",
+        "train loss": _text(variant["train_loss"]),
+        "val loss": _text(variant["val_loss"]),
+        "Δ val loss (95%)": _difference(variant["val_loss_difference"]),
+        "perplexity": _text(variant["perplexity"], decimals=3),
     }
-    if len(task.example.contexts) > 1:
-        figures[f"{task.name}-contexts"] = lambda: draw_contexts(task)
-    return figures
+    by_temperature = list(zip(*(run["answers"] for run in variant["runs"]), strict=True))
+    for answers in by_temperature:
+        for metric in ("char_accuracy", "exact_match"):
+            heading = _heading(metric, answers[0]["temperature"])
+            cells[heading] = _text(estimate([answer[metric] for answer in answers]))
+    for answers in by_temperature:
+        if answers[0]["temperature"] == 0:
+            tables = [answer["by_operation"] for answer in answers]
+            for operation in (sign for sign in OPERATIONS if sign in tables[0]):
+                shares = [table[operation]["exact_match"] for table in tables]
+                cells[f"EM {operation}"] = _text(estimate(shares))
+    return {**cells, "tokens/s": f"{variant['tokens_per_s']['mean']:,.0f}"}
 
 
-def draw_curves(task: TaskSummary, out: Path) -> Figure:
+def _heading(metric: str, temperature: float | None) -> str:
+    decoding = "greedy" if temperature == 0 else f"T = {temperature:g}"
+    return f"{metric.replace('_', ' ')}, {decoding}"
+
+
+def _published_cells(entry: Record) -> dict[str, str]:
+    """Returns the numbers that others published, by the headings of their columns."""
+    cells = {}
+    for metric, value in entry["metrics"].items():
+        if metric in ("char_accuracy", "exact_match"):
+            cells[_heading(metric, entry["temperature"] or 0.0)] = f"{value:g}"
+        else:
+            cells[metric.replace("_", " ")] = f"{value:g}"
+    return cells
+
+
+# The plots.
+
+
+def _styles(task: Record) -> list[tuple[str, Record, Record]]:
+    """Returns the variants with their names and their styles, which are the same in all plots."""
+    pairs = enumerate(task["variants"].items())
+    return [(name, variant, series_style(index)) for index, (name, variant) in pairs]
+
+
+def draw_curves(task: Record, folder: Path) -> Figure:
     """Draws training and validation loss against steps: the mean over the seeds, with a band of one
-    standard deviation."""
+    standard deviation. `folder` holds the runs of the task."""
     figure = new_figure(10, 9)
     upper, lower = figure.subplots(2, sharex=True)
-    for variant in sorted(task.variants, key=lambda v: v.val_loss.mean):
-        folders = [out / "runs" / task.name / variant.name / f"seed-{s}" for s in variant.seeds]
-        runs = [read_rows(folder / METRICS_FILE) for folder in folders]
-        _draw_band(upper, runs, lambda row: row.loss, variant)
-        _draw_band(lower, runs, lambda row: row.val_loss, variant)
+    for name, variant, style in sorted(_styles(task), key=lambda row: _loss(row[1])):
+        folders = [folder / name / f"seed-{seed}" for seed in variant["seeds"]]
+        runs = [read_rows(run / METRICS_FILE) for run in folders]
+        _draw_band(upper, runs, lambda row: row.loss, {**style, "marker": "", "label": name})
+        _draw_band(lower, runs, lambda row: row.val_loss, {**style, "marker": "", "label": name})
     upper.set_ylabel("training loss (nats per token)")
-    upper.set_title(f"{task.title}\n{task.budget}", parse_math=False, fontsize=10)
+    upper.set_title(f"{task['title']}\n{task['budget']}", parse_math=False, fontsize=10)
     lower.set(ylabel="validation loss (nats per token)", xlabel="steps")
     for axes in (upper, lower):
         axes.grid()
@@ -127,11 +257,16 @@ def draw_curves(task: TaskSummary, out: Path) -> Figure:
     return figure
 
 
+def _loss(variant: Record) -> float:
+    loss: float = variant["val_loss"]["mean"]
+    return loss
+
+
 def _draw_band(
     axes: Axes,
     runs: Sequence[Sequence[Row]],
     value: Callable[[Row], float | None],
-    variant: VariantSummary,
+    style: Record,
 ) -> None:
     """Draws the mean of several runs at the steps that all of them have."""
     curves = [{row.step: y for row in rows if (y := value(row)) is not None} for rows in runs]
@@ -139,12 +274,13 @@ def _draw_band(
     if not steps:
         return
     values = np.array([[curve[step] for step in steps] for curve in curves])  # (runs, steps)
-    mean, style = values.mean(axis=0), {**variant.style, "marker": ""}
-    axes.plot(steps, mean, label=variant.name, linewidth=1.5, **style)
+    mean = values.mean(axis=0)
+    axes.plot(steps, mean, linewidth=1.5, **style)
     if len(runs) > 1:
         sd = values.std(axis=0, ddof=1)
-        band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
-        axes.fill_between(steps, mean - sd, mean + sd, **band)
+        axes.fill_between(
+            steps, mean - sd, mean + sd, color=style["color"], alpha=0.15, linewidth=0
+        )
 
 
 def _trim(axes: Axes) -> None:
@@ -156,62 +292,65 @@ def _trim(axes: Axes) -> None:
         axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
 
 
-def draw_losses(task: TaskSummary) -> Figure:
+def draw_losses(task: Record) -> Figure:
     """Draws each seed's validation loss as a dot, their mean as a line; the best is on top."""
-    ranked = sorted(task.variants, key=lambda v: v.val_loss.mean, reverse=True)
+    ranked = sorted(_styles(task), key=lambda row: _loss(row[1]), reverse=True)
     figure = new_figure(9, 1.8 + 0.42 * len(ranked))
     axes = figure.subplots()
-    for y, variant in enumerate(ranked):
-        estimate, colour = variant.val_loss, variant.style["color"]
-        axes.plot(estimate.values, [y] * len(estimate.values), "o", color=colour, alpha=0.6)
-        axes.vlines(estimate.mean, y - 0.3, y + 0.3, color=colour, linewidth=2.5)
-    heights = {variant.name: y for y, variant in enumerate(ranked)}
-    published = [p for p in task.published if "val_loss" in p.metrics and p.variant in heights]
+    for y, (_, variant, style) in enumerate(ranked):
+        losses, colour = variant["val_loss"]["values"], style["color"]
+        axes.plot(losses, [y] * len(losses), "o", color=colour, alpha=0.6)
+        axes.vlines(_loss(variant), y - 0.3, y + 0.3, color=colour, linewidth=2.5)
+    names = [name for name, *_ in ranked]
+    published = [
+        e for e in task["published"] if "val_loss" in e["metrics"] and e["variant"] in names
+    ]
     if published:
-        losses = [entry.metrics["val_loss"] for entry in published]
-        rows = [heights[entry.variant] for entry in published]
-        source = escape_dollars(published[0].source)
+        losses = [entry["metrics"]["val_loss"] for entry in published]
+        rows = [names.index(entry["variant"]) for entry in published]
+        source = escape_dollars(published[0]["source"])
         axes.plot(losses, rows, "D", color="black", markerfacecolor="none", label=source)
         figure.legend(loc="outside lower right")
-    axes.set_yticks(range(len(ranked)), list(heights))
+    axes.set_yticks(range(len(ranked)), names)
     axes.set_xlabel("validation loss (nats per token): each seed, and their mean")
-    axes.set_title(f"{task.title}: {task.example.steps:,} steps", parse_math=False)
+    axes.set_title(task["title"], parse_math=False)
     axes.grid(axis="x")
     return figure
 
 
-def draw_parameters(task: TaskSummary) -> Figure:
+def draw_parameters(task: Record) -> Figure:
     """Draws validation loss against the number of parameters."""
-    figure = new_figure(10, 6)
-    axes = figure.subplots()
-    for variant in task.variants:
-        style = {**variant.style, "linestyle": "none", "capsize": 4, "markersize": 7}
-        loss = variant.val_loss
-        axes.errorbar(variant.parameters, loss.mean, loss.sd, label=variant.name, **style)
+    figure, axes = _loss_figure(task, "parameters")
+    for name, variant, style in _styles(task):
+        style |= {"linestyle": "none", "capsize": 4, "markersize": 7}
+        loss = variant["val_loss"]
+        axes.errorbar(variant["parameters"], loss["mean"], loss["sd"], label=name, **style)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,g}k")
     axes.margins(x=0.1)
-    axes.set(xlabel="parameters", ylabel="validation loss (nats per token)")
-    axes.set_title(task.title, parse_math=False)
-    axes.grid()
     axes.legend(**LEGEND_OUTSIDE)
     return figure
 
 
-def draw_contexts(task: TaskSummary) -> Figure:
+def draw_contexts(task: Record) -> Figure:
     """Draws validation loss against the length of the windows, from the training context on."""
-    figure = new_figure(10, 6)
-    axes = figure.subplots()
-    for variant in task.variants:
-        losses = {size: e for size, e in variant.context_losses().items() if e is not None}
-        means = [loss.mean for loss in losses.values()]
-        errors = [loss.sd or 0.0 for loss in losses.values()]
-        axes.errorbar(list(losses), means, errors, label=variant.name, capsize=3, **variant.style)
-    sizes = list(task.variants[0].context_losses())
+    sizes = _contexts(task)
+    figure, axes = _loss_figure(task, f"tokens per window (trained on {sizes[0]})")
+    for name, variant, style in _styles(task):
+        losses = {int(size): e for size, e in variant["val_loss_at_context"].items() if e}
+        means = [loss["mean"] for loss in losses.values()]
+        errors = [loss["sd"] or 0.0 for loss in losses.values()]
+        axes.errorbar(list(losses), means, errors, label=name, capsize=3, **style)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.set_xlabel(f"tokens per window (trained on {sizes[0]})")
-    axes.set_ylabel("validation loss (nats per token)")
-    axes.set_title(task.title, parse_math=False)
-    axes.grid()
     axes.legend(**LEGEND_OUTSIDE)
     return figure
+
+
+def _loss_figure(task: Record, label: str) -> tuple[Figure, Axes]:
+    """Returns an empty figure of the validation loss, and its axes."""
+    figure = new_figure(10, 6)
+    axes = figure.subplots()
+    axes.set(xlabel=label, ylabel="validation loss (nats per token)")
+    axes.set_title(task["title"], parse_math=False)
+    axes.grid()
+    return figure, axes

@@ -7,7 +7,6 @@ task. No checkpoint is chosen by them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +28,6 @@ from calcgpt.metrics import Scores, perplexity
 from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import build, differences
 from calcgpt.training.devices import full_precision, pick_device
-from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.trackers import CallbackTracker, MetricsRow
 from calcgpt.training.train import train
 from datagen.files import read_json, write_json
 from datagen.splits import Split
@@ -118,11 +115,6 @@ class Job:
                 f"{self.folder} holds a run on other data than {data.path}: choose another --out"
             )
 
-    def steps_done(self) -> int:
-        """Returns the step of the newest checkpoint, 0 without one."""
-        folders = RunFolder(self.folder).checkpoints()
-        return int(folders[-1].name.removeprefix("step-")) if folders else 0
-
     def score(self) -> Score | None:
         """Returns the score, None if the job is not done or was scored in another way. Raises
         DataError or ConfigError, one line, if the file is damaged."""
@@ -132,25 +124,11 @@ class Job:
         score = build(Score, read_json(path), str(path))
         return score if score.scoring == self.scoring else None
 
-    def run(self, device: str, report: Callable[[int, float], None]) -> None:
-        """Trains the model, or continues its training, and writes its score.
-
-        Calls `report(step, loss)` after each training row. Raises UserError or Interrupted, as
-        `train` does.
-        """
-
-        def progress(row: MetricsRow) -> None:
-            if "loss" in row:
-                report(row["step"], row["loss"])
-
+    def run(self, device: str) -> None:
+        """Trains the model, or continues its training, and writes its score. Raises UserError or
+        Interrupted, as `train` does."""
         folder = train(
-            self.recipe,
-            self.data,
-            self.folder,
-            resume=True,
-            device=device,
-            progress=False,
-            trackers=[lambda folder, recipe: CallbackTracker(progress)],
+            self.recipe, self.data, self.folder, resume=True, device=device, progress=False
         )
         checkpoint = Checkpoint.load(folder)
         checkpoint.model.to(pick_device(device))

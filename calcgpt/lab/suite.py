@@ -8,14 +8,15 @@ ablation trains every pair of task and variant with every seed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from calcgpt.config import Recipe, Section
-from calcgpt.errors import ConfigError, DataError, unknown_name
+from calcgpt.errors import ConfigError, UserError, unknown_name
 from calcgpt.inference.generate import Sampling
 from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
 from datagen.plan import DatasetPlan
@@ -23,6 +24,15 @@ from datagen.plan import DatasetPlan
 SUITES = resources.files("calcgpt") / "suites"
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Multiple = Annotated[int, Field(ge=1, le=64)]
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Raises a UserError of the block as a ValueError, which Pydantic reports with its field."""
+    try:
+        yield
+    except UserError as error:
+        raise ValueError(str(error)) from None
 
 
 class Overlay(Section):
@@ -57,15 +67,13 @@ class Problems(Section):
 
     @model_validator(mode="after")
     def _check_plan(self) -> Self:
-        try:
-            self.plan()
-        except DataError as error:
-            raise ValueError(str(error)) from None
+        self.plan()
         return self
 
     def plan(self) -> DatasetPlan:
-        """Returns the plan for `datagen`."""
-        return DatasetPlan(**self.model_dump())
+        """Returns the plan for `datagen`. Raises ValueError if it is not valid."""
+        with _as_value_error():
+            return DatasetPlan(**self.model_dump())
 
 
 class Task(Overlay):
@@ -110,11 +118,9 @@ class Scoring(Section):
     @field_validator("temperatures")
     @classmethod
     def _check_temperatures(cls, temperatures: list[float]) -> list[float]:
-        try:
+        with _as_value_error():
             for temperature in temperatures:
                 Sampling(temperature)
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
         return temperatures
 
 

@@ -4,7 +4,6 @@ import io
 import json
 import math
 import statistics
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,11 @@ from calcgpt.lab.ablation_report import (
     draw_curves,
     draw_losses,
     draw_parameters,
+    estimate,
+    report_record,
     report_text,
     write_report,
 )
-from calcgpt.lab.ablation_summary import Estimate, summarise
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite, load_suite
 from calcgpt.recipe import build
@@ -83,13 +83,12 @@ def scores(suite: Suite) -> list[Score]:
 
 @given(st.lists(st.floats(-100, 100), min_size=2, max_size=30))
 def test_an_estimate_has_the_mean_and_the_sample_standard_deviation(values: list[float]) -> None:
-    estimate = Estimate(values)
-    n = len(values)
-    assert estimate.mean == pytest.approx(sum(values) / n, abs=1e-9)
-    variance = sum((value - estimate.mean) ** 2 for value in values) / (n - 1)
-    assert estimate.sd == pytest.approx(math.sqrt(variance), abs=1e-7)
-    assert Estimate(values[:1]).sd is None
-    assert Estimate(values[:1]).margin is None
+    result, n = estimate(values), len(values)
+    assert result["mean"] == pytest.approx(sum(values) / n, abs=1e-9)
+    variance = sum((value - result["mean"]) ** 2 for value in values) / (n - 1)
+    assert result["sd"] == pytest.approx(math.sqrt(variance), abs=1e-7)
+    single = {"mean": values[0], "sd": None, "margin_95": None, "values": values[:1]}
+    assert estimate(values[:1]) == single
 
 
 @pytest.mark.parametrize("degrees", range(1, len(STUDENT_T) + 1))
@@ -103,17 +102,14 @@ def test_the_quantiles_of_students_t(degrees: int) -> None:
 
 
 def test_differences_are_taken_seed_by_seed(suite: Suite, scores: list[Score]) -> None:
-    task = summarise(suite, scores)[0]
-    baseline, swiglu, rope = task.variants
-    assert baseline.difference is None
-    assert swiglu.difference is not None
-    assert rope.difference is not None
-    assert swiglu.difference.values == pytest.approx([-0.1, -0.2, -0.12])
-    assert rope.difference.values == pytest.approx([-0.2])
-    assert swiglu.difference.margin == pytest.approx(
-        4.303 * statistics.stdev([-0.1, -0.2, -0.12]) / math.sqrt(3)
-    )
-    assert rope.difference.margin is None
+    variants = report_record(suite, scores)["tasks"]["arithmetic"]["variants"]
+    baseline, swiglu, rope = (variants[name]["val_loss_difference"] for name in VAL)
+    assert baseline is None
+    assert swiglu["values"] == pytest.approx([-0.1, -0.2, -0.12])
+    assert rope["values"] == pytest.approx([-0.2])
+    sd = statistics.stdev([-0.1, -0.2, -0.12])
+    assert swiglu["margin_95"] == pytest.approx(4.303 * sd / math.sqrt(3))
+    assert rope["margin_95"] is None
 
 
 def row(text: str, variant: str) -> list[str]:
@@ -122,8 +118,9 @@ def row(text: str, variant: str) -> list[str]:
 
 
 def test_the_table_has_measured_and_published_numbers(suite: Suite, scores: list[Score]) -> None:
-    arithmetic, text = summarise(suite, scores)
-    report = report_text(suite, [arithmetic], [])
+    record = report_record(suite, scores)
+    parts = [{**record, "tasks": {name: task}} for name, task in record["tasks"].items()]
+    report, other = (report_text(part, []) for part in parts)
     cells = row(report, "baseline")
     assert cells[:6] == ["baseline", "3", "905,109", "1.5000 ± 0.1000", "1.6000 ± 0.1000", ""]
     assert cells[7:11] == [
@@ -139,7 +136,6 @@ def test_the_table_has_measured_and_published_numbers(suite: Suite, scores: list
     assert lines[index + 1].startswith("| *the blog post* |")
     assert " | 0.5928 | 0.0007 | " in lines[index + 1]
     assert "–" in row(report.split("windows:")[1], "baseline")[2]
-    other = report_text(suite, [text], [])
     assert "exact match" not in other
     assert "| 1.521 | 1.711 |" in other
 
@@ -171,42 +167,26 @@ def test_the_report_is_written_with_the_values_of_every_seed(
         assert file.suffix != ".png" or f"(plots/{file.name})" in text
 
 
-def test_a_plot_is_shown_with_its_own_task(suite: Suite, scores: list[Score]) -> None:
-    """The name of one task may begin with that of another."""
-    first, second = summarise(suite, scores)
-    tasks = [replace(first, name="sums"), replace(second, name="sums-long")]
-    text = report_text(suite, tasks, ["sums-losses", "sums-long-losses"])
-    assert text.count("plots/sums-losses.png") == text.count("plots/sums-long-losses.png") == 1
-    assert text.index("sums-losses") < text.index(f"## {second.title}") < text.index("sums-long")
-
-
-def test_a_title_and_a_source_are_no_formulas(
+def test_a_plot_is_shown_with_its_own_task_and_no_name_is_a_formula(
     suite: Suite, scores: list[Score], tmp_path: Path
 ) -> None:
-    task = summarise(suite, scores)[0]
-    published = [entry.model_copy(update={"source": r"$\wrong$"}) for entry in task.published]
-    assert published
-    task = replace(task, title=r"$\wrong$", published=published)
-    for variant in task.variants:
-        for seed in variant.seeds:
-            folder = tmp_path / "runs" / task.name / variant.name / f"seed-{seed}"
+    """The name of one task may begin with that of another."""
+    first, second = report_record(suite, scores)["tasks"].values()
+    first["published"] = [{**second["published"][0], "source": r"$\wrong$"}]
+    first["title"] = r"$\wrong$"
+    record = {"description": "", "tasks": {"sums": first, "sums-long": second}}
+    text = report_text(record, ["sums-losses", "sums-long-losses"])
+    assert text.count("plots/sums-losses.png") == text.count("plots/sums-long-losses.png") == 1
+    assert text.index("sums-losses") < text.index(f"## {second['title']}") < text.index("sums-long")
+    for variant in first["variants"]:
+        for seed in first["variants"][variant]["seeds"]:
+            folder = tmp_path / variant / f"seed-{seed}"
             folder.mkdir(parents=True)
             (folder / "metrics.jsonl").write_text('{"step": 1, "tokens": 1, "loss": 2.0}\n')
     for figure in (
-        draw_curves(task, tmp_path),
-        draw_losses(task),
-        draw_parameters(task),
-        draw_contexts(task),
+        draw_curves(first, tmp_path),
+        draw_losses(first),
+        draw_parameters(first),
+        draw_contexts(first),
     ):
         figure.savefig(io.BytesIO())
-
-
-def test_all_variants_of_a_plot_have_different_styles() -> None:
-    for name in ("positions", "feedforward", "attention"):
-        suite = load_suite(name)
-        scores = [
-            a_score(suite, "arithmetic", v, 42, 1.0) for t, v in suite.pairs() if t == "arithmetic"
-        ]
-        [task] = summarise(suite, scores)
-        styles = [tuple(variant.style.values()) for variant in task.variants]
-        assert len(set(styles)) == len(styles) == len(suite.variants)
