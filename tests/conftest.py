@@ -13,6 +13,7 @@ import resource
 import secrets
 import shutil
 import signal
+import socketserver
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,8 +39,7 @@ os.environ |= {
     "RAY_prestart_worker_first_driver": "0",  # that process runs no tasks
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it takes a process for each training
 }
-os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # some tests import onnxruntime themselves
-# Graphs for onnxruntime are kept between runs, but not among the user's.
+# Machine code of the native engine is kept between runs, but not among the user's.
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")
 
 import pytest
@@ -76,6 +76,18 @@ settings.register_profile(  # for `make mutants`, which asks only whether a test
     "mutants", settings.get_profile("calcgpt"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("calcgpt")
+
+
+_handle_error = socketserver.BaseServer.handle_error
+
+
+def _report_unless_gone(server: socketserver.BaseServer, *connection: Any) -> None:
+    """A browser or a client that closes its connection is no error of the server of a test."""
+    if not isinstance(sys.exception(), ConnectionError):
+        _handle_error(server, *connection)
+
+
+socketserver.BaseServer.handle_error = _report_unless_gone  # type: ignore[method-assign]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
