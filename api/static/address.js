@@ -9,21 +9,18 @@ const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 11_000; // characters of an expression; the service has a lower limit and reports it
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
-/**
- * The state of the page. A value that is "" or 0 stands for the default.
+/** The state of the page. A value that is "" or 0 stands for the default.
  *
- * question: the expression; comma: 1 if `12,500` in it is 12.5; model and places: the selected ones; view: paper,
- * both or model; step: the number of an operation, and at: the number of a character that the model wrote for it,
- * both from 1.
+ * question: the expression; comma: 1 if `12,500` in it is 12.5; model and places: the selected ones; view: paper, both
+ * or model; step: the number of an operation, and at: the number of a character that the model wrote for it, both from
+ * 1.
  *
- * panel: the panel that is open below the operation (inside, beside or learning). The others are values
- * of panels. inside: layer and head, from 1; instead: the character that replaces the one at `at`.
- * beside: temperature, k and seed of the samples; all: 1 if all checkpoints are asked. learning: trained,
- * the steps of the snapshot.
+ * panel: the panel that is open below the operation (inside, beside or learning). The others are values of panels.
+ * inside: layer and head, from 1; instead: the character that replaces the one at `at`. beside: temperature, k and seed
+ * of the samples; all: 1 if all checkpoints are asked. learning: trained, the steps of the snapshot.
  * @typedef {{question: string, comma: number, model: string, places: string, view: string, step: number, at: number,
- *   panel: string, layer: number, head: number, instead: string, temperature: string, k: number,
- *   seed: number, all: number, trained: number}} State
- */
+ * panel: string, layer: number, head: number, instead: string, temperature: string, k: number,
+ * seed: number, all: number, trained: number}} State */
 
 /** The part of the state that belongs to panels, when none is open. */
 export const CLOSED_PANEL = {
@@ -38,17 +35,14 @@ export const CLOSED_PANEL = {
   trained: 0,
 };
 
-/** The state of a page that shows nothing.
- * @type {State} */
+/** The state of a page that shows nothing. @type {State} */
 export const DEFAULT_STATE = {
   question: "", comma: 0, model: "", places: "", view: "", step: 0, at: 0, ...CLOSED_PANEL,
 };
 
-/**
- * Returns the state that the hash of an address describes, or null if it has no question.
+/** Returns the state that the hash of an address describes, or null if it has no question.
  * @param {string} hash
- * @returns {State | null}
- */
+ * @returns {State | null} */
 export function parseHash(hash) {
   const values = new Map();
   for (const pair of hash.replace(/^#/, "").split("&")) {
@@ -65,10 +59,7 @@ export function parseHash(hash) {
   return { ...Object.fromEntries(state), question };
 }
 
-/**
- * Returns the hash of an address that describes a state.
- * @param {State} state
- */
+/** Returns the hash of an address that describes a state. @param {State} state */
 export function formatHash({ question, ...others }) {
   const plain = question.trim().replace(PLAIN, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);

@@ -7,20 +7,16 @@ import { Engine } from "./engine/engine.js";
 import { limitsOf } from "./engine/limits.js";
 import { recordedLook } from "./example.js";
 
-/**
- * service: whether there is a service; models: without a service, the models with their files and
- * manifests.
+/** service: whether there is a service; models: without a service, the models with their files and manifests.
  * @typedef {{service: boolean, models: (service.Model & {file: string, bytes: number} & Record<string, any>)[]}} Host
  */
 
 /** @type {Promise<Host> | undefined} */
 let host;
 
-/**
- * Returns what the host of the page offers.
+/** Returns what the host of the page offers.
  * @returns {Promise<Host>}
- * @throws {service.ServiceError}
- */
+ * @throws {service.ServiceError} */
 function getHost() {
   host ??= service.getHost().catch((error) => {
     host = undefined; // the next request tries again
@@ -64,24 +60,20 @@ export async function cachePage() {
   } catch {} // for example in a private window
 }
 
-/**
- * Returns the models that calculate.
+/** Returns the models that calculate.
  * @returns {Promise<service.Model[]>}
- * @throws {service.ServiceError}
- */
+ * @throws {service.ServiceError} */
 export async function listModels() {
   const { service: hasService, models } = await getHost();
   if (hasService) return service.listModels();
   return models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
 }
 
-/**
- * Yields the events of a calculation; see `calculate` of client.js.
+/** Yields the events of a calculation; see `calculate` of client.js.
  * @param {string} expression
  * @param {service.Options} options
  * @param {AbortSignal} [signal]
- * @returns {AsyncGenerator<service.CalculationEvent>}
- */
+ * @returns {AsyncGenerator<service.CalculationEvent>} */
 export async function* calculate(expression, options, signal) {
   const { service: hasService, models } = await getHost();
   if (hasService) yield* service.calculate(expression, options, signal);
@@ -93,15 +85,13 @@ export async function* calculate(expression, options, signal) {
   }
 }
 
-/**
- * Returns the answer of a snapshot of a training run to an operation, as the event `answer` has it. The
- * snapshot runs in this browser.
+/** Returns the answer of a snapshot of a training run to an operation, as the event `answer` has it. The snapshot runs
+ * in this browser.
  * @param {{path: string, sha256: string}} snapshot
  * @param {string} expression
  * @param {number} places
  * @param {AbortSignal} [signal]
- * @returns {Promise<service.Node>}
- */
+ * @returns {Promise<service.Node>} */
 export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
   const payload = { model: path, expression, places, unproven: true };
@@ -111,13 +101,10 @@ export async function calculateWithSnapshot({ path, sha256 }, expression, places
   throw new service.ServiceError("The snapshot gave no answer.");
 }
 
-/**
- * Returns a file after checking its hash. Browsers compute hashes only in secure contexts; elsewhere,
- * the file is not checked.
- * @param {ArrayBuffer} buffer
- * @param {string} sha256
+/** Returns a file after checking its hash. Browsers compute hashes only in secure contexts; elsewhere, the file is not
+ * checked.
  * @throws {service.ServiceError} if the hash is wrong
- */
+ * @type {(buffer: ArrayBuffer, sha256: string) => Promise<ArrayBuffer>} */
 async function verify(buffer, sha256) {
   const digest = await crypto.subtle?.digest("SHA-256", buffer);
   const actual = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
@@ -125,26 +112,22 @@ async function verify(buffer, sha256) {
   return buffer;
 }
 
-/**
- * Yields the characters that a model writes after a text, `{text, probability}`.
+/** Yields the characters that a model writes after a text, `{text, probability}`.
  * @param {string} model
  * @param {string} text
  * @param {import("./engine/generate.js").Sampling} sampling
  * @param {AbortSignal} [signal]
- * @returns {AsyncGenerator<service.Token>}
- */
+ * @returns {AsyncGenerator<service.Token>} */
 export async function* write(model, text, sampling, signal) {
   for await (const { data } of engine.run("write", { model, text, sampling }, signal)) yield data;
 }
 
-/**
- * Returns the attention and the predictions of a model for text[position].
+/** Returns the attention and the predictions of a model for text[position].
  * @param {string} model
  * @param {string} text
  * @param {number} position
  * @param {AbortSignal} [signal]
- * @returns {Promise<import("./engine/generate.js").Look>}
- */
+ * @returns {Promise<import("./engine/generate.js").Look>} */
 export async function look(model, text, position, signal) {
   const recorded = recordedLook(model, text, position);
   if (recorded) return recorded;

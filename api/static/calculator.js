@@ -87,13 +87,11 @@ let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
 
-/**
- * Calculates the expression in the field. Returns whether the result is shown.
+/** Calculates the expression in the field. Returns whether the result is shown.
  *
- * unproven: whether to ask about numbers for which the model was not measured; opened: the part of the
- * address's state that the calculation keeps; isKept: whether the history lists the calculation.
- * @param {{unproven?: boolean, opened?: Partial<State>, isKept?: boolean}} options
- */
+ * unproven: whether to ask about numbers for which the model was not measured; opened: the part of the address's state
+ * that the calculation keeps; isKept: whether the history lists the calculation.
+ * @param {{unproven?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
 async function start({ unproven = false, opened = {}, isKept = true } = {}) {
   const typed = field.text;
   if (!typed.trim()) {
@@ -114,15 +112,13 @@ async function start({ unproven = false, opened = {}, isKept = true } = {}) {
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
 }
 
-/** Calculates an expression.
- * @param {string} text */
+/** Calculates an expression. @param {string} text */
 function calculateText(text) {
   field.text = formatSigns(text);
   start();
 }
 
-/** Returns a random whole number.
- * @param {number} digits */
+/** Returns a random whole number. @param {number} digits */
 function randomNumber(digits) {
   const others = Array.from({ length: digits - 1 }, () => Math.floor(10 * Math.random()));
   return [1 + Math.floor(9 * Math.random()), ...others].join("");
@@ -153,8 +149,7 @@ function showExampleSources() {
   if (look) step.highlight(HIGHLIGHTED_INDEX, meanWeights(look));
 }
 
-/** Yields recorded events.
- * @param {CalculationEvent[]} events */
+/** Yields recorded events. @param {CalculationEvent[]} events */
 async function* recorded(events) {
   yield* events;
 }
@@ -184,8 +179,7 @@ async function openAddress() {
 }
 
 /** Asks a model a question of the tour, unless its answer is already shown.
- * @param {string} question
- * @param {string} model */
+ * @type {(question: string, model: string) => Promise<void>} */
 async function ask(question, model) {
   choiceBeforeTour ??= models.choice;
   const isAsked = field.text === question && link.question === question;
@@ -201,8 +195,7 @@ async function ask(question, model) {
   await start({ isKept: false });
 }
 
-/** Shows the work on paper, as raw text, or both.
- * @param {string} view */
+/** Shows the work on paper, as raw text, or both. @param {string} view */
 function showView(view) {
   const selected = VIEWS.includes(view) ? view : VIEWS[0];
   byId("work").dataset.view = selected;
@@ -212,14 +205,12 @@ function showView(view) {
   link.setView(selected === VIEWS[0] ? "" : selected);
 }
 
-/** Returns the number of a step for the address, or 0 if there is only one step.
- * @param {Step} step */
+/** Returns the number of a step for the address, or 0 if there is only one step. @param {Step} step */
 function numberOf(step) {
   return runner.steps.length > 1 ? runner.steps.indexOf(step) + 1 : 0;
 }
 
-/** Returns the step that has the target of an event.
- * @param {Event} event */
+/** Returns the step that has the target of an event. @param {Event} event */
 function stepOf({ target }) {
   return runner.steps.find(({ element }) => target instanceof Element && element.contains(target));
 }
@@ -229,15 +220,13 @@ function askForKey() {
   byId("key").focus();
 }
 
-/** Shows an older (1) or a newer (-1) expression of the history in the field.
- * @param {number} direction */
+/** Shows an older (1) or a newer (-1) expression of the history in the field. @param {number} direction */
 function recall(direction) {
   const expression = field.isWaiting ? null : history.recall(direction, field.text);
   if (expression !== null) showEarlier(expression);
 }
 
-/** Shows an expression of the history in the field.
- * @param {string} expression */
+/** Shows an expression of the history in the field. @param {string} expression */
 function showEarlier(expression) {
   field.text = expression;
   byId("error").replaceChildren(); // it was about another expression

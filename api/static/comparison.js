@@ -31,17 +31,13 @@ export class Comparison {
     this.#models = models;
   }
 
-  /** Sets the model of the calculation that begins.
-   * @param {import("./client.js").Start} start */
+  /** Sets the model of the calculation that begins. @param {import("./client.js").Start} start */
   begin({ model }) {
     this.#model = model;
   }
 
-  /**
-   * Adds the button that opens the panel to an operation.
-   * @param {HTMLElement} step
-   * @param {import("./client.js").Node} node
-   */
+  /** Adds the button that opens the panel to an operation.
+   * @type {(step: HTMLElement, node: import("./client.js").Node) => void} */
   addButton(step, { problem, prompt, output, exact }) {
     const question = prompt && parseQuestion(prompt);
     if (!question || !output) return;
@@ -113,8 +109,7 @@ class Samples {
     this.#temperatureText.textContent = Number(this.#temperature.control.value).toFixed(1);
   }
 
-  /** Draws the samples that an address describes.
-   * @param {State} state */
+  /** Draws the samples that an address describes. @param {State} state */
   restore({ temperature, k, seed }) {
     if (temperature) this.#temperature.control.value = temperature; // the slider limits it to its range
     if (k && TOP_K_CHOICES.includes(k)) this.#topK.control.value = String(k);
@@ -180,10 +175,8 @@ class Checkpoints {
   #cards = createElement("ol", "cards of-models");
   #isAsked = false;
 
-  /**
-   * @param {{problem: string, places: number}} operation
-   * @param {NamedModel[]} models
-   */
+  /** @param {{problem: string, places: number}} operation
+   * @param {NamedModel[]} models */
   constructor(operation, models) {
     this.#operation = operation;
     this.#models = models;
@@ -216,13 +209,8 @@ class Checkpoints {
     }
   }
 
-  /**
-   * Returns the answer of a model, or what kept it from answering.
-   * @param {string} model
-   * @param {string} problem
-   * @param {number} places
-   * @returns {Promise<CardContent>}
-   */
+  /** Returns the answer of a model, or what kept it from answering.
+   * @type {(model: string, problem: string, places: number) => Promise<CardContent>} */
   async #answer(model, problem, places) {
     try {
       return await ask(model, problem, places);
@@ -233,24 +221,16 @@ class Checkpoints {
 }
 
 /** Returns the places nearest to some that a model can be asked for. One without a range of digits has no choice.
- * @param {number} places
- * @param {Domain} domain */
+ * @type {(places: number, domain: Domain) => number} */
 function nearestPlaces(places, { digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {
   return digits === null ? defaultPlaces : Math.min(places, maxPlaces);
 }
 
-/**
- * The content of a card: the result, whether it is right, and what is shown below it.
- * @typedef {[result: string | null | undefined, isRight: boolean, content: (Node | string)[]]} CardContent
- */
+/** The content of a card: the result, whether it is right, and what is shown below it.
+ * @typedef {[result: string | null | undefined, isRight: boolean, content: (Node | string)[]]} CardContent */
 
-/**
- * Asks a model for the result of an operation.
- * @param {string} model
- * @param {string} problem
- * @param {number} places
- * @returns {Promise<CardContent>}
- */
+/** Asks a model for the result of an operation.
+ * @type {(model: string, problem: string, places: number) => Promise<CardContent>} */
 async function ask(model, problem, places) {
   /** @type {import("./client.js").Calculation | undefined} */
   let calculation;
@@ -266,13 +246,11 @@ async function ask(model, problem, places) {
   return [node.result, node.agrees, [line, createElement("p", "hint", facts)]];
 }
 
-/**
- * Returns a card. `result` is null if it is not a number, and undefined if there is none.
+/** Returns a card. `result` is null if it is not a number, and undefined if there is none.
  * @param {string} title
  * @param {string | null | undefined} result
  * @param {boolean} isRight
- * @param {(Node | string)[]} content
- */
+ * @param {(Node | string)[]} content */
 function card(title, result, isRight, content) {
   const item = createElement("li", "sample");
   item.append(createElement("p", "title", title));
@@ -285,11 +263,8 @@ function card(title, result, isRight, content) {
   return item;
 }
 
-/**
- * Returns elements that show where a text begins to differ from the greedy one.
- * @param {string} greedy
- * @param {string} text
- */
+/** Returns elements that show where a text begins to differ from the greedy one.
+ * @type {(greedy: string, text: string) => HTMLParagraphElement[]} */
 function difference(greedy, text) {
   let index = 0;
   while (index < text.length && text[index] === greedy[index]) index += 1;

@@ -16,10 +16,8 @@ export class Curve {
   #x;
   #y;
 
-  /**
-   * @param {{curve: [number, number][], snapshots: Point[]}} run curve: pairs of step and loss
-   * @param {(index: number) => void} onChoose called with the index of the snapshot nearest to a click
-   */
+  /** @param {{curve: [number, number][], snapshots: Point[]}} run curve: pairs of step and loss
+   * @param {(index: number) => void} onChoose called with the index of the snapshot nearest to a click */
   constructor({ curve, snapshots }, onChoose) {
     const [[first, firstLoss], [last, lastLoss]] = [curve[0], curve[curve.length - 1]];
     const losses = curve.map(([, loss]) => loss);
@@ -66,8 +64,7 @@ export class Curve {
     return dot;
   }
 
-  /** Marks the snapshot that is shown.
-   * @param {Point} snapshot */
+  /** Marks the snapshot that is shown. @param {Point} snapshot */
   show({ step, loss }) {
     for (const [other, dot] of this.#snapshots) dot.classList.toggle("here", other === step);
     const [x, y] = [`${this.#x(step)}%`, `${this.#y(loss)}%`];
@@ -76,9 +73,7 @@ export class Curve {
     setAttributes(horizontal, { x2: x, y1: y, y2: y });
   }
 
-  /** Marks a snapshot with whether its answer is right.
-   * @param {Point} snapshot
-   * @param {boolean} isRight */
+  /** Marks a snapshot with whether its answer is right. @type {(snapshot: Point, isRight: boolean) => void} */
   mark({ step }, isRight) {
     const text = this.#snapshots.get(step)?.lastElementChild;
     if (!text) return;
@@ -88,26 +83,18 @@ export class Curve {
 }
 
 /** Returns a logarithmic scale that maps `from` to 0 and `to` to 100.
- * @param {number} from
- * @param {number} to */
+ * @type {(from: number, to: number) => (value: number) => number} */
 function logScale(from, to) {
   return (/** @type {number} */ value) => +((100 * Math.log(value / from)) / Math.log(to / from)).toFixed(2);
 }
 
-/** Returns the powers of ten from `low` to `high`.
- * @param {number} low
- * @param {number} high */
+/** Returns the powers of ten from `low` to `high`. @type {(low: number, high: number) => number[]} */
 function powersOfTen(low, high) {
   const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => 10 ** (first + index));
 }
 
-/**
- * Returns a new SVG element.
- * @param {string} tag
- * @param {Record<string, string>} attributes
- * @param {string} text
- */
+/** Returns a new SVG element. @type {(tag: string, attributes: Record<string, string>, text?: string) => SVGElement} */
 function createSvg(tag, attributes, text = "") {
   const created = document.createElementNS(SVG, tag);
   setAttributes(created, attributes);
@@ -115,10 +102,7 @@ function createSvg(tag, attributes, text = "") {
   return created;
 }
 
-/**
- * @param {Element} element
- * @param {Record<string, string>} attributes
- */
+/** @type {(element: Element, attributes: Record<string, string>) => void} */
 function setAttributes(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
 }

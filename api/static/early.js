@@ -2,8 +2,7 @@
 // meantime in the field, `=` included, and says so if the modules do not load.
 
 {
-  /** Returns an element of the page. Modules have `byId` for this.
-   * @param {string} id */
+  /** Returns an element of the page. Modules have `byId` for this. @param {string} id */
   const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
   const input = () => /** @type {HTMLInputElement} */ (element("expression"));
   const isReady = () => "ready" in element("calculator").dataset; // set by calculator.js, which handles all events

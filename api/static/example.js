@@ -6,20 +6,14 @@ const WEIGHT_SCALE = 1000; // attention weights are recorded in thousandths
 /** The index of the character that the page highlights: a carry. */
 export const HIGHLIGHTED_INDEX = 19;
 
-/**
- * A recorded `Look`. attention: a list for each head, in which a weight in thousandths follows each
- * position.
+/** A recorded `Look`. attention: a list for each head, in which a weight in thousandths follows each position.
  * @typedef {{attention: number[][], candidates: [string, number][], lens: [string, number][]}} RecordedLook
- * @typedef {{model: string, events: import("./client.js").CalculationEvent[], looks: RecordedLook[]}} Example
- */
+ * @typedef {{model: string, events: import("./client.js").CalculationEvent[], looks: RecordedLook[]}} Example */
 
 /** @type {Example | null} */
 let loaded = null;
 
-/**
- * Loads the example. Returns null if the host has none.
- * @returns {Promise<Example | null>}
- */
+/** Loads the example. Returns null if the host has none. @returns {Promise<Example | null>} */
 export async function loadExample() {
   try {
     const response = await fetch(FILE);
@@ -28,13 +22,8 @@ export async function loadExample() {
   return loaded;
 }
 
-/**
- * Returns the recorded attention and predictions for text[position], or null if there are none.
- * @param {string} model
- * @param {string} text
- * @param {number} position
- * @returns {import("./engine/generate.js").Look | null}
- */
+/** Returns the recorded attention and predictions for text[position], or null if there are none.
+ * @type {(model: string, text: string, position: number) => import("./engine/generate.js").Look | null} */
 export function recordedLook(model, text, position) {
   if (loaded?.model !== model) return null;
   const answer = loaded.events.find(({ name }) => name === "answer")?.data;

@@ -15,10 +15,8 @@ export class Field {
   #question = ""; // the expression that was asked last
   #isWaiting = false; // whether the text continues from the answer to it
 
-  /**
-   * @param {HTMLInputElement} input
-   * @param {() => void} calculate called with the key `=`
-   */
+  /** @param {HTMLInputElement} input
+   * @param {() => void} calculate called with the key `=` */
   constructor(input, calculate) {
     this.#input = input;
     this.#calculate = calculate;
@@ -101,8 +99,7 @@ export class Field {
     this.#input.focus({ preventScroll: true });
   }
 
-  /** Inserts the character of a key at the caret, or calculates.
-   * @param {string} key */
+  /** Inserts the character of a key at the caret, or calculates. @param {string} key */
   press(key) {
     const operand = this.#operand;
     if (key === "=" && this.isWaiting) this.#replace(key, this.text.length, this.text.length);
@@ -125,8 +122,7 @@ export class Field {
   }
 
   /** Marks the field as invalid and selects the characters from `position` to `end` (code points).
-   * @param {number} position
-   * @param {number} end */
+   * @type {(position: number, end?: number) => void} */
   markError(position, end = position + 1) {
     const toUnits = (/** @type {number} */ n) => [...this.text].slice(0, n).join("").length;
     this.#input.setAttribute("aria-invalid", "true");
@@ -164,11 +160,7 @@ export class Field {
     return [selectionStart ?? this.text.length, selectionEnd ?? this.text.length];
   }
 
-  /**
-   * @param {string} text
-   * @param {number} start
-   * @param {number} end
-   */
+  /** @type {(text: string, start: number, end: number) => void} */
   #replace(text, start, end) {
     this.#input.setRangeText(text, start, end, "end");
     this.#input.dispatchEvent(new Event("input", { bubbles: true }));

@@ -11,44 +11,31 @@ export const SURE_CHARACTER = 0.99;
 /** Less probable characters are also underlined, for people who cannot see the shade. */
 export const IMPROBABLE = 0.9;
 
-/**
- * Returns an expression or an answer with typographic signs: `(1-2)*3` -> `(1−2)×3`. Screen readers read
- * the minus sign, but skip a hyphen. `//` rounds down, unlike ÷.
- * @param {string} expression
- */
+/** Returns an expression or an answer with typographic signs: `(1-2)*3` -> `(1−2)×3`. Screen readers read the minus
+ * sign, but skip a hyphen. `//` rounds down, unlike ÷.
+ * @param {string} expression */
 export function formatSigns(expression) {
   return expression.replaceAll("**", "^").replace(/\/\/|[*/-]/g, (sign) => SIGNS[sign] ?? sign);
 }
 
-/**
- * Returns an expression or a number that was not typed, with typographic signs and the decimal sign of the language.
- * @param {string} expression
- */
+/** Returns an expression or a number that was not typed, with typographic signs and the decimal sign of the language.
+ * @param {string} expression */
 export function formatNumbers(expression) {
   return formatSigns(expression).replaceAll(".", POINT);
 }
 
-/**
- * Returns the result of a calculation, which is null if it is not a number.
- * @param {string | null} result
- */
+/** Returns the result of a calculation, which is null if it is not a number. @param {string | null} result */
 export function formatResult(result) {
   return result === null ? "not a number" : formatNumbers(result);
 }
 
-/**
- * Returns a number with separators: 1234567 -> `1,234,567`.
- * @param {number} number
- */
+/** Returns a number with separators: 1234567 -> `1,234,567`. @param {number} number */
 export function formatCount(number) {
   return number.toLocaleString("en");
 }
 
-/**
- * Returns a probability in percent, rounded down, with enough digits to differ from 100%:
- * 0.99987 -> `99.98%`.
- * @param {number} probability
- */
+/** Returns a probability in percent, rounded down, with enough digits to differ from 100%: 0.99987 -> `99.98%`.
+ * @param {number} probability */
 export function formatPercent(probability) {
   if (probability >= 1 - 1e-6) return "99.9999%";
   if (probability < 1e-4) return "<\u00a00.01%";
@@ -57,26 +44,17 @@ export function formatPercent(probability) {
   return `${probability > 0.99 ? digits : Number(digits)}%`;
 }
 
-/**
- * Returns the probability of a character in percent, or `sure`.
- * @param {number} probability
- */
+/** Returns the probability of a character in percent, or `sure`. @param {number} probability */
 export function formatProbability(probability) {
   return probability >= SURE_CHARACTER ? "sure" : formatPercent(probability);
 }
 
-/**
- * Returns a share in percent, rounded down: 0.99996 -> `99.99%`. Only 1 gives `100.00%`.
- * @param {number} share
- */
+/** Returns a share in percent, rounded down: 0.99996 -> `99.99%`. Only 1 gives `100.00%`. @param {number} share */
 export function formatShare(share) {
   return `${(Math.floor(share * 10000 + 1e-9) / 100).toFixed(2)}%`;
 }
 
-/**
- * Returns a confidence in words.
- * @param {number} probability
- */
+/** Returns a confidence in words. @param {number} probability */
 export function describeConfidence(probability) {
   if (probability >= 0.999) return "very sure";
   if (probability >= SURE) return "sure";
@@ -84,10 +62,8 @@ export function describeConfidence(probability) {
   return probability >= 0.5 ? "unsure" : "guessing";
 }
 
-/**
- * Returns a sentence on the confidence in a whole answer, with the probability unless the model was sure.
- * @param {number} probability
- */
+/** Returns a sentence on the confidence in a whole answer, with the probability unless the model was sure.
+ * @param {number} probability */
 export function confidenceSentence(probability) {
   const words = `The model was ${describeConfidence(probability)}`;
   if (probability >= SURE) return `${words}.`;
@@ -96,22 +72,17 @@ export function confidenceSentence(probability) {
   return `The model gave this a chance of ${percent.replace("<", "less than")}.`;
 }
 
-/**
- * Returns how strongly a probability is shaded, from 0 (not at all) to 1.
- * @param {number} probability
- */
+/** Returns how strongly a probability is shaded, from 0 (not at all) to 1. @param {number} probability */
 export function doubt(probability) {
   if (probability >= SURE_CHARACTER) return 0;
   return Math.sqrt(1 + Math.log10(1 - probability) / 2);
 }
 
-/**
- * Returns a new element with a class and text.
+/** Returns a new element with a class and text.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {string} className
- * @param {string} text
- */
+ * @param {string} text */
 export function createElement(tag, className = "", text = "") {
   const created = document.createElement(tag);
   if (className) created.className = className;
@@ -119,12 +90,8 @@ export function createElement(tag, className = "", text = "") {
   return created;
 }
 
-/**
- * Returns a new button that submits no form.
- * @param {string} className
- * @param {string} text
- * @param {() => void} onClick
- */
+/** Returns a new button that submits no form.
+ * @type {(className: string, text: string, onClick: () => void) => HTMLButtonElement} */
 export function createButton(className, text, onClick) {
   const button = createElement("button", className, text);
   button.type = "button";
@@ -132,34 +99,26 @@ export function createButton(className, text, onClick) {
   return button;
 }
 
-/**
- * Returns the line that says whether a result is right.
- * @param {string | null} result
- * @param {boolean} isRight
- */
+/** Returns the line that says whether a result is right.
+ * @type {(result: string | null, isRight: boolean) => HTMLParagraphElement} */
 export function createVerdict(result, isRight) {
   const verdict = createElement("p", isRight ? "right" : "wrong");
   verdict.append(`${isRight ? "✓" : "✗"} `, createElement("strong", "", formatResult(result)));
   return verdict;
 }
 
-/**
- * Returns an element of the page by its id.
+/** Returns an element of the page by its id.
  * @template {HTMLElement} [T=HTMLElement]
  * @param {string} id
  * @param {new () => T} type its class
- * @returns {T}
- */
+ * @returns {T} */
 export function byId(id, type = /** @type {any} */ (HTMLElement)) {
   const element = document.getElementById(id);
   if (!(element instanceof type)) throw new TypeError(`the page has no ${id}`);
   return element;
 }
 
-/**
- * Returns the element that is the target of an event.
- * @param {Event} event
- */
+/** Returns the element that is the target of an event. @param {Event} event */
 export function targetOf({ target }) {
   return target instanceof Element ? target : document.body;
 }

@@ -5,10 +5,8 @@ import { createButton, createElement, formatNumbers, formatResult } from "./form
 const KEY = "calcgpt.history";
 const LIMIT = 50;
 
-/**
- * @typedef {import("./client.js").Calculation} Calculation
- * @typedef {Pick<Calculation, "expression" | "result" | "exact" | "verified" | "model" | "places">} Entry
- */
+/** @typedef {import("./client.js").Calculation} Calculation
+ * @typedef {Pick<Calculation, "expression" | "result" | "exact" | "verified" | "model" | "places">} Entry */
 
 /** The list of earlier calculations. */
 export class History {
@@ -19,10 +17,8 @@ export class History {
   #list;
   #onChoose;
 
-  /**
-   * @param {HTMLElement} list
-   * @param {(entry: Entry) => void} onChoose called when the user chooses an entry
-   */
+  /** @param {HTMLElement} list
+   * @param {(entry: Entry) => void} onChoose called when the user chooses an entry */
   constructor(list, onChoose) {
     this.#list = list;
     this.#onChoose = onChoose;
@@ -40,10 +36,9 @@ export class History {
     return !this.#entries.length;
   }
 
-  /** Returns an older (1) or a newer (-1) expression than the last one. After the newest comes what was in
-   * the field before. Returns null if there is none.
-   * @param {number} direction
-   * @param {string} text what is in the field */
+  /** Returns an older (1) or a newer (-1) expression than the last one. After the newest comes what was in the field
+   * before. Returns null if there is none. text: what is in the field.
+   * @type {(direction: number, text: string) => string | null} */
   recall(direction, text) {
     const next = Math.min(this.#cursor + direction, this.#entries.length - 1);
     if (this.isEmpty || next < -1) return null;
@@ -57,8 +52,7 @@ export class History {
     this.#cursor = -1;
   }
 
-  /** Adds an entry at the top, unless it is already there.
-   * @param {Entry} entry */
+  /** Adds an entry at the top, unless it is already there. @param {Entry} entry */
   add({ expression, result, exact, verified, model, places }) {
     const [last] = this.#entries;
     if (last?.expression === expression && last.model === model && last.result === result) return;
@@ -114,8 +108,7 @@ export class History {
   }
 }
 
-/** Returns whether a stored value is an entry.
- * @param {any} entry */
+/** Returns whether a stored value is an entry. @param {any} entry */
 function isEntry(entry) {
   const { expression, result, exact, model } = entry ?? {};
   return [expression, result ?? "", exact, model].every((text) => typeof text === "string");

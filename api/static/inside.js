@@ -24,17 +24,12 @@ const HINT =
 export class Inside {
   #model = "";
 
-  /** Sets the model of the calculation that begins.
-   * @param {import("./client.js").Start} start */
+  /** Sets the model of the calculation that begins. @param {import("./client.js").Start} start */
   begin({ model }) {
     this.#model = model;
   }
 
-  /**
-   * Adds the button that opens the panel to an operation.
-   * @param {HTMLElement} step
-   * @param {Node} node
-   */
+  /** Adds the button that opens the panel to an operation. @type {(step: HTMLElement, node: Node) => void} */
   addButton(step, { prompt, output, exact }) {
     const question = prompt && parseQuestion(prompt);
     if (!question || !output) return;
@@ -114,8 +109,7 @@ class Panel {
     reportState(this.element, { panel: "inside", ...this.state });
   }
 
-  /** Shows the character and the selections that an address describes.
-   * @param {State} state */
+  /** Shows the character and the selections that an address describes. @param {State} state */
   async restore({ at, layer, head, instead }) {
     const first = this.#operation.prompt.length;
     const last = this.#text.length - 1;
@@ -127,24 +121,19 @@ class Panel {
     if (instead && this.#look.candidates.some(({ text }) => text === instead)) this.#writeInstead(instead);
   }
 
-  /** Goes to the character that is the target of an event.
-   * @param {Event} event */
+  /** Goes to the character that is the target of an event. @param {Event} event */
   #goToTarget(event) {
     const position = this.#characters.findIndex((character) => character === event.target);
     if (position >= this.#operation.prompt.length) this.#goTo(position);
   }
 
-  /** Shows a character and reports it for the address.
-   * @param {number} position */
+  /** Shows a character and reports it for the address. @param {number} position */
   #goTo(position) {
     this.show(position);
     this.#reportState();
   }
 
-  /**
-   * Shows the attention and the predictions for text[position].
-   * @param {number} position
-   */
+  /** Shows the attention and the predictions for text[position]. @param {number} position */
   async show(position) {
     if (position === this.#position && this.#look) return;
     this.#position = position;
@@ -170,8 +159,7 @@ class Panel {
     this.#showAttention();
   }
 
-  /** Fills the selections of the layer and the head.
-   * @param {import("./engine/generate.js").Look} look */
+  /** Fills the selections of the layer and the head. @param {import("./engine/generate.js").Look} look */
   #addOptions({ layers, heads }) {
     for (const { control, count } of [{ ...this.#layer, count: layers }, { ...this.#head, count: heads }]) {
       if (control.options.length) continue;
@@ -208,15 +196,13 @@ class Panel {
     this.#slider.control.ariaValueText = this.#description.textContent;
   }
 
-  /** Returns which character of the question or of the work has an index.
-   * @param {number} index */
+  /** Returns which character of the question or of the work has an index. @param {number} index */
   #describePosition(index) {
     const { length } = this.#operation.prompt;
     return index < length ? `character ${index + 1} of the question` : `character ${index - length + 1}`;
   }
 
-  /** Shows the most probable characters.
-   * @param {import("./engine/generate.js").Look} look */
+  /** Shows the most probable characters. @param {import("./engine/generate.js").Look} look */
   #showCandidates({ candidates }) {
     const items = candidates.map((candidate) => {
       const isWritten = candidate.text === this.#text[this.#position];
@@ -235,8 +221,7 @@ class Panel {
     this.#candidates.inert = false;
   }
 
-  /** Shows the prediction of each layer.
-   * @param {import("./engine/generate.js").Look} look */
+  /** Shows the prediction of each layer. @param {import("./engine/generate.js").Look} look */
   #showLens({ lens }) {
     const items = lens.map(({ text, probability }, layer) => {
       const item = createElement("li");
@@ -249,8 +234,7 @@ class Panel {
     this.#lens.replaceChildren(...items);
   }
 
-  /** Replaces the character and lets the model continue from there.
-   * @param {string} character */
+  /** Replaces the character and lets the model continue from there. @param {string} character */
   async #writeInstead(character) {
     this.#instead = character;
     this.#controller?.abort();
@@ -285,11 +269,7 @@ class Panel {
   }
 }
 
-/**
- * Returns a part of the panel with a title.
- * @param {string} title
- * @param {HTMLElement} content
- */
+/** Returns a part of the panel with a title. @type {(title: string, content: HTMLElement) => HTMLDivElement} */
 function section(title, content) {
   const part = createElement("div", "part");
   part.append(createElement("h4", "", title), content);

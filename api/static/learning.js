@@ -15,11 +15,9 @@ const LEGEND =
   "click one to see its answer. " +
   "✓ and ✗ say whether its answer was right. Both scales are logarithmic.";
 
-/**
- * @typedef {{step: number, loss: number, file: string, sha256: string}} Snapshot
+/** @typedef {{step: number, loss: number, file: string, sha256: string}} Snapshot
  * @typedef {{description: string, parameters: number, snapshots: Snapshot[], curve: [number, number][]}} Run
- *   curve: pairs of step and loss
- */
+ * curve: pairs of step and loss */
 
 /** @type {Promise<Run> | undefined} */
 let loading;
@@ -36,11 +34,8 @@ export class Learning {
   /** Does nothing: the panel is the same for all calculations. */
   begin() {}
 
-  /**
-   * Adds the button that opens the panel to an operation.
-   * @param {HTMLElement} step
-   * @param {import("./client.js").Node} node
-   */
+  /** Adds the button that opens the panel to an operation.
+   * @type {(step: HTMLElement, node: import("./client.js").Node) => void} */
   addButton(step, { problem, prompt }) {
     if (prompt) addPanelButton(step, "learning", "Watch it learn", () => new Panel(problem));
   }
@@ -125,8 +120,7 @@ class Panel {
     this.#play.textContent = "Play";
   }
 
-  /** Shows the snapshot that an address names.
-   * @param {import("./panel.js").State} state */
+  /** Shows the snapshot that an address names. @param {import("./panel.js").State} state */
   async restore({ trained }) {
     try {
       this.#run ??= await loadRun();
@@ -179,12 +173,8 @@ class Panel {
   }
 }
 
-/**
- * Returns the elements for the answer of a snapshot.
- * @param {import("./client.js").Node} node
- * @param {number} step
- * @param {number} loss
- */
+/** Returns the elements for the answer of a snapshot.
+ * @type {(node: import("./client.js").Node, step: number, loss: number) => HTMLParagraphElement[]} */
 function answerLines({ output, result, exact, agrees }, step, loss) {
   const title = createElement("p", "title", `After ${formatCount(step)} steps, loss ${loss.toPrecision(2)}`);
   const verdict = createVerdict(result, agrees);

@@ -40,8 +40,7 @@ export class Link {
   }
 
   /** Sets the state. An example has a link to copy, but the address does not change.
-   * @param {Partial<State>} state
-   * @param {boolean} isExample */
+   * @type {(state: Partial<State>, isExample: boolean) => void} */
   begin(state, isExample) {
     this.#state = { ...DEFAULT_STATE, ...state };
     this.#isExample = isExample;
@@ -63,8 +62,7 @@ export class Link {
     this.#updateAddress();
   }
 
-  /** Sets the view, which stays the same for later calculations.
-   * @param {string} view "" for the default */
+  /** Sets the view, which stays the same for later calculations. @param {string} view "" for the default */
   setView(view) {
     this.#view = view;
     this.#updateAddress();

@@ -9,26 +9,21 @@ const MAX_RETRY_SECONDS = 30;
 const MAX_UNCHANGED = 3; // after so many requests without a new model, the list is complete
 const MAX_NAME = 40; // characters of a name in a link that are shown
 const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
-/** Display names of models. Other models are named after how they answer.
- * @type {Record<string, string>} */
+/** Display names of models. Other models are named after how they answer. @type {Record<string, string>} */
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
   "scratchpad-long": "Shows its work, large",
   "scratchpad-tiny": "Shows its work, tiny",
 };
 
-/**
- * @typedef {import("./client.js").Model} Model
- * @typedef {import("./client.js").Domain} Domain
- */
+/** @typedef {import("./client.js").Model} Model
+ * @typedef {import("./client.js").Domain} Domain */
 
-/**
- * The callbacks of the page. onChange: called when a model is selected; onChoose: called when the user has
- * selected a model or places; onUnauthorized: called when the service requires a key; onReady: called when
- * models can be selected, until it returns true, with whether the list is complete.
+/** The callbacks of the page. onChange: called when a model is selected; onChoose: called when the user has selected a
+ * model or places; onUnauthorized: called when the service requires a key; onReady: called when models can be selected,
+ * until it returns true, with whether the list is complete.
  * @typedef {{onChange: (model: Model) => void, onChoose: () => void, onReady: (isComplete: boolean) => boolean,
- *   onUnauthorized: (error: ServiceError) => void}} Listeners
- */
+ * onUnauthorized: (error: ServiceError) => void}} Listeners */
 
 /** Fills the selections with the models that the backend lists. */
 export class Models {
@@ -47,12 +42,10 @@ export class Models {
   #missing = ""; // the model of a link that is not listed
   #onReady;
 
-  /**
-   * @param {HTMLSelectElement} select
+  /** @param {HTMLSelectElement} select
    * @param {HTMLSelectElement} places
    * @param {HTMLElement} facts
-   * @param {Listeners} listeners
-   */
+   * @param {Listeners} listeners */
   constructor(select, places, facts, { onChange, onChoose, onUnauthorized, onReady }) {
     this.#select = select;
     this.#places = places;
@@ -81,8 +74,7 @@ export class Models {
     if (!this.#isReady) this.load();
   }
 
-  /** Returns whether a model can be selected.
-   * @param {string} model */
+  /** Returns whether a model can be selected. @param {string} model */
   has(model) {
     return this.#models.some(({ id }) => id === model);
   }
@@ -175,8 +167,7 @@ export class Models {
     this.#onChange(model);
   }
 
-  /** Offers the decimal places that the model was measured for. A model that answers at once has no
-   * choice.
+  /** Offers the decimal places that the model was measured for. A model that answers at once has no choice.
    * @param {Domain} domain */
   #fillPlaces({ digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {
     const previous = this.#places.value;
@@ -187,10 +178,8 @@ export class Models {
   }
 }
 
-/** Compares models for sorting: the default model first, then those that show their work, the better ones
- * first.
- * @param {Model} a
- * @param {Model} b */
+/** Compares models for sorting: the default model first, then those that show their work, the better ones first.
+ * @type {(a: Model, b: Model) => number} */
 function compareModels(a, b) {
   const [first, second] = [b, a].map(({ default: isDefault, domain, metrics }) => [
     Number(isDefault), Number(domain.works_in_steps), metrics?.exact_match ?? 0,
@@ -198,8 +187,7 @@ function compareModels(a, b) {
   return first[0] - second[0] || first[1] - second[1] || first[2] - second[2];
 }
 
-/** Returns the display name of a model, such as `Shows its work (scratchpad-small)`.
- * @param {Model} model */
+/** Returns the display name of a model, such as `Shows its work (scratchpad-small)`. @param {Model} model */
 function displayName({ id, domain }) {
   const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
   return `${name} (${id})`;
@@ -217,8 +205,7 @@ function describeModel({ parameters, metrics, domain }) {
   return `${formatCount(parameters)} parameters${scores}; ${describeDomain(domain)}`;
 }
 
-/** Returns which numbers a model was measured for.
- * @param {Domain} domain */
+/** Returns which numbers a model was measured for. @param {Domain} domain */
 function describeDomain({ digits, divisor_digits: divisorDigits, decimal_places: places, max_characters }) {
   const divisors = divisorDigits && divisorDigits !== digits ? ` (divisors ${divisorDigits})` : "";
   if (digits) return `numbers of up to ${digits} digits${divisors}, ${places} places`;

@@ -6,14 +6,12 @@ const MANY = /\d{5}/; // so many digits are hard to read without groups
 const MAX_DIGITS = 40; // of a fraction in decimal notation
 const THOUSANDS = /(?<=\d)(?=(?:\d{3})+$)/;
 
-/**
- * Returns an element with a number. The gaps between its groups are margins: a copy of the text has no spaces,
- * and screen readers read one number.
+/** Returns an element with a number. The gaps between its groups are margins: a copy of the text has no spaces, and
+ * screen readers read one number.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K} tag
  * @param {string} className
- * @param {string} text
- */
+ * @param {string} text */
 export function createNumber(tag, className, text) {
   const element = createElement(tag, className);
   element.translate = false;
@@ -24,8 +22,7 @@ export function createNumber(tag, className, text) {
   return element;
 }
 
-/** Returns a fraction and, unless that is long, its decimal notation with the period in parentheses:
- * `1/12 = 0.08(3)`.
+/** Returns a fraction and, unless that is long, its decimal notation with the period in parentheses: `1/12 = 0.08(3)`.
  * @param {string} fraction */
 export function formatFraction(fraction) {
   const [numerator, denominator = 1n] = fraction.replace("-", "").split("/").map(BigInt);
@@ -44,8 +41,7 @@ export function formatFraction(fraction) {
   return `${fraction} = ${formatNumbers(`${sign}${whole}.${digits.slice(0, start)}${period}`)}`.replace("-", "−");
 }
 
-/** Returns a group after a place where a line may break.
- * @param {string} digits */
+/** Returns a group after a place where a line may break. @param {string} digits */
 function group(digits) {
   return [createElement("wbr"), createElement("span", "group", digits)];
 }

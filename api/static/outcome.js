@@ -11,17 +11,13 @@ const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in q
 const ROUNDED_STEPS = "Each step is right, but this model rounds them to too few places.";
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
 
-/**
- * @typedef {import("./client.js").Calculation} Calculation
+/** @typedef {import("./client.js").Calculation} Calculation
  * @typedef {import("./client.js").Node} Node
- * @typedef {import("./client.js").ServiceError} ServiceError
- */
+ * @typedef {import("./client.js").ServiceError} ServiceError */
 
-/**
- * Returns the answer, its check and the confidence of the model, as elements.
- * @param {Calculation} calculation
- * @param {(expression: string) => void} ask called when the user asks for another reading of the expression
- */
+/** Returns the answer, its check and the confidence of the model, as elements. ask: called when the user asks for
+ * another reading of the expression.
+ * @type {(calculation: Calculation, ask: (expression: string) => void) => DocumentFragment} */
 export function renderAnswer(calculation, ask) {
   const { expression, result, rounded, places, verified, proven, confidence, nodes } = calculation;
   const fragment = document.createDocumentFragment();
@@ -46,11 +42,8 @@ export function renderAnswer(calculation, ask) {
   return fragment;
 }
 
-/**
- * Returns the line with the confidence. If the model was not sure, the line is coloured and has the
- * probability.
- * @param {import("./client.js").Confidence} confidence
- */
+/** Returns the line with the confidence. If the model was not sure, the line is coloured and has the probability.
+ * @param {import("./client.js").Confidence} confidence */
 function confidenceLine({ whole }) {
   const isSure = whole >= SURE;
   const line = createElement("p", "sure");
@@ -60,16 +53,14 @@ function confidenceLine({ whole }) {
   return line;
 }
 
-/** Returns how an answer was rounded, with its exact value.
- * @param {Calculation} calculation */
+/** Returns how an answer was rounded, with its exact value. @param {Calculation} calculation */
 function describeRounding({ places, fraction }) {
   return ` rounded to ${formatPlaces(places)}${fraction ? `, exactly ${formatFraction(fraction)}` : ""}`;
 }
 
-/** Returns the line that says how the expression was read, with a button for the other reading. It is empty if a
- * reader could not think otherwise.
- * @param {Calculation} calculation
- * @param {(expression: string) => void} ask */
+/** Returns the line that says how the expression was read, with a button for the other reading. It is empty if a reader
+ * could not think otherwise.
+ * @type {(calculation: Calculation, ask: (expression: string) => void) => "" | HTMLParagraphElement} */
 function readingLine({ reading, alternative }, ask) {
   if (!reading) return "";
   const line = createElement("p", "reading", `Read ${reading.replace(ASCII_SIGN, formatSigns)}`);
@@ -113,30 +104,23 @@ function wrongSteps(nodes) {
   return list;
 }
 
-/** Returns what is wrong with a step.
- * @param {Node} node */
+/** Returns what is wrong with a step. @param {Node} node */
 function describeMistake({ expression, problem, result, exact }) {
   if (!problem) return `${formatNumbers(expression)} was not computed: an operand is missing`;
   const actual = result === null ? "a text that is not a number" : formatNumbers(result);
   return `${formatNumbers(problem)} is ${formatNumbers(exact)}, not ${actual}`;
 }
 
-/** Returns a sign that screen readers skip.
- * @param {string} sign */
+/** Returns a sign that screen readers skip. @param {string} sign */
 function icon(sign) {
   const span = createElement("span", "icon", sign);
   span.ariaHidden = "true";
   return span;
 }
 
-/**
- * Returns an error as elements: its message and, if its position is known, the expression with the error
- * marked.
- * @param {ServiceError} error
- * @param {string} typed
- * @param {() => void} [askUnproven] adds a button that calls it if the only problem is that the model was
- *   not measured for such numbers
- */
+/** Returns an error as elements: its message and, if its position is known, the expression with the error marked.
+ * askUnproven: adds a button that calls it if the only problem is that the model was not measured for such numbers.
+ * @type {(error: ServiceError, typed: string, askUnproven?: () => void) => DocumentFragment} */
 export function renderError(error, typed, askUnproven) {
   const fragment = document.createDocumentFragment();
   const line = createElement("p", "failure");
@@ -150,11 +134,8 @@ export function renderError(error, typed, askUnproven) {
   return fragment;
 }
 
-/**
- * Returns the message of an error with the position counted from 1.
- * @param {ServiceError} error
- * @param {string} typed
- */
+/** Returns the message of an error with the position counted from 1.
+ * @type {(error: ServiceError, typed: string) => string} */
 function messageWithPosition(error, typed) {
   const { position } = error;
   if (position === undefined) return error.message;
@@ -164,8 +145,7 @@ function messageWithPosition(error, typed) {
   return `the expression is not finished: ${message.replace(/, not the end$/, " at its end")}`;
 }
 
-/** Returns a text with a capital letter and a period.
- * @param {string} text */
+/** Returns a text with a capital letter and a period. @param {string} text */
 function toSentence(text) {
   const withPeriod = /[.!?]$/.test(text) ? text : `${text}.`;
   return withPeriod[0].toUpperCase() + withPeriod.slice(1);
@@ -177,13 +157,9 @@ function retryText(seconds) {
   return ` Try again ${seconds > 1 ? `in ${seconds} seconds` : "in a second"}.`;
 }
 
-/**
- * Returns the expression with the characters from `position` to `end` marked. If there are none, the
- * mark is empty. Of a long expression, it has only what is near the mark.
- * @param {string} typed
- * @param {number} position
- * @param {number} end
- */
+/** Returns the expression with the characters from `position` to `end` marked. If there are none, the mark is empty. Of
+ * a long expression, it has only what is near the mark.
+ * @type {(typed: string, position: number, end?: number) => HTMLParagraphElement} */
 function markedExpression(typed, position, end = position + 1) {
   const characters = [...typed];
   const line = createElement("p", "place");
@@ -196,8 +172,7 @@ function markedExpression(typed, position, end = position + 1) {
   return line;
 }
 
-/** Returns the first characters of a text, and a sign for those that are left out.
- * @param {string[]} characters */
+/** Returns the first characters of a text, and a sign for those that are left out. @param {string[]} characters */
 function beginning(characters) {
   return characters.slice(0, NEARBY).join("") + (characters.length > NEARBY ? "…" : "");
 }

@@ -4,27 +4,23 @@ import { createButton, createElement } from "./format.js";
 
 /** @typedef {Partial<import("./address.js").State>} State */
 
-/**
- * A panel. `restore` shows the state that an address describes; `state` is what it shows now.
- * @typedef {{element: HTMLElement, restore: (state: State) => void, readonly state: State}} Panel
- */
+/** A panel. `restore` shows the state that an address describes; `state` is what it shows now.
+ * @typedef {{element: HTMLElement, restore: (state: State) => void, readonly state: State}} Panel */
 
-/** Reports to the page what a panel shows, so that the address can describe it.
- * @param {Element} source an element within the panel's operation
- * @param {State} state */
+/** Reports to the page what a panel shows, so that the address can describe it. source: an element within the panel's
+ * operation.
+ * @type {(source: Element, state: State) => void} */
 export function reportState(source, state) {
   source.dispatchEvent(new CustomEvent("state", { bubbles: true, detail: state }));
 }
 
-/**
- * Adds the button of a panel to an operation.
+/** Adds the button of a panel to an operation.
  * @template {Panel} T
  * @param {HTMLElement} step
  * @param {string} name the name of the panel in addresses
  * @param {string} text the text on the button
  * @param {() => T} create creates the panel when it is first opened
- * @returns {{panel: T | null, open: (state?: State) => T}} `panel` is null while it is closed
- */
+ * @returns {{panel: T | null, open: (state?: State) => T}} `panel` is null while it is closed */
 export function addPanelButton(step, name, text, create) {
   const button = createButton("plain look-inside", text, () => {
     if (toggle.panel) {
@@ -60,12 +56,10 @@ export function addPanelButton(step, name, text, create) {
   return toggle;
 }
 
-/**
- * Returns a control in its label.
+/** Returns a control in its label.
  * @template {HTMLElement} T
  * @param {string} name
- * @param {T} control
- */
+ * @param {T} control */
 export function labelControl(name, control) {
   const label = createElement("label", "", `${name} `);
   label.append(control);

@@ -10,17 +10,12 @@ import { readSum } from "./paper/sums.js";
 /** @typedef {import("./paper/sheet.js").Question} Question */
 /** @typedef {(reader: Reader, question: Question) => Generator<Row>} RowReader */
 
-/**
- * A row that is ready to be drawn. point: the column that the decimal point follows, null if there is
- * none.
- * @typedef {Row & {carries: Cell[], side: Cell[], point: number | null}} ShownRow
- */
+/** A row that is ready to be drawn. point: the column that the decimal point follows, null if there is none.
+ * @typedef {Row & {carries: Cell[], side: Cell[], point: number | null}} ShownRow */
 
-/**
- * The work as on paper. rows: from top to bottom; cells: one for each character of the text, by index;
- * broken: the index of the first character that does not fit the layout, or -1.
- * @typedef {{question: Question, rows: ShownRow[], cells: Cell[], broken: number, hasWork: boolean}} Sheet
- */
+/** The work as on paper. rows: from top to bottom; cells: one for each character of the text, by index; broken: the
+ * index of the first character that does not fit the layout, or -1.
+ * @typedef {{question: Question, rows: ShownRow[], cells: Cell[], broken: number, hasWork: boolean}} Sheet */
 
 /** Worked steps begin with a sign, an answer with a digit. */
 export const HAS_WORK = /^[-+]/;
@@ -29,14 +24,9 @@ const WORK_READERS = { "+": readSum, "-": readSum, "*": readProduct, "/": readQu
 /** @type {Record<string, string>} */
 const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
 
-/**
- * Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt
- * is not in the notation.
- * @param {string} prompt
- * @param {string} text
- * @param {boolean} hasWork whether worked steps stand before the answer, which an empty text does not tell
- * @returns {Sheet | null}
- */
+/** Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt is not in the
+ * notation. hasWork: whether worked steps stand before the answer, which an empty text does not tell.
+ * @type {(prompt: string, text: string, hasWork?: boolean) => Sheet | null} */
 export function paper(prompt, text, hasWork = HAS_WORK.test(text)) {
   const question = parseQuestion(prompt);
   if (!question) return null;
@@ -53,8 +43,7 @@ export function paper(prompt, text, hasWork = HAS_WORK.test(text)) {
   return { question, rows: shown.map(toShownRow), cells: reader.cells, broken, hasWork };
 }
 
-/** Yields the rows of a question and of an answer without work.
- * @type {RowReader} */
+/** Yields the rows of a question and of an answer without work. @type {RowReader} */
 function* readDirectAnswer(reader, { operation, a, b }) {
   const operands = [
     { name: "a", label: "first number", operand: a },
@@ -68,12 +57,10 @@ function* readDirectAnswer(reader, { operation, a, b }) {
   yield { ...readAnyAnswer(reader, null, 0), label: "the answer, written at once", hasLine: true };
 }
 
-/**
- * Returns a row that is ready to be drawn: with the zeros before the point, with leading zeros marked as
- * padding, and with a label that explains marked digits.
+/** Returns a row that is ready to be drawn: with the zeros before the point, with leading zeros marked as padding, and
+ * with a label that explains marked digits.
  * @param {Row} row
- * @returns {ShownRow}
- */
+ * @returns {ShownRow} */
 function toShownRow(row) {
   const { unit } = row;
   let cells = [...row.cells].filter((cell) => cell.text).sort((x, y) => y.column - x.column);
@@ -92,14 +79,12 @@ function toShownRow(row) {
   return { side: [], ...row, label, cells, carries, point: hasPoint ? unit : null };
 }
 
-/** Returns whether a cell has a wrong character.
- * @param {Cell} cell */
+/** Returns whether a cell has a wrong character. @param {Cell} cell */
 export function isWrong({ text, expected, isWrong }) {
   return Boolean(isWrong || (text && expected !== null && text !== expected));
 }
 
-/** Returns the explanation of a character and, if it is wrong, the correct character.
- * @param {Cell} cell */
+/** Returns the explanation of a character and, if it is wrong, the correct character. @param {Cell} cell */
 export function explain(cell) {
   const { text, expected, why } = cell;
   if (!isWrong(cell) || cell.isWrong) return why;
@@ -107,8 +92,7 @@ export function explain(cell) {
   return `${why}. The model wrote ${text}: ${correction}`;
 }
 
-/** Returns the digits of a row in natural order, with point and sign.
- * @param {ShownRow} row */
+/** Returns the digits of a row in natural order, with point and sign. @param {ShownRow} row */
 export function written({ cells, sign, point }) {
   const digits = cells.map((cell) => cell.text + (cell.column === point ? "." : "")).join("");
   return (sign?.text === "-" ? "-" : "") + digits;

@@ -5,10 +5,8 @@ const SLOW_RATE = 14; // characters a second in slow motion
 const CATCH_UP_FRAMES = 5;
 const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
 
-/**
- * Queues events and shows them in animation frames.
- * @template {{name: string}} PlayedEvent an event; events named `token` are shown one after the other
- */
+/** Queues events and shows them in animation frames.
+ * @template {{name: string}} PlayedEvent an event; events named `token` are shown one after the other */
 export class Playback {
   /** @type {PlayedEvent[]} */
   #queue = [];
@@ -21,10 +19,8 @@ export class Playback {
   /** @type {unknown} why an event could not be shown */
   #error = null;
 
-  /**
-   * @param {(event: PlayedEvent) => void} show called with each event
-   * @param {() => boolean} isSlow returns whether slow motion is on
-   */
+  /** @param {(event: PlayedEvent) => void} show called with each event
+   * @param {() => boolean} isSlow returns whether slow motion is on */
   constructor(show, isSlow) {
     this.#show = show;
     this.#isSlow = isSlow;

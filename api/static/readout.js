@@ -10,12 +10,10 @@ const GAP = 10; // pixels between the character and the box
 const FINGER_GAP = 44; // pixels below a character that are covered by a finger
 const MARGIN = 8; // pixels between the box and the edge of the window
 
-/**
- * A character of an operation. at: its index in the output; words: its explanation; isChoice: whether
- * another character may be right as well.
+/** A character of an operation. at: its index in the output; words: its explanation; isChoice: whether another
+ * character may be right as well.
  * @typedef {{model: string, prompt: string, output: string, at: number, probability: number,
- *   words: string, isChoice: boolean}} Character
- */
+ * words: string, isChoice: boolean}} Character */
 
 /** Shows the box. */
 export class Readout {
@@ -49,13 +47,9 @@ export class Readout {
     return !this.#box.hidden;
   }
 
-  /**
-   * Shows the box for a character.
-   * @param {Element} anchor the element of the character
-   * @param {Character} character
-   * @param {(weights: number[]) => void} onWeights called with the attention weight of each earlier
-   *   character, and with an empty list when the box is hidden
-   */
+  /** Shows the box for a character. anchor: the element of the character; onWeights: called with the attention weight
+   * of each earlier character, and with an empty list when the box is hidden.
+   * @type {(anchor: Element, character: Character, onWeights: (weights: number[]) => void) => Promise<void>} */
   async show(anchor, character, onWeights) {
     if (this.#anchor === anchor && this.isShown) return;
     const requestId = ++this.#requestId;
@@ -113,10 +107,7 @@ export class Readout {
   }
 }
 
-/**
- * Returns the character, its explanation and its probability, as elements.
- * @param {Character} character
- */
+/** Returns the character, its explanation and its probability, as elements. @param {Character} character */
 function contentOf({ output, at, probability, words, isChoice }) {
   const isSure = probability >= SURE_CHARACTER;
   const choice = isChoice && !isSure ? "; another digit may be right as well" : "";
@@ -126,8 +117,7 @@ function contentOf({ output, at, probability, words, isChoice }) {
   return [createElement("b", "", output[at]), createElement("span", "", sentence), details];
 }
 
-/** Returns the list item of a character that the model considered.
- * @param {import("./client.js").Token} token */
+/** Returns the list item of a character that the model considered. @param {import("./client.js").Token} token */
 function candidateItem(token) {
   const item = createElement("li", "candidate");
   item.append(...createBar(token));

@@ -12,10 +12,8 @@ export class Row {
   #least = createElement("span", "least");
   #spoken = createElement("span", "unseen");
 
-  /**
-   * @param {string} label
-   * @param {number} start
-   */
+  /** @param {string} label
+   * @param {number} start */
   constructor(label, start = 0) {
     this.#start = start;
     this.#label = createElement("span", "row-label", label);
@@ -29,11 +27,8 @@ export class Row {
     this.element.append(this.visible);
   }
 
-  /**
-   * Adds a character.
-   * @param {string} text
-   * @param {number | null} probability null if the model only reads the character
-   */
+  /** Adds a character. probability: null if the model only reads the character.
+   * @type {(text: string, probability: number | null) => void} */
   add(text, probability) {
     const span = createElement("span", "", text);
     if (probability !== null) {

@@ -10,31 +10,23 @@ import { Step } from "./steps.js";
 /** @typedef {import("./address.js").State} State */
 /** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
 
-/**
- * A running calculation. isExample: whether the page plays it unasked; isKept: whether the history lists
- * it; isComplete: whether all events have arrived, so that only showing them remains.
+/** A running calculation. isExample: whether the page plays it unasked; isKept: whether the history lists it;
+ * isComplete: whether all events have arrived, so that only showing them remains.
  * @typedef {{controller: AbortController, playback: Playback<CalculationEvent>, steps: Step[],
- *   isExample: boolean, isKept: boolean, isComplete: boolean}} Run
- */
+ * isExample: boolean, isKept: boolean, isComplete: boolean}} Run */
 
-/**
- * Adds a panel to each operation. begin: called when a calculation begins; addButton: called with the element
- * and the result of an operation.
+/** Adds a panel to each operation. begin: called when a calculation begins; addButton: called with the element and the
+ * result of an operation.
  * @typedef {{begin: (start: import("./client.js").Start) => void,
- *   addButton: (step: HTMLElement, node: import("./client.js").Node) => void}} PanelFactory
- */
+ * addButton: (step: HTMLElement, node: import("./client.js").Node) => void}} PanelFactory */
 
-/**
- * The parts of the page that a calculation changes.
+/** The parts of the page that a calculation changes.
  * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
- *   link: import("./link.js").Link, readout: import("./readout.js").Readout, panels: PanelFactory[]}} Parts
- */
+ * link: import("./link.js").Link, readout: import("./readout.js").Readout, panels: PanelFactory[]}} Parts */
 
-/**
- * The callbacks of the page. ask: called when the user asks for another reading; askUnproven: called when the user
+/** The callbacks of the page. ask: called when the user asks for another reading; askUnproven: called when the user
  * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
- * @typedef {{ask: (expression: string) => void, askUnproven: () => void, onUnauthorized: () => void}} Callbacks
- */
+ * @typedef {{ask: (expression: string) => void, askUnproven: () => void, onUnauthorized: () => void}} Callbacks */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
@@ -58,10 +50,8 @@ export class Runner {
   /** @type {Step[]} */
   #steps = [];
 
-  /**
-   * @param {Parts} parts
-   * @param {Callbacks} callbacks
-   */
+  /** @param {Parts} parts
+   * @param {Callbacks} callbacks */
   constructor({ field, history, link, readout, panels }, callbacks) {
     this.#field = field;
     this.#history = history;
@@ -90,13 +80,11 @@ export class Runner {
     return this.#steps;
   }
 
-  /**
-   * Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and
-   * the user or another one can stop it.
+  /** Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and the
+   * user or another one can stop it.
    * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
    * @param {Partial<State> & {question: string}} state
-   * @param {{isExample?: boolean, isKept?: boolean}} kind
-   */
+   * @param {{isExample?: boolean, isKept?: boolean}} kind */
   async play(source, state, { isExample = false, isKept = false }) {
     this.stop();
     const typed = state.question;
@@ -157,11 +145,8 @@ export class Runner {
     this.#history.resetRecall();
   }
 
-  /**
-   * Prepares the page for the events of a calculation.
-   * @param {Partial<State> & {question: string}} state
-   * @param {boolean} isExample
-   */
+  /** Prepares the page for the events of a calculation.
+   * @type {(state: Partial<State> & {question: string}, isExample: boolean) => void} */
   #begin(state, isExample) {
     this.#history.resetRecall();
     this.#link.begin(state, isExample);
@@ -181,12 +166,8 @@ export class Runner {
     byId("work").ariaBusy = "true";
   }
 
-  /**
-   * Shows an event. Unknown events are ignored.
-   * @param {CalculationEvent} event
-   * @param {Step[]} steps
-   * @param {string} typed
-   */
+  /** Shows an event. Unknown events are ignored.
+   * @type {(event: CalculationEvent, steps: Step[], typed: string) => void} */
   #show({ name, data }, steps, typed) {
     if (name === "loading") {
       const size = data.bytes ? ` (${(data.bytes / 1e6).toFixed(1)} MB)` : "";
@@ -221,11 +202,7 @@ export class Runner {
     cachePage();
   }
 
-  /**
-   * Ends the calculation with an error.
-   * @param {ServiceError} error
-   * @param {string} typed
-   */
+  /** Ends the calculation with an error. @type {(error: ServiceError, typed: string) => void} */
   #fail(error, typed) {
     this.#showWork(this.#steps.length > 0);
     this.#finish();
@@ -239,32 +216,24 @@ export class Runner {
     for (const step of this.#steps) step.stop(); // last, because to draw one may be what failed
   }
 
-  /** Shows what was typed after a question that has no answer.
-   * @param {string} later */
+  /** Shows what was typed after a question that has no answer. @param {string} later */
   #name(later) {
     if (later) byId("error").append(createElement("p", "", `Typed after it, and not calculated: ${formatSigns(later)}`));
   }
 
-  /** Shows what the model wrote, or else the examples.
-   * @param {boolean} hasWork
-   * @param {boolean} hasExamples */
+  /** Shows what the model wrote, or else the examples. @type {(hasWork: boolean, hasExamples?: boolean) => void} */
   #showWork(hasWork, hasExamples = !hasWork) {
     this.#hide("written", !hasWork);
     this.#hide("examples", !hasExamples);
   }
 
-  /** Removes what an element of the page shows.
-   * @param {string} id */
+  /** Removes what an element of the page shows. @param {string} id */
   #empty(id) {
     this.#takeFocusFrom(id);
     byId(id).replaceChildren();
   }
 
-  /**
-   * Hides an element of the page, or shows it.
-   * @param {string} id
-   * @param {boolean} isHidden
-   */
+  /** Hides an element of the page, or shows it. @type {(id: string, isHidden: boolean) => void} */
   #hide(id, isHidden) {
     if (isHidden) this.#takeFocusFrom(id);
     byId(id).hidden = isHidden;
@@ -286,8 +255,7 @@ function operandOf({ result, rounded, verified, fraction }) {
 }
 
 /** Returns a title of the page that names the calculation, for tabs and bookmarks.
- * @param {string} question
- * @param {string | null} result */
+ * @type {(question: string, result: string | null) => string} */
 function titleOf(question, result) {
   const calculation = `${formatSigns(question)} = ${formatResult(result)}`;
   const isLong = calculation.length > MAX_TITLE;

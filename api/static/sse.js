@@ -8,11 +8,9 @@ export class Parser {
   /** @type {string[]} */
   #data = [];
 
-  /**
-   * Yields the events that the next piece of text completes.
+  /** Yields the events that the next piece of text completes.
    * @param {string} text
-   * @returns {Generator<{name: string, data: string}>}
-   */
+   * @returns {Generator<{name: string, data: string}>} */
   *push(text) {
     if (!text) return;
     if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the second half of a CRLF
@@ -40,10 +38,8 @@ export class Parser {
   }
 }
 
-/**
- * Yields the events of a stream of UTF-8. If the caller leaves its loop, the stream is cancelled.
- * @param {ReadableStream<Uint8Array>} stream
- */
+/** Yields the events of a stream of UTF-8. If the caller leaves its loop, the stream is cancelled.
+ * @param {ReadableStream<Uint8Array>} stream */
 export async function* events(stream) {
   const reader = stream.getReader();
   const decoder = new TextDecoder();

@@ -13,20 +13,17 @@ import { SheetView } from "./paper/view.js";
 import { Row } from "./row.js";
 import { Timeline } from "./timeline.js";
 
-/**
- * The detail of the event `point`: the user points at a character. at: its index in what the model wrote;
- * isChosen: whether the user clicked or focused it, so that the address names it; anchor: its element.
+/** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
+ * whether the user clicked or focused it, so that the address names it; anchor: its element.
  * @typedef {{at: number, isChosen: boolean, anchor: Element}} Point
- * @typedef {import("./client.js").Span} Span
- */
+ * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
 const MIN_LENGTH = 3; // characters of an answer that has a time line
 const ROW_START = /[;|:=]/;
 
 const ANSWER_LABEL = "answer, backwards";
-/** Labels of rows by their first character.
- * @type {Record<string, string>} */
+/** Labels of rows by their first character. @type {Record<string, string>} */
 const ROW_LABELS = { ";": "row by row", "|": "exact result", ":": "result, sign", "=": ANSWER_LABEL };
 
 /** Shows one operation: its heading, its work as on paper, and the rows that the model wrote. */
@@ -51,11 +48,9 @@ export class Step {
   #arcs = [new Arcs(), new Arcs()]; // of the paper view and of the rows
   #status = createElement("p", "status", "waiting for its operands");
 
-  /**
-   * @param {import("./client.js").Start} start
+  /** @param {import("./client.js").Start} start
    * @param {number} index the index of this operation
-   * @param {string[]} typed the characters of the whole expression
-   */
+   * @param {string[]} typed the characters of the whole expression */
   constructor({ nodes, model }, index, typed) {
     const node = nodes[index];
     const count = nodes.length;
@@ -80,8 +75,7 @@ export class Step {
     }
   }
 
-  /** Shows that the model begins to write.
-   * @param {import("./client.js").Question} question */
+  /** Shows that the model begins to write. @param {import("./client.js").Question} question */
   begin({ problem, prompt }) {
     this.#question = { problem, prompt };
     this.#heading.textContent = `${formatNumbers(problem)} =`;
@@ -99,8 +93,7 @@ export class Step {
     if (this.#body instanceof HTMLDetailsElement) this.#body.open = isOpen;
   }
 
-  /** Adds a character that the model wrote.
-   * @param {import("./client.js").Token} token */
+  /** Adds a character that the model wrote. @param {import("./client.js").Token} token */
   addToken({ text, probability }) {
     const at = this.#text.length;
     if (!at || this.#beginsRow(text)) {
@@ -115,8 +108,7 @@ export class Step {
     this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
-  /** Shows the result of the operation.
-   * @param {import("./client.js").Node} node */
+  /** Shows the result of the operation. @param {import("./client.js").Node} node */
   end({ problem, result, exact, agrees, confidence }) {
     this.#lines.at(-1)?.close();
     this.element.classList.remove("writing");
@@ -210,9 +202,9 @@ export class Step {
     return { model: this.#model, prompt, output: this.#text, at, probability, words, isChoice };
   }
 
-  /** Draws arcs from a character to those that the model looked at.
-   * @param {number} at
-   * @param {number[]} weights the weight of each earlier character; an empty list removes the arcs */
+  /** Draws arcs from a character to those that the model looked at. weights: the weight of each earlier character; an
+   * empty list removes the arcs.
+   * @type {(at: number, weights: number[]) => void} */
   showSources(at, weights) {
     const [paperArcs, rowArcs] = this.#arcs;
     if (!weights.length) {
@@ -234,10 +226,7 @@ export class Step {
     if (rowCharacters[n + at]) rowArcs.draw(this.#rows, rowCharacters[n + at], sources, MIN_WEIGHT);
   }
 
-  /**
-   * @param {string} sign
-   * @param {string} words
-   */
+  /** @type {(sign: string, words: string) => void} */
   #setVerdict(sign, words) {
     const icon = createElement("span", "", sign);
     icon.ariaHidden = "true";
@@ -253,9 +242,9 @@ export class Step {
     if (sheet) this.#paper.show(sheet, this.#probabilities, formatNumbers(this.#question.problem));
   }
 
-  /** Highlights a character and its copies in both views.
-   * @param {number} at -1 to highlight none
-   * @param {number[]} [weights] draws arcs, as `showSources` does */
+  /** Highlights a character and its copies in both views. at: -1 to highlight none; weights: draws arcs, as
+   * `showSources` does.
+   * @type {(at: number, weights?: number[]) => void} */
   highlight(at, weights) {
     for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
     for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
@@ -264,10 +253,9 @@ export class Step {
     if (weights) this.showSources(at, weights);
   }
 
-  /** Highlights the character that an element shows, and dispatches the event `point`.
-   * @param {Element} target
-   * @param {boolean} isChosen
-   * @param {number} [index] the index of the character, if the element is a copy of it */
+  /** Highlights the character that an element shows, and dispatches the event `point`. index: the index of the
+   * character, if the element is a copy of it.
+   * @type {(target: Element, isChosen?: boolean, index?: number) => void} */
   #pointAtElement(target, isChosen = false, index) {
     const anchor = target.closest("[data-at]");
     if (!(anchor instanceof HTMLElement)) return;
@@ -290,12 +278,9 @@ export class Step {
   }
 }
 
-/**
- * Returns the number of levels above an operation, at most MAX_INDENT: the different spans that contain its
- * own. The operations of a power share one span.
- * @param {Span} span
- * @param {Span[]} nodes
- */
+/** Returns the number of levels above an operation, at most MAX_INDENT: the different spans that contain its own. The
+ * operations of a power share one span.
+ * @type {(span: Span, nodes: Span[]) => number} */
 function depthOf({ position, end }, nodes) {
   const isLonger = (/** @type {Span} */ node) => node.end - node.position > end - position;
   const contains = (/** @type {Span} */ node) => node.position <= position && node.end >= end && isLonger(node);
@@ -303,13 +288,8 @@ function depthOf({ position, end }, nodes) {
   return Math.min(MAX_INDENT, new Set(spans).size);
 }
 
-/**
- * Returns the whole expression with the part of this step in bold.
- * @param {Span} span
- * @param {number} number
- * @param {number} count
- * @param {string[]} typed
- */
+/** Returns the whole expression with the part of this step in bold.
+ * @type {(span: Span, number: number, count: number, typed: string[]) => HTMLParagraphElement} */
 function contextOf({ position, end }, number, count, typed) {
   const line = createElement("p", "context", `Step ${number} of ${count}: `);
   const [before, part, after] = [[0, position], [position, end], [end]].map((range) =>
@@ -332,8 +312,7 @@ export function legend() {
   });
 }
 
-/** Returns the description of a probability in the legend.
- * @param {number} probability */
+/** Returns the description of a probability in the legend. @param {number} probability */
 function legendText(probability) {
   const figures = `${Math.round(probability * 100)}%`;
   if (probability >= SURE_CHARACTER) return `${figures} or more: sure`;

@@ -33,11 +33,9 @@ export class Timeline {
   #text = createElement("p", "now");
   #words = new Text(); // one node: to replace it makes Chromium compute the styles of the whole work again
 
-  /**
-   * @param {import("./steps.js").Step} step
+  /** @param {import("./steps.js").Step} step
    * @param {string} name of the operation
-   * @param {number} length the number of characters that the model wrote
-   */
+   * @param {number} length the number of characters that the model wrote */
   constructor(step, name, length) {
     this.#step = step;
     this.#length = length;
@@ -88,8 +86,7 @@ export class Timeline {
     this.#showPlaying();
   }
 
-  /** Plays a character when its time has come.
-   * @param {number} now */
+  /** Plays a character when its time has come. @param {number} now */
   #advance(now) {
     if (this.#end === this.#length || !this.element.checkVisibility()) {
       this.pause(); // it has ended, or the operation was folded or removed
@@ -110,8 +107,7 @@ export class Timeline {
     this.#goTo(Math.max(0, Math.min(this.#length, this.#end + count)));
   }
 
-  /** Shows a number of characters, in the next frame.
-   * @param {number} end */
+  /** Shows a number of characters, in the next frame. @param {number} end */
   #goTo(end) {
     this.#end = end;
     this.#slider.value = String(end);
@@ -161,12 +157,7 @@ export class Timeline {
   }
 }
 
-/**
- * Shows an icon on a button.
- * @param {HTMLButtonElement} button
- * @param {string} name
- * @param {string} path
- */
+/** Shows an icon on a button. @type {(button: HTMLButtonElement, name: string, path: string) => void} */
 function setIcon(button, name, path) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);

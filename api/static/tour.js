@@ -7,19 +7,15 @@ const KEY = "calcgpt.tour";
 const RIGHT_EXAMPLE = "471×29.9";
 const WRONG_EXAMPLE = "313.46×217"; // models that answer at once get nearly all products wrong
 
-/**
- * The part of the page that the tour uses. The promises resolve when the answer is shown.
+/** The part of the page that the tour uses. The promises resolve when the answer is shown.
  * @typedef {{ask: (expression: string) => Promise<void>, view: (name: string) => void,
- *   pointAt: (at: number) => void, canAskWithoutWork: () => boolean,
- *   askWithoutWork: (expression: string) => Promise<void>, restore: () => void}} Page
- */
+ * pointAt: (at: number) => void, canAskWithoutWork: () => boolean,
+ * askWithoutWork: (expression: string) => Promise<void>, restore: () => void}} Page */
 
-/**
- * The steps. targets: selectors of the element to highlight, which is the first one that is visible;
- * prepare: called before the element is highlighted; isPossible: whether the page can show it.
+/** The steps. targets: selectors of the element to highlight, which is the first one that is visible; prepare: called
+ * before the element is highlighted; isPossible: whether the page can show it.
  * @type {{title: string, text: string, targets: string[], prepare: (page: Page) => void | Promise<void>,
- *   isPossible?: (page: Page) => boolean}[]}
- */
+ * isPossible?: (page: Page) => boolean}[]} */
 const STEPS = [
   {
     title: "The question",
@@ -64,8 +60,7 @@ const STEPS = [
 ];
 
 /** Asks for the example again, in case the user comes back from the last step, and selects a view.
- * @param {Page} page
- * @param {string} view */
+ * @type {(page: Page, view: string) => Promise<void>} */
 async function showExample(page, view) {
   await page.ask(RIGHT_EXAMPLE);
   page.view(view);
@@ -83,11 +78,9 @@ export class Tour {
   /** @type {Element | null} the element that had the focus before the tour */
   #origin = null;
 
-  /**
-   * @param {HTMLElement} box
+  /** @param {HTMLElement} box
    * @param {HTMLElement} offer
-   * @param {Page} page
-   */
+   * @param {Page} page */
   constructor(box, offer, page) {
     this.#box = box;
     this.#offer = offer;
@@ -163,13 +156,8 @@ export class Tour {
   }
 }
 
-/**
- * Returns the elements of a step.
- * @param {string} title
- * @param {string} text
- * @param {number} index
- * @param {number} count
- */
+/** Returns the elements of a step.
+ * @type {(title: string, text: string, index: number, count: number) => HTMLParagraphElement[]} */
 function content(title, text, index, count) {
   const heading = createElement("h2", "", title);
   heading.id = "tour-title";
@@ -181,13 +169,8 @@ function content(title, text, index, count) {
   return [heading, createElement("p", "", text), progress, buttons];
 }
 
-/**
- * Returns a button with a data attribute.
- * @param {string} text
- * @param {string} name
- * @param {string} value
- * @param {string} className
- */
+/** Returns a button with a data attribute.
+ * @type {(text: string, name: string, value: string, className: string) => HTMLButtonElement} */
 function button(text, name, value, className) {
   const created = createElement("button", className, text);
   created.type = "button";
@@ -195,8 +178,7 @@ function button(text, name, value, className) {
   return created;
 }
 
-/** Returns the first element that is visible, or null.
- * @param {string[]} selectors */
+/** Returns the first element that is visible, or null. @param {string[]} selectors */
 function findVisible(selectors) {
   const elements = selectors.flatMap((selector) => [...document.querySelectorAll(selector)]);
   return elements.find((target) => target.checkVisibility()) ?? null;

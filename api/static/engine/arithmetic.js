@@ -8,31 +8,20 @@ export const MAX_WIDTH = 100; // the largest number of characters of an operand
 
 const NUMBER = /^(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,199})(?:\.(?:[0-9]|[0-9]{1,29}[1-9]))?$/;
 
-/**
- * The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it
- * has a point, and no trailing zero after the first place.
- * @typedef {{units: bigint, places: number}} Decimal
- */
+/** The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it has a point,
+ * and no trailing zero after the first place.
+ * @typedef {{units: bigint, places: number}} Decimal */
 
-/**
- * An operation. places: the decimal places to which the answer is rounded.
- * @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem
- */
+/** An operation. places: the decimal places to which the answer is rounded.
+ * @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem */
 
-/**
- * Returns a power of ten.
+/** Returns a power of ten.
  * @param {number} exponent
- * @returns {bigint}
- */
+ * @returns {bigint} */
 const tenTo = (exponent) => 10n ** BigInt(exponent);
 
-/**
- * Returns the decimal `units / 10 ** places`, with or without a point.
- * @param {bigint} units
- * @param {number} places
- * @param {boolean} point
- * @returns {Decimal}
- */
+/** Returns the decimal `units / 10 ** places`, with or without a point.
+ * @type {(units: bigint, places: number, point: boolean) => Decimal} */
 export function decimal(units, places, point) {
   if (!point) return { units: units / tenTo(places), places: 0 };
   if (places === 0) return { units: 10n * units, places: 1 };
@@ -40,12 +29,10 @@ export function decimal(units, places, point) {
   return { units, places };
 }
 
-/**
- * Returns the exact answer rounded to the problem's places, ties to even, and whether rounding
- * changed the value. The answer is null for a division by zero.
+/** Returns the exact answer rounded to the problem's places, ties to even, and whether rounding changed the value. The
+ * answer is null for a division by zero.
  * @param {Problem} problem
- * @returns {{value: Decimal | null, isRounded: boolean}}
- */
+ * @returns {{value: Decimal | null, isRounded: boolean}} */
 export function answer({ a, op, b, places }) {
   const common = Math.max(a.places, b.places);
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
@@ -61,12 +48,8 @@ export function answer({ a, op, b, places }) {
   return { value: decimal(units, places, places > 0), isRounded: units * denominator !== scaled };
 }
 
-/**
- * Returns the quotient rounded to an integer, ties to even.
- * @param {bigint} numerator
- * @param {bigint} denominator
- * @returns {bigint}
- */
+/** Returns the quotient rounded to an integer, ties to even.
+ * @type {(numerator: bigint, denominator: bigint) => bigint} */
 function divideHalfEven(numerator, denominator) {
   if (denominator < 0n) [numerator, denominator] = [-numerator, -denominator];
   let quotient = numerator / denominator;
@@ -76,41 +59,29 @@ function divideHalfEven(numerator, denominator) {
   return quotient + (excess > 0n || (excess === 0n && (quotient & 1n) === 1n) ? 1n : 0n);
 }
 
-/**
- * Returns a number as people write it: `-3`, `12.5`, `0.0`.
- * @param {Decimal} number
- */
+/** Returns a number as people write it: `-3`, `12.5`, `0.0`. @param {Decimal} number */
 export function numberText({ units, places }) {
   if (!places) return String(units);
   const digits = String(units < 0n ? -units : units).padStart(places + 1, "0");
   return `${units < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places)}`;
 }
 
-/**
- * Returns an answer as people write it, or `nan` for null.
- * @param {Decimal | null} value
- */
+/** Returns an answer as people write it, or `nan` for null. @param {Decimal | null} value */
 export function answerText(value) {
   return value ? numberText(value) : "nan";
 }
 
-/**
- * Returns the prompt for a problem: `$(A op B)=`, or `$P(A op B)=` for P places other than two.
- * @param {Problem} problem
- */
+/** Returns the prompt for a problem: `$(A op B)=`, or `$P(A op B)=` for P places other than two.
+ * @param {Problem} problem */
 export function renderPrompt({ a, op, b, places }) {
   const [left, right] = [a, b].map((number) => numberText(number).padStart(WIDTH, "0"));
   return `$${places === USUAL_PLACES ? "" : places}(${left}${op}${right})=`;
 }
 
-/**
- * Returns the answer of a completed problem. It is written backwards between the last `=` and a final
- * `$`.
- * @param {string} text
- * @param {number} places the most decimal places that an answer may have
- * @returns {{text: string | null, value: Decimal | null}} both are null if there is no valid answer; the
- *   value is also null for `nan`
- */
+/** Returns the answer of a completed problem. It is written backwards between the last `=` and a final `$`. places: the
+ * most decimal places that an answer may have. Both are null if there is no valid answer; the value is also
+ * null for `nan`.
+ * @type {(text: string, places: number) => {text: string | null, value: Decimal | null}} */
 export function readAnswer(text, places) {
   const noAnswer = { text: null, value: null };
   const field = text.slice(text.lastIndexOf("=") + 1);

@@ -9,23 +9,18 @@ const PAGE = 2 ** 16; // bytes of a page of memory
 
 /** @typedef {number[]} Code */
 
-/** Reads a local variable.
- * @type {(local: number) => Code} */
+/** Reads a local variable. @type {(local: number) => Code} */
 export const get = (local) => [0x20, local];
-/** Writes a local variable.
- * @type {(local: number, value: Code) => Code} */
+/** Writes a local variable. @type {(local: number, value: Code) => Code} */
 export const set = (local, value) => [...value, 0x21, local];
 
-/** Repeats a block while a condition holds.
- * @type {(condition: Code, ...block: Code[]) => Code} */
+/** Repeats a block while a condition holds. @type {(condition: Code, ...block: Code[]) => Code} */
 export const loopWhile = (condition, ...block) =>
   [0x03, NO_RESULT, ...condition, 0x04, NO_RESULT, ...block.flat(), 0x0c, 1, 0x0b, 0x0b];
 
-/** Returns an operation on two values.
- * @type {(...code: Code) => (a: Code, b: Code) => Code} */
+/** Returns an operation on two values. @type {(...code: Code) => (a: Code, b: Code) => Code} */
 const binary = (...code) => (a, b) => [...a, ...b, ...code];
-/** Returns an operation on one value.
- * @type {(...code: Code) => (value: Code) => Code} */
+/** Returns an operation on one value. @type {(...code: Code) => (value: Code) => Code} */
 const unary = (...code) => (value) => [...value, ...code];
 /** Returns the alignment, as a power of two, and the offset 0 of an access to memory.
  * @type {(align: number) => Code} */
@@ -57,19 +52,15 @@ export const f32x4 = {
   load: unary(0xfd, 0x00, ...memoryArgument(4)),
 };
 
-/**
- * A function without a result. Its parameters are integers.
+/** A function without a result. Its parameters are integers.
  * @typedef {{name: string, parameters: string[], locals: Record<string, string[]>,
- *   body: (local: Record<string, number>) => Code[]}} Func
- *   locals: the names of local variables, by type; body: returns the code, given the indices of the
- *   parameters and local variables by name
- */
+ * body: (local: Record<string, number>) => Code[]}} Func
+ * locals: the names of local variables, by type; body: returns the code, given the indices of the
+ * parameters and local variables by name */
 
-/**
- * Returns a module that imports the memory `host.memory` and exports functions.
+/** Returns a module that imports the memory `host.memory` and exports functions.
  * @param {Func[]} functions
- * @returns {Uint8Array<ArrayBuffer>}
- */
+ * @returns {Uint8Array<ArrayBuffer>} */
 export function assemble(functions) {
   const types = functions.map(({ parameters }) => [0x60, ...vector(parameters.map(() => [TYPES.i32])), 0]);
   const numbers = functions.map((_, index) => [index]);
@@ -89,8 +80,7 @@ export function createMemory(bytes) {
   return new WebAssembly.Memory({ initial: Math.ceil(bytes / PAGE) });
 }
 
-/** Returns the entry of a function in the code section.
- * @param {Func} func */
+/** Returns the entry of a function in the code section. @param {Func} func */
 function functionCode({ parameters, locals, body }) {
   const names = [...parameters, ...Object.values(locals).flat()];
   const numbers = Object.fromEntries(names.map((name, index) => [name, index]));
@@ -99,36 +89,28 @@ function functionCode({ parameters, locals, body }) {
   return [...unsigned(bytes.length), ...bytes];
 }
 
-/**
- * Returns a section of a module.
- * @param {number} id
- * @param {Code[]} items
- */
+/** Returns a section of a module. @type {(id: number, items: Code[]) => number[]} */
 function section(id, items) {
   const bytes = vector(items);
   return [id, ...unsigned(bytes.length), ...bytes];
 }
 
-/** Returns a list with its length.
- * @param {Code[]} items */
+/** Returns a list with its length. @param {Code[]} items */
 function vector(items) {
   return [...unsigned(items.length), ...items.flat()];
 }
 
-/** Returns a name with its length.
- * @param {string} name */
+/** Returns a name with its length. @param {string} name */
 function nameBytes(name) {
   return vector([...name].map((character) => [character.charCodeAt(0)]));
 }
 
-/** Returns an unsigned integer in LEB128: seven bits in each byte, lowest first.
- * @type {(value: number) => Code} */
+/** Returns an unsigned integer in LEB128: seven bits in each byte, lowest first. @type {(value: number) => Code} */
 function unsigned(value) {
   return value < 128 ? [value] : [(value & 127) | 128, ...unsigned(value >>> 7)];
 }
 
-/** Returns a signed integer in LEB128.
- * @type {(value: number) => Code} */
+/** Returns a signed integer in LEB128. @type {(value: number) => Code} */
 function signed(value) {
   return value >= -64 && value < 64 ? [value & 127] : [(value & 127) | 128, ...signed(value >> 7)];
 }

@@ -18,13 +18,11 @@ import { Text } from "./text.js";
 /** @typedef {{expression: string, position: number, end: number}} Span */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 
-/**
- * Options of a calculation, by their names in the service's API. places: of the answer, by default what the
- * text asks for or those of the limits; unproven: whether numbers are allowed for which the model was not
- * measured; percent and decimal_comma: see `Style`.
+/** Options of a calculation, by their names in the service's API. places: of the answer, by default what the text asks
+ * for or those of the limits; unproven: whether numbers are allowed for which the model was not measured; percent and
+ * decimal_comma: see `Style`.
  * @typedef {{places?: number | null, unproven?: boolean, percent?: "relative" | "plain",
- *   decimal_comma?: boolean}} Options
- */
+ * decimal_comma?: boolean}} Options */
 
 /** An expression, its questions to the model, and the answers so far. */
 export class Computation {
@@ -41,13 +39,11 @@ export class Computation {
   /** @type {(Decimal | null)[]} the values of the answers, by step; null if it is not a number */
   #values = [];
 
-  /**
-   * @param {string} text
+  /** @param {string} text
    * @param {{model: string, limits: import("./limits.js").Limits} & Options} options
    * @param {Map<string, import("./expression_tree.js").Expression>} [names] those of `parse`
    * @throws {ExpressionError} if the text is not an expression or has no value, or if an operation on the right
-   *   numbers is outside the limits
-   */
+   * numbers is outside the limits */
   constructor(text, options, names) {
     const { model, limits, places, unproven = false, percent = "relative", decimal_comma = false } = options;
     const parsed = parse(text, { percent, decimalComma: decimal_comma }, names);
@@ -63,8 +59,7 @@ export class Computation {
     this.#plan = makePlan(parsed.expression, this.places, limits, unproven);
     this.#isProven &&= this.#plan.isProven;
     this.#readings = [...parsed.readings, ...this.#plan.readings];
-    /** The operations, operands first. Each becomes a node when it is answered.
-     * @type {Span[]} */
+    /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
     this.outline = this.#plan.steps.map(({ text, start, end }) => ({ expression: text, position: start, end }));
   }
 
@@ -76,11 +71,9 @@ export class Computation {
     return true;
   }
 
-  /**
-   * Yields each question whose operands have values, operands first. Call `answer` before you request the
-   * next question.
-   * @returns {Generator<{node: number, problem: string, prompt: string}>}
-   */
+  /** Yields each question whose operands have values, operands first. Call `answer` before you request the next
+   * question.
+   * @returns {Generator<{node: number, problem: string, prompt: string}>} */
   *questions() {
     for (const [node, step] of this.#plan.steps.entries()) {
       this.#problem = this.#problemOf(step);
@@ -106,12 +99,10 @@ export class Computation {
     return this.#isAllowed(this.#limits.refuseProblem(problem)) ? problem : null;
   }
 
-  /**
-   * Adds the answer to a question. Returns its node.
+  /** Adds the answer to a question. Returns its node.
    * @param {{node: number, problem: string, prompt: string}} question the last one that was yielded
    * @param {string} output
-   * @param {number[]} probabilities the probability of each character
-   */
+   * @param {number[]} probabilities the probability of each character */
   answer({ node, problem, prompt }, output, probabilities) {
     if (!this.#problem) throw new RangeError("nothing was asked");
     const { text, value } = readAnswer(prompt + output, this.#problem.places);
@@ -165,14 +156,9 @@ export class Computation {
 /** @type {Confidence} */
 const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 
-/**
- * Returns the confidence in what the model wrote after a prompt. Digits of a quotient do not count,
- * because several digits may be correct.
- * @param {string} prompt
- * @param {string} output
- * @param {number[]} probabilities
- * @returns {Confidence}
- */
+/** Returns the confidence in what the model wrote after a prompt. Digits of a quotient do not count, because several
+ * digits may be correct.
+ * @type {(prompt: string, output: string, probabilities: number[]) => Confidence} */
 function confidence(prompt, output, probabilities) {
   if (!output.endsWith("$")) return NOT_CONFIDENT;
   const start = output.lastIndexOf("=") + 1;
@@ -182,19 +168,14 @@ function confidence(prompt, output, probabilities) {
   return { answer, weakest_step: Math.min(1, ...steps), whole: product(steps) * answer };
 }
 
-/**
- * Returns whether an output has worked steps, which begin with a sign.
- * @param {string} output
- */
+/** Returns whether an output has worked steps, which begin with a sign. @param {string} output */
 function hasWork(output) {
   return /^[-+]/.test(output);
 }
 
-/**
- * Returns the positions of the quotient digits in the work of a question.
+/** Returns the positions of the quotient digits in the work of a question.
  * @param {string} prompt
- * @returns {Set<number>}
- */
+ * @returns {Set<number>} */
 function quotientDigits(prompt) {
   const shape = shapeOf(prompt);
   if (shape?.op !== "/") return new Set();
@@ -203,8 +184,7 @@ function quotientDigits(prompt) {
   return new Set(positions.map((position) => position - promptLength));
 }
 
-/** Returns the node of an operation about which the model was not asked.
- * @param {Span} span */
+/** Returns the node of an operation about which the model was not asked. @param {Span} span */
 function notAskedNode(span) {
   const fields = ["problem", "prompt", "work", "output", "result", "exact", "confidence"];
   const empty = Object.fromEntries(fields.map((name) => [name, null]));

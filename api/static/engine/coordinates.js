@@ -4,12 +4,10 @@
 import { WIDTH } from "./arithmetic.js";
 import { KIND, LOWEST, Layout, shapeOf } from "./layout.js";
 
-/**
- * The kind of a character and of the next one, the row and column of the character, and those of the
- * characters from which the next one is computed. A value is 0 if there is none.
+/** The kind of a character and of the next one, the row and column of the character, and those of the characters from
+ * which the next one is computed. A value is 0 if there is none.
  * @typedef {[kind: number, nextKind: number, row: number, column: number,
- *   queryRow: number, queryColumn: number]} Coordinates
- */
+ * queryRow: number, queryColumn: number]} Coordinates */
 
 /** Computes the coordinates of a text that grows. It keeps those that the question determines. */
 export class CoordinateReader {
@@ -19,13 +17,9 @@ export class CoordinateReader {
   /** @type {Coordinates[]} */
   #fixed = [];
 
-  /**
-   * Returns the coordinates of the characters of a line from `start` on. The line may be unfinished, and
-   * it may be any text: the coordinates of characters outside the notation are 0.
-   * @param {string} line
-   * @param {number} start
-   * @returns {Coordinates[]}
-   */
+  /** Returns the coordinates of the characters of a line from `start` on. The line may be unfinished, and it may be any
+   * text: the coordinates of characters outside the notation are 0.
+   * @type {(line: string, start: number) => Coordinates[]} */
   read(line, start) {
     const prompt = line.slice(0, line.indexOf("=") + 1);
     const shape = prompt ? shapeOf(prompt) : null;
@@ -51,11 +45,9 @@ export class CoordinateReader {
 /** @returns {Coordinates} */
 const noCoordinates = () => [0, 0, 0, 0, 0, 0];
 
-/**
- * Returns the coordinates of consecutive slots.
+/** Returns the coordinates of consecutive slots.
  * @param {import("./layout.js").Slot[]} slots
- * @returns {Coordinates[]}
- */
+ * @returns {Coordinates[]} */
 function coordinatesOfSlots(slots) {
   return slots.map(([kind, row, column], index) => {
     const [nextKind, , , queryRow, queryColumn] = slots[index + 1] ?? [0, 0, 0, 0, 0];
@@ -63,11 +55,9 @@ function coordinatesOfSlots(slots) {
   });
 }
 
-/**
- * Returns the coordinates of an unfinished question or of any other text. An operand ends at the first
- * operator after its tenth character.
- * @param {string} line
- */
+/** Returns the coordinates of an unfinished question or of any other text. An operand ends at the first operator after
+ * its tenth character.
+ * @param {string} line */
 function coordinatesOfQuestion(line) {
   const result = Array.from(line, noCoordinates);
   let start = line.indexOf("(") + 1;

@@ -10,19 +10,15 @@ import { Positions } from "./positions.js";
 
 const CHUNK = 32; // tokens that go through the layers together
 
-/**
- * The result of a forward pass for the last token.
+/** The result of a forward pass for the last token.
  * @typedef {{attention: Float32Array, logits: Float32Array[]}} ReadResult
- *   attention (L, H, tokens): the weights that each head gave to each token; empty without details;
- *   logits L + 1 times (V): the output layer applied to the embedding and to the output of each layer.
- *   The last ones are the logits of the next token. Without details, there are only these.
- */
+ * attention (L, H, tokens): the weights that each head gave to each token; empty without details;
+ * logits L + 1 times (V): the output layer applied to the embedding and to the output of each layer.
+ * The last ones are the logits of the next token. Without details, there are only these. */
 
-/**
- * A layer. keys (G, S, D) and values (G, D, S) are the offsets of its cache in the memory.
+/** A layer. keys (G, S, D) and values (G, D, S) are the offsets of its cache in the memory.
  * @typedef {{attentionNorm: Norm, qkv: Linear, qNorm: Norm | null, kNorm: Norm | null, out: Linear,
- *   feedForwardNorm: Norm, up: Linear, down: Linear, keys: number, values: number}} Layer
- */
+ * feedForwardNorm: Norm, up: Linear, down: Linear, keys: number, values: number}} Layer */
 
 /** Computes the logits of the next token. */
 export class Decoder {
@@ -32,16 +28,13 @@ export class Decoder {
   #head;
   #embedding;
   #positions;
-  /** The offsets in the memory of the inputs and outputs of layers.
-   * @type {Record<string, number>} */
+  /** The offsets in the memory of the inputs and outputs of layers. @type {Record<string, number>} */
   #buffers;
   /** @type {number[]} the tokens whose keys and values are in the cache */
   #cached = [];
 
-  /**
-   * @param {{tensors: import("./weights.js").Tensors, manifest: Record<string, any>}} weights
-   * @param {boolean} [useWebAssembly] whether WebAssembly may be used
-   */
+  /** @param {{tensors: import("./weights.js").Tensors, manifest: Record<string, any>}} weights
+   * @param {boolean} [useWebAssembly] whether WebAssembly may be used */
   constructor({ tensors, manifest }, useWebAssembly = true) {
     const config = manifest.model;
     this.config = config;
@@ -78,12 +71,9 @@ export class Decoder {
     this.#positions = new Positions(config, tensors, manifest.vocabulary, manifest.frequencies, CHUNK);
   }
 
-  /**
-   * Reads a text. Tokens that it shares with the previous text are taken from the cache.
-   * @param {number[]} tokens from one to `block_size`
-   * @param {boolean} withDetails whether to return the attention and the logits of each layer
-   * @returns {ReadResult}
-   */
+  /** Reads a text. Tokens that it shares with the previous text are taken from the cache. tokens: from one to
+   * `block_size`; withDetails: whether to return the attention and the logits of each layer.
+   * @type {(tokens: number[], withDetails?: boolean) => ReadResult} */
   read(tokens, withDetails = false) {
     if (tokens.length > this.config.block_size) throw new RangeError("the text does not fit");
     let start = 0; // the last token is always read, because the result has its logits
@@ -97,13 +87,8 @@ export class Decoder {
     return this.#forward(start, tokens.length, withDetails);
   }
 
-  /**
-   * Reads tokens[start : stop], which follow those whose keys and values are in the cache.
-   * @param {number} start
-   * @param {number} stop
-   * @param {boolean} withDetails
-   * @returns {ReadResult}
-   */
+  /** Reads tokens[start : stop], which follow those whose keys and values are in the cache.
+   * @type {(start: number, stop: number, withDetails: boolean) => ReadResult} */
   #forward(start, stop, withDetails) {
     const { n_embd: C, n_head: H } = this.config;
     const { x } = this.#buffers;
@@ -128,13 +113,9 @@ export class Decoder {
     return { attention, logits };
   }
 
-  /**
-   * Adds the attention of a layer to x (T, C).
-   * @param {Layer} layer
-   * @param {number} start
-   * @param {number} T
-   * @param {Float32Array | null} lastAttention is filled with the weights of the last token, (H, tokens)
-   */
+  /** Adds the attention of a layer to x (T, C). lastAttention: is filled with the weights of the last token, (H,
+   * tokens).
+   * @type {(layer: Layer, start: number, T: number, lastAttention: Float32Array | null) => void} */
   #attend(layer, start, T, lastAttention) {
     const { n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S } = this.config;
     const scale = 1 / Math.sqrt(D);
@@ -174,11 +155,7 @@ export class Decoder {
     layer.out.add(heads, x, T);
   }
 
-  /**
-   * Adds the feed-forward network of a layer to x (T, C).
-   * @param {Layer} layer
-   * @param {number} T
-   */
+  /** Adds the feed-forward network of a layer to x (T, C). @type {(layer: Layer, T: number) => void} */
   #feedForward(layer, T) {
     const { feedforward, gated } = this.config;
     const { x, normed, up, hidden } = this.#buffers;
@@ -196,10 +173,7 @@ export class Decoder {
     layer.down.add(hidden, x, T);
   }
 
-  /**
-   * Returns the output layer applied to the last row of x, (V).
-   * @param {number} T
-   */
+  /** Returns the output layer applied to the last row of x, (V). @param {number} T */
   #logits(T) {
     const { x, normed, logits } = this.#buffers;
     this.#norm.write(x + (T - 1) * this.config.n_embd, normed, 1);
@@ -208,12 +182,8 @@ export class Decoder {
   }
 }
 
-/**
- * Returns the sizes of the inputs and outputs of layers, by name.
- * @param {Record<string, any>} config
- * @param {import("./weights.js").Tensors} tensors
- * @returns {Record<string, number>}
- */
+/** Returns the sizes of the inputs and outputs of layers, by name.
+ * @type {(config: Record<string, any>, tensors: import("./weights.js").Tensors) => Record<string, number>} */
 function bufferSizes({ n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S, gated }, tensors) {
   const up = CHUNK * tensors[`blocks.0.ff.${gated ? "gate_up" : "up"}.weight`].shape[0];
   return {

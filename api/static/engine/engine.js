@@ -22,23 +22,19 @@ export class Engine {
     this.#fetchWeights = fetchWeights;
   }
 
-  /**
-   * Yields the events of a task of the worker, `{name, data}`.
+  /** Yields the events of a task of the worker, `{name, data}`.
    * @param {"calculate" | "write" | "look"} task
    * @param {{model: string} & Record<string, any>} payload
    * @param {AbortSignal} [signal]
-   * @throws {ServiceError} or AbortError after `signal`
-   */
+   * @throws {ServiceError} or AbortError after `signal` */
   async *run(task, payload, signal) {
     await this.load(payload.model);
     yield* this.#run(task, payload, signal);
   }
 
-  /**
-   * Loads a model, once.
+  /** Loads a model, once.
    * @param {string} model
-   * @returns {Promise<void>}
-   */
+   * @returns {Promise<void>} */
   load(model) {
     const existing = this.#loaded.get(model);
     if (existing) return existing;
@@ -48,8 +44,7 @@ export class Engine {
     return loading;
   }
 
-  /** Returns whether a model is loaded, so that a task can begin at once.
-   * @param {string} model */
+  /** Returns whether a model is loaded, so that a task can begin at once. @param {string} model */
   isLoaded(model) {
     return this.#ready.has(model);
   }
@@ -67,14 +62,12 @@ export class Engine {
     this.#ready.add(model);
   }
 
-  /**
-   * Sends a task to the worker and yields its events.
+  /** Sends a task to the worker and yields its events.
    * @param {string} task
    * @param {Record<string, any>} payload
    * @param {AbortSignal} [signal]
    * @param {Transferable[]} transfer
-   * @returns {AsyncGenerator<any>} the types of events differ from task to task
-   */
+   * @returns {AsyncGenerator<any>} the types of events differ from task to task */
   async *#run(task, payload, signal, transfer = []) {
     signal?.throwIfAborted();
     const worker = this.start();
@@ -118,8 +111,7 @@ export class Engine {
     return worker;
   }
 
-  /** Gives up a worker that could not start or that broke: its tasks fail, and the next task starts
-   * another one.
+  /** Gives up a worker that could not start or that broke: its tasks fail, and the next task starts another one.
    * @param {Worker} worker */
   #abandon(worker) {
     if (worker !== this.#worker) return;

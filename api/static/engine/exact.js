@@ -13,12 +13,10 @@ const MAX_BITS = Math.floor(MAX_DIGITS * Math.log2(10));
 /** @typedef {import("./expression_tree.js").Expression} Expression */
 /** @typedef {{n: bigint, d: bigint}} Fraction n / d in lowest terms; d is positive */
 
-/**
- * Returns the exact values of the nodes of a tree in the order of `postorder`.
+/** Returns the exact values of the nodes of a tree in the order of `postorder`.
  * @param {Expression} root
  * @throws {ExpressionError} for a division by zero, for an exponent or a factorial that is not a whole number
- *   in its range, and for a value of more than MAX_DIGITS
- */
+ * in its range, and for a value of more than MAX_DIGITS */
 export function evaluate(root) {
   /** @type {Fraction[]} */
   const values = [];
@@ -33,11 +31,7 @@ export function evaluate(root) {
   return values;
 }
 
-/**
- * @param {Expression} node
- * @param {Fraction[]} operands
- * @returns {Fraction}
- */
+/** @type {(node: Expression, operands: Fraction[]) => Fraction} */
 function valueOf(node, [a, b]) {
   const { sign, number } = node;
   if (!sign) return fraction(number.units, 10n ** BigInt(number.places));
@@ -59,12 +53,7 @@ function valueOf(node, [a, b]) {
   return sign === "//" ? quotient : add(a, negative(multiply(b, quotient)));
 }
 
-/**
- * @param {Expression} node
- * @param {Fraction} base
- * @param {Fraction} exponent
- * @returns {Fraction}
- */
+/** @type {(node: Expression, base: Fraction, exponent: Fraction) => Fraction} */
 function power(node, base, exponent) {
   const part = node.operands[1];
   if (exponent.d !== 1n) throw new ExpressionError("out-of-range", MESSAGES.exponent, part.start, part.end);
@@ -80,10 +69,7 @@ function power(node, base, exponent) {
   return exponent.n < 0n ? inverse(value) : value;
 }
 
-/**
- * @param {Expression} node
- * @param {Fraction} value
- */
+/** @type {(node: Expression, value: Fraction) => { n: bigint; d: bigint; }} */
 function factorial(node, { n, d }) {
   if (d !== 1n || n < 0n || n > MAX_FACTORIAL) {
     throw new ExpressionError("out-of-range", MESSAGES.factorial, node.start, node.end);
@@ -98,8 +84,7 @@ function tooLong({ start, end }) {
   return new ExpressionError("out-of-range", MESSAGES.value, start, end);
 }
 
-/** Returns the number of binary digits of the longer one of numerator and denominator.
- * @param {Fraction} value */
+/** Returns the number of binary digits of the longer one of numerator and denominator. @param {Fraction} value */
 function bits({ n, d }) {
   const digits = (n < 0n ? -n > d : n > d) ? magnitude(n).toString(16) : d.toString(16);
   return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
@@ -113,20 +98,13 @@ export function whole(n) {
   return { n, d: 1n };
 }
 
-/**
- * @param {bigint} n
- * @param {bigint} d positive
- */
+/** d: positive. @type {(n: bigint, d: bigint) => { n: bigint; d: bigint; }} */
 function fraction(n, d) {
   const divisor = gcd(n, d);
   return { n: n / divisor, d: d / divisor };
 }
 
-/**
- * @param {Fraction} a
- * @param {Fraction} b
- * @returns {Fraction}
- */
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
 function add(a, b) {
   const divisor = gcd(a.d, b.d);
   const rest = a.d / divisor;
@@ -135,11 +113,7 @@ function add(a, b) {
   return { n: n / common, d: rest * (b.d / common) };
 }
 
-/**
- * @param {Fraction} a
- * @param {Fraction} b
- * @returns {Fraction}
- */
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
 function multiply(a, b) {
   const [left, right] = [fraction(a.n, b.d), fraction(b.n, a.d)];
   return { n: left.n * right.n, d: left.d * right.d };
@@ -155,20 +129,13 @@ function inverse({ n, d }) {
   return n < 0n ? { n: -d, d: -n } : { n: d, d: n };
 }
 
-/**
- * Returns a / b rounded down.
- * @param {Fraction} a
- * @param {Fraction} b
- */
+/** Returns a / b rounded down. @type {(a: Fraction, b: Fraction) => bigint} */
 export function floor(a, b) {
   const { n, d } = multiply(a, inverse(b));
   return n / d - (n < 0n && n % d ? 1n : 0n);
 }
 
-/**
- * @param {bigint} a
- * @param {bigint} b
- */
+/** @type {(a: bigint, b: bigint) => bigint} */
 function gcd(a, b) {
   a = magnitude(a);
   while (b) [a, b] = [b, a % b];
@@ -180,12 +147,8 @@ function magnitude(n) {
   return n < 0n ? -n : n;
 }
 
-/**
- * Returns a value rounded to decimal places, ties to even, as a number without superfluous zeros.
- * @param {Fraction} value
- * @param {number} places
- * @returns {Decimal}
- */
+/** Returns a value rounded to decimal places, ties to even, as a number without superfluous zeros.
+ * @type {(value: Fraction, places: number) => Decimal} */
 export function roundTo({ n, d }, places) {
   const [a, b] = [n, d].map((units) => ({ units, places: 0 }));
   const { value } = answer({ a, op: "/", b, places });
@@ -193,14 +156,12 @@ export function roundTo({ n, d }, places) {
   return kept === 1 && units % 10n === 0n ? { units: units / 10n, places: 0 } : { units, places: kept };
 }
 
-/** Returns a number as people write it: `4`, not `4.0`.
- * @param {Decimal} number */
+/** Returns a number as people write it: `4`, not `4.0`. @param {Decimal} number */
 export function plainText(number) {
   return numberText(number).replace(/\.0$/, "");
 }
 
-/** Returns a value as `5/6`, a whole one as `3`; null if it has more than FRACTION_DIGITS.
- * @param {Fraction} value */
+/** Returns a value as `5/6`, a whole one as `3`; null if it has more than FRACTION_DIGITS. @param {Fraction} value */
 export function fractionText({ n, d }) {
   const digits = String(magnitude(n)).length + (d === 1n ? 0 : String(d).length);
   if (digits > FRACTION_DIGITS) return null;

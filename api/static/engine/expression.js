@@ -14,10 +14,8 @@ import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, stri
 /** @typedef {import("./expression_tree.js").Expression} Expression */
 /** @typedef {import("./text.js").Match} Match */
 
-/**
- * An expression as it was read. places: those that the text asks for.
- * @typedef {{expression: Expression, readings: Reading[], places: number | null}} Parsed
- */
+/** An expression as it was read. places: those that the text asks for.
+ * @typedef {{expression: Expression, readings: Reading[], places: number | null}} Parsed */
 
 export const { MAX_LENGTH } = tables; // characters of an expression
 export const ANSWER = "ans"; // the name of the last answer
@@ -33,14 +31,10 @@ const SUPERSCRIPTS = tables.SUPERSCRIPTS;
 /** @type {Style} */
 const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
 
-/**
- * Returns the expression that a text stands for. Does not check the range of numbers or division by zero.
- * @param {string} typed
- * @param {Style} style
- * @param {Map<string, Expression>} names values that the text may use
- * @returns {Parsed}
+/** Returns the expression that a text stands for. Does not check the range of numbers or division by zero. names:
+ * values that the text may use.
  * @throws {ExpressionError} for any other text
- */
+ * @type {(typed: string, style?: Style, names?: Map<string, Expression>) => Parsed} */
 export function parse(typed, style = DEFAULT_STYLE, names = new Map()) {
   const text = new Text(typed);
   if (text.length > MAX_LENGTH) {
@@ -59,11 +53,9 @@ class Reader {
   #stack;
   #hasCurrency = false;
 
-  /**
-   * @param {Text} text
+  /** @param {Text} text
    * @param {Style} style
-   * @param {Map<string, Expression>} names
-   */
+   * @param {Map<string, Expression>} names */
   constructor(text, style, names) {
     this.#text = text;
     this.#style = style;
@@ -99,8 +91,7 @@ class Reader {
     return { expression: whole.node, readings: this.#stack.readings, places: this.#places };
   }
 
-  /** Reads an operation on the last answer. Returns where the operation ends.
-   * @param {number} start */
+  /** Reads an operation on the last answer. Returns where the operation ends. @param {number} start */
   #continue(start) {
     const answer = this.#names.get(ANSWER);
     if (!answer) throw this.#error(start, true);
@@ -110,8 +101,7 @@ class Reader {
     return this.#readOperation(start);
   }
 
-  /** Reads a number and all signs and parentheses before it. Returns where it ends.
-   * @param {number} position */
+  /** Reads a number and all signs and parentheses before it. Returns where it ends. @param {number} position */
   #readOperand(position) {
     for (;;) {
       const [start, character] = this.#next(position);
@@ -145,8 +135,7 @@ class Reader {
     }
   }
 
-  /** Reads what follows an operand, up to an operation. Returns where that ends, or null at the end of the
-   * expression.
+  /** Reads what follows an operand, up to an operation. Returns where that ends, or null at the end of the expression.
    * @param {number} position */
   #readOperation(position) {
     for (;;) {
@@ -179,10 +168,7 @@ class Reader {
 
   // Operands
 
-  /**
-   * @param {number} start
-   * @param {import("./numerals.js").Numeral} numeral
-   */
+  /** @type {(start: number, numeral: import("./numerals.js").Numeral) => void} */
   #addNumeral(start, { end, whole, fraction, reading, alternative }) {
     let node = whole && literal(whole, start, end);
     if (fraction) {
@@ -193,8 +179,7 @@ class Reader {
     if (reading !== null) this.#stack.say(this.#text.slice(start, end), reading, start, end, alternative);
   }
 
-  /** Adds the factor of words such as `half of`, and the product that waits.
-   * @param {Match} factor */
+  /** Adds the factor of words such as `half of`, and the product that waits. @param {Match} factor */
   #readFactor({ 0: words, index: start, end }) {
     const numbers = FACTORS[singleSpaced(words)].split("/").map((n) => integer(n, start, end));
     const node = numbers.length > 1 ? expression("/", numbers, start, end) : numbers[0];
@@ -219,12 +204,10 @@ class Reader {
 
   // What follows an operand
 
-  /**
-   * Returns the operation at `start` and its position, or null. `of` is one only after a percentage or a
-   * fraction, `%` only before a number. The x of 0x10 is not one.
+  /** Returns the operation at `start` and its position, or null. `of` is one only after a percentage or a fraction, `%`
+   * only before a number. The x of 0x10 is not one.
    * @param {number} start
-   * @returns {[string, number, number] | null}
-   */
+   * @returns {[string, number, number] | null} */
   #typedOperation(start) {
     if (this.#match("remainder", start)) return ["mod", start, start + 1];
     for (const [word, sign] of [["of", "*"], ["off", "off"]]) {
@@ -240,29 +223,21 @@ class Reader {
     return [OPERATIONS[singleSpaced(typed[0])], start, typed.end];
   }
 
-  /**
-   * @param {string} word
-   * @param {number} start
-   */
+  /** @type {(word: string, start: number) => boolean} */
   #mayFollow(word, start) {
     const before = this.#before(start);
     if (search("ends_in_percent", before)) return this.#stack.lastSign() !== "/";
     return word === "of" && search("ends_in_fraction", before) !== null;
   }
 
-  /** Returns the time of day whose first `:` is at `colon`, such as 17:00.
-   * @param {number} colon */
+  /** Returns the time of day whose first `:` is at `colon`, such as 17:00. @param {number} colon */
   #time(colon) {
     let first = colon;
     while (first > 0 && isDigit(this.#normal[first - 1])) first -= 1;
     return this.#match("time", first);
   }
 
-  /**
-   * Makes a percentage of the last part.
-   * @param {number} start
-   * @param {number} end
-   */
+  /** Makes a percentage of the last part. @type {(start: number, end: number) => void} */
   #readPercent(start, end) {
     if (this.#match("product_of_percent", start)) {
       throw missingOperation(this.#normal, this.#next(end)[0], MESSAGES["percent-of"]);
@@ -278,11 +253,7 @@ class Reader {
     this.#stack.parts.push({ node, start: part.start, end, isPercentage: true });
   }
 
-  /**
-   * @param {string} postfix
-   * @param {number} start
-   * @param {number} end
-   */
+  /** @type {(postfix: string, start: number, end: number) => void} */
   #readPostfix(postfix, start, end) {
     if (postfix !== "!") return this.#raise(postfix.slice(1), start, end);
     const part = this.#stack.pop();
@@ -291,23 +262,15 @@ class Reader {
     this.#stack.parts.push({ node: expression("!", [part.node], part.start, end), start: part.start, end });
   }
 
-  /**
-   * Makes a power of the last part.
-   * @param {string} exponent
-   * @param {number} start
-   * @param {number} end
-   */
+  /** Makes a power of the last part. @type {(exponent: string, start: number, end: number) => void} */
   #raise(exponent, start, end) {
     const part = { node: integer(exponent, start, end), start, end };
     this.#stack.parts.push(operation("^", this.#stack.pop(), part));
   }
 
-  /**
-   * Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and 2^3(4) as well,
-   * because people read them in two ways.
-   * @param {number} start
-   * @param {string} character
-   */
+  /** Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and 2^3(4) as well, because
+   * people read them in two ways.
+   * @type {(start: number, character: string) => boolean} */
   #beginsFactor(start, character) {
     const isOpening = character === "(" || (character === "|" && !this.#stack.closes("|"));
     if (!isOpening || ["/", "^", "//", "mod"].includes(this.#stack.lastSign())) return false;
@@ -323,11 +286,9 @@ class Reader {
     return true;
   }
 
-  /**
-   * Returns the word between two operands of `sum of 3 and 4`, as an operation and its position, or null.
+  /** Returns the word between two operands of `sum of 3 and 4`, as an operation and its position, or null.
    * @param {number} start
-   * @returns {[string, number, number] | null}
-   */
+   * @returns {[string, number, number] | null} */
   #pair(start) {
     const typed = this.#match("between", start);
     const opening = this.#stack.lastOpening();
@@ -335,11 +296,7 @@ class Reader {
     return typed && Object.hasOwn(tables.PAIRS, words) ? [words, start, typed.end] : null;
   }
 
-  /**
-   * Reads the end of the text, or a = at its end.
-   * @param {number} start
-   * @param {number} position
-   */
+  /** Reads the end of the text, or a = at its end. @type {(start: number, position: number) => void} */
   #end(start, position) {
     this.#stack.complete(RANK.OPENING);
     const closed = [];
@@ -358,32 +315,25 @@ class Reader {
 
   // The text
 
-  /**
-   * @param {string} pattern
-   * @param {number} position
-   */
+  /** @type {(pattern: string, position: number) => Match | null} */
   #match(pattern, position) {
     return match(pattern, this.#normal, position);
   }
 
-  /**
-   * Returns the position of the next character that is not a space, and it; "" at the end.
+  /** Returns the position of the next character that is not a space, and it; "" at the end.
    * @param {number} position
-   * @returns {[number, string]}
-   */
+   * @returns {[number, string]} */
   #next(position) {
     position = skip(this.#normal, position);
     return [position, this.#normal.charAt(position)];
   }
 
-  /** Returns the text just before a position, without spaces at its end.
-   * @param {number} position */
+  /** Returns the text just before a position, without spaces at its end. @param {number} position */
   #before(position) {
     return stripEnd(this.#normal.slice(Math.max(0, position - 100), position));
   }
 
-  /** Returns the error for what is at `start`, where an operation or operand is expected.
-   * @param {number} start */
+  /** Returns the error for what is at `start`, where an operation or operand is expected. @param {number} start */
   #error(start, isOperand = false) {
     const opening = this.#stack.lastOpening() ?? { character: "", start: 0 };
     const lastSign = this.#stack.lastSign();
@@ -391,11 +341,7 @@ class Reader {
   }
 }
 
-/**
- * @param {string} digits
- * @param {number} start
- * @param {number} end
- */
+/** @type {(digits: string, start: number, end: number) => Expression} */
 function integer(digits, start, end) {
   return literal({ units: BigInt(digits), places: 0 }, start, end);
 }

@@ -10,22 +10,18 @@ const HINTS = tables.HINTS;
 /** @type {Record<string, string>} */
 const HINTS_AFTER_NUMBER = tables.HINTS_AFTER_NUMBER;
 
-/**
- * What a reader knows where it does not understand the text. isOperand: whether an operand is expected, not
- * an operation; lastSign: before the last operand, "" for none; opening: the last parenthesis, bar or pair
- * of words that is open, and where.
+/** What a reader knows where it does not understand the text. isOperand: whether an operand is expected, not an
+ * operation; lastSign: before the last operand, "" for none; opening: the last parenthesis, bar or pair of words that
+ * is open, and where.
  * @typedef {{text: import("./text.js").Text, normal: string, isOperand: boolean, lastSign: string,
- *   opening: {character: string, start: number}}} Context
- */
+ * opening: {character: string, start: number}}} Context */
 
 /** An error in an expression: a message of one line, and the position in code points. */
 export class ExpressionError extends Error {
-  /**
-   * @param {string} kind
+  /** @param {string} kind
    * @param {string} reason
    * @param {number} position
-   * @param {number} [end]
-   */
+   * @param {number} [end] */
   constructor(kind, reason, position, end = position + 1) {
     super(reason);
     this.kind = kind;
@@ -34,11 +30,7 @@ export class ExpressionError extends Error {
   }
 }
 
-/**
- * Returns the error for what is at `start`.
- * @param {Context} context
- * @param {number} start
- */
+/** Returns the error for what is at `start`. @type {(context: Context, start: number) => ExpressionError} */
 export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
   const end = endOfToken(normal, start);
   const character = normal.charAt(start);
@@ -64,12 +56,8 @@ export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
   return new ExpressionError("syntax", reason, start, end);
 }
 
-/**
- * Returns the error for an operand where an operation is expected.
- * @param {string} normal
- * @param {number} start
- * @param {string} hint
- */
+/** Returns the error for an operand where an operation is expected.
+ * @type {(normal: string, start: number, hint: string) => ExpressionError} */
 export function missingOperation(normal, start, hint) {
   const reason = format(MESSAGES["no-operation"], { hint });
   return new ExpressionError("no-operation", reason, start, endOfToken(normal, start));
@@ -84,15 +72,12 @@ function notClosed({ character, start }) {
   return format(MESSAGES.pair, { word: quoted(between.join(" or ")) });
 }
 
-/** Returns the end of the number, word or character at `start`.
- * @param {string} normal
- * @param {number} start */
+/** Returns the end of the number, word or character at `start`. @type {(normal: string, start: number) => number} */
 export function endOfToken(normal, start) {
   return match("token", normal, start)?.end ?? Math.min(start + 1, normal.length);
 }
 
-/** Returns a text in quotation marks, as Python's repr does: an invisible character is escaped.
- * @param {string} text */
+/** Returns a text in quotation marks, as Python's repr does: an invisible character is escaped. @param {string} text */
 function quoted(text) {
   if (text === "'") return `"'"`;
   return `'${text.replace(/\\/g, "\\\\").replace(/(?! )[\p{C}\p{Z}]/gu, escaped)}'`;

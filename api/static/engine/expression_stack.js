@@ -8,29 +8,20 @@ import { Text, format, shorten, strip } from "./text.js";
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./expression_tree.js").Expression} Expression */
 
-/**
- * How a text is read where people write in two ways. percent: whether `100-10%` takes a percentage of 100
- * (`relative`) or 0.1 (`plain`); decimalComma: whether `12,500` is 12.5.
- * @typedef {{percent: "relative" | "plain", decimalComma: boolean}} Style
- */
+/** How a text is read where people write in two ways. percent: whether `100-10%` takes a percentage of 100 (`relative`)
+ * or 0.1 (`plain`); decimalComma: whether `12,500` is 12.5.
+ * @typedef {{percent: "relative" | "plain", decimalComma: boolean}} Style */
 
-/**
- * How a part of the text was read. alternative: the whole text, written for another reading.
- * @typedef {{text: string, alternative: string | null}} Reading
- */
+/** How a part of the text was read. alternative: the whole text, written for another reading.
+ * @typedef {{text: string, alternative: string | null}} Reading */
 
-/**
- * A node, and the position of its text including parentheses around it. isPercentage: without parentheses,
- * or a sum of such percentages.
- * @typedef {{node: Expression, start: number, end: number, isPercentage?: boolean}} Part
- */
+/** A node, and the position of its text including parentheses around it. isPercentage: without parentheses, or a sum of
+ * such percentages.
+ * @typedef {{node: Expression, start: number, end: number, isPercentage?: boolean}} Part */
 
-/**
- * An operation, a sign before an operand, or a parenthesis. character: the operation, a parenthesis, a bar,
- * or the first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3
- * from 10.
- * @typedef {{character: string, rank: number, start: number, isSaid?: boolean, isReversed?: boolean}} Sign
- */
+/** An operation, a sign before an operand, or a parenthesis. character: the operation, a parenthesis, a bar, or the
+ * first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3 from 10.
+ * @typedef {{character: string, rank: number, start: number, isSaid?: boolean, isReversed?: boolean}} Sign */
 
 const { MAX_READINGS, READINGS, SAID } = tables;
 /** @type {Record<string, (string | boolean)[]>} the operation, the word between, whether it is reversed */
@@ -51,10 +42,8 @@ export class Stack {
   /** @type {Reading[]} */
   readings = [];
 
-  /**
-   * @param {Text} text
-   * @param {Style} style
-   */
+  /** @param {Text} text
+   * @param {Style} style */
   constructor(text, style) {
     this.#text = text;
     this.#style = style;
@@ -78,18 +67,13 @@ export class Stack {
     this.parts.push({ node: character === "|" ? expression("||", [node], start, end) : node, start, end });
   }
 
-  /** Returns whether a ) or | has its opening.
-   * @param {string} character */
+  /** Returns whether a ) or | has its opening. @param {string} character */
   closes(character) {
     return this.lastOpening()?.character === (character === ")" ? "(" : character);
   }
 
-  /**
-   * Adds the operation between two operands to the signs that wait. Returns `end`.
-   * @param {string} words
-   * @param {number} start
-   * @param {number} end
-   */
+  /** Adds the operation between two operands to the signs that wait. Returns `end`.
+   * @type {(words: string, start: number, end: number) => number} */
   waitForSecond(words, start, end) {
     this.complete(RANK.OPENING);
     const opening = /** @type {Sign} */ (this.signs.pop());
@@ -100,12 +84,8 @@ export class Stack {
     return end;
   }
 
-  /**
-   * Adds an operation to the signs that wait. Returns `end`.
-   * @param {string} operation
-   * @param {number} start
-   * @param {number} end
-   */
+  /** Adds an operation to the signs that wait. Returns `end`.
+   * @type {(operation: string, start: number, end: number) => number} */
   wait(operation, start, end) {
     const rank = operation === "^" ? RANK.POWER : operation === "+" || operation === "-" ? RANK.SUM : RANK.PRODUCT;
     this.complete(rank === RANK.POWER ? rank + 1 : rank); // 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
@@ -120,8 +100,7 @@ export class Stack {
     return this.signs.findLast(({ rank }) => rank !== RANK.PREFIX)?.character ?? "";
   }
 
-  /** Applies the waiting signs, back to the first that binds less tightly than `rank`.
-   * @param {number} rank */
+  /** Applies the waiting signs, back to the first that binds less tightly than `rank`. @param {number} rank */
   complete(rank) {
     for (let sign; (sign = this.signs.at(-1)) && sign.rank >= rank && APPLIED.includes(sign.character); ) {
       this.signs.pop();
@@ -157,14 +136,9 @@ export class Stack {
     }
   }
 
-  /**
-   * Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After 1 or a
-   * percentage, that is the same as without the percentage's base.
-   * @param {Part} left
-   * @param {string} sign
-   * @param {Part} right
-   * @returns {Part}
-   */
+  /** Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After 1 or a percentage, that
+   * is the same as without the percentage's base.
+   * @type {(left: Part, sign: string, right: Part) => Part} */
   #percentage(left, sign, right) {
     const isOff = sign === "off";
     const character = isOff ? "-" : sign;
@@ -186,14 +160,8 @@ export class Stack {
     return part;
   }
 
-  /**
-   * Adds that a part was read in this way; `other` is the part in another reading.
-   * @param {string} typed
-   * @param {string} read
-   * @param {number} start
-   * @param {number} end
-   * @param {string | null} other
-   */
+  /** Adds that a part was read in this way; `other` is the part in another reading.
+   * @type {(typed: string, read: string, start?: number, end?: number, other?: string | null) => void} */
   say(typed, read, start = 0, end = 0, other = null) {
     if (this.readings.length >= MAX_READINGS) return;
     const text = format(READINGS.all, { typed: shorten(strip(typed)), read });
@@ -202,32 +170,19 @@ export class Stack {
   }
 }
 
-/**
- * @param {Decimal} number
- * @param {number} start
- * @param {number} end
- */
+/** @type {(number: Decimal, start: number, end: number) => Expression} */
 export function literal(number, start, end) {
   return expression("", [], start, end, number);
 }
 
-/**
- * @param {string} sign
- * @param {Part} left
- * @param {Part} right
- * @returns {Part}
- */
+/** @type {(sign: string, left: Part, right: Part) => Part} */
 export function operation(sign, left, right) {
   const [start, end] = [Math.min(left.start, right.start), Math.max(left.end, right.end)];
   return { node: expression(sign, [left.node, right.node], start, end), start, end };
 }
 
-/**
- * Returns a part with a minus before it. It is the sign of a number, also of a percentage.
- * @param {number} start of the minus
- * @param {Part} operand
- * @returns {Part}
- */
+/** Returns a part with a minus before it. It is the sign of a number, also of a percentage. start: of the minus.
+ * @type {(start: number, operand: Part) => Part} */
 function negative(start, operand) {
   let { node } = operand;
   const ends = []; // of percentages

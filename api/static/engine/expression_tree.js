@@ -6,11 +6,9 @@ import { shorten } from "./text.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 
-/**
- * A number, or an operation on other expressions, with its position in code points. The parentheses
- * around an operand belong to the operation that uses it. sign: "" for a number, else one of RANKS.
- * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal}} Expression
- */
+/** A number, or an operation on other expressions, with its position in code points. The parentheses around an operand
+ * belong to the operation that uses it. sign: "" for a number, else one of RANKS.
+ * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal}} Expression */
 
 /** @type {Decimal} of an operation */
 const NO_NUMBER = { units: 0n, places: 0 };
@@ -25,25 +23,17 @@ export const RANKS = {
   ...{ "||": 5, "": 5 },
 };
 
-/**
- * @param {string} sign
- * @param {Expression[]} operands
- * @param {number} start
- * @param {number} end
- * @returns {Expression}
- */
+/** @type {(sign: string, operands: Expression[], start: number, end: number, number?: Decimal) => Expression} */
 export function expression(sign, operands, start, end, number = NO_NUMBER) {
   return { sign, operands, start, end, number };
 }
 
-/** Returns whether a node is the number 1.
- * @param {Expression} node */
+/** Returns whether a node is the number 1. @param {Expression} node */
 export function isOne({ sign, number }) {
   return !sign && number.units === 10n ** BigInt(number.places);
 }
 
-/** Returns all nodes of a tree, operands before the operation that uses them.
- * @param {Expression} root */
+/** Returns all nodes of a tree, operands before the operation that uses them. @param {Expression} root */
 export function postorder(root) {
   const nodes = [];
   const waiting = [root];
@@ -51,14 +41,12 @@ export function postorder(root) {
   return nodes.reverse();
 }
 
-/**
- * Returns what `combine` makes of a tree. It is called with each node, operands first, and with what it has
- * made of the operands.
+/** Returns what `combine` makes of a tree. It is called with each node, operands first, and with what it has made of
+ * the operands.
  * @template T
  * @param {Expression} root
  * @param {(node: Expression, operands: T[]) => T} combine
- * @returns {T}
- */
+ * @returns {T} */
 export function fold(root, combine) {
   /** @type {T[]} */
   const made = [];
@@ -88,8 +76,7 @@ export function show(root) {
 }
 
 /** Returns the canonical text of a node, given those of its operands.
- * @param {Expression} node
- * @param {string[]} operands */
+ * @type {(node: Expression, operands: string[]) => string} */
 function showNode(node, operands) {
   const { sign, number } = node;
   if (!sign) return numberText(number);
@@ -100,8 +87,7 @@ function showNode(node, operands) {
 }
 
 /** Returns whether an operand of a node is written in parentheses.
- * @param {Expression} node
- * @param {number} index */
+ * @type {(node: Expression, index: number) => boolean} */
 function needsParentheses({ sign, operands }, index) {
   const operand = operands[index];
   const [rank, operandRank] = [RANKS[sign], RANKS[operand.sign]];

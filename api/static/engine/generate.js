@@ -2,18 +2,13 @@
 
 import { softmax } from "./layers.js";
 
-/**
- * The options of decoding. At temperature 0, it is greedy. maxLength: the most characters of the whole
- * text, the given one included.
- * @typedef {{temperature?: number, topK?: number, seed?: number, maxLength?: number}} Sampling
- */
+/** The options of decoding. At temperature 0, it is greedy. maxLength: the most characters of the whole text, the given
+ * one included.
+ * @typedef {{temperature?: number, topK?: number, seed?: number, maxLength?: number}} Sampling */
 
-/**
- * Returns the tokens of a text.
- * @param {string} vocabulary a character for each token
- * @param {string} text
+/** Returns the tokens of a text. vocabulary: a character for each token.
  * @throws {RangeError} if a character has no token
- */
+ * @type {(vocabulary: string, text: string) => number[]} */
 export function encode(vocabulary, text) {
   return Array.from(text, (character) => {
     const token = vocabulary.indexOf(character);
@@ -22,15 +17,13 @@ export function encode(vocabulary, text) {
   });
 }
 
-/**
- * Yields the characters that a model writes after a text, with their probabilities at temperature 1. It
- * ends after `$`, and when the text has `maxLength` characters or fills the context.
+/** Yields the characters that a model writes after a text, with their probabilities at temperature 1. It ends after
+ * `$`, and when the text has `maxLength` characters or fills the context.
  * @param {import("./decoder.js").Decoder} decoder
  * @param {string} vocabulary
  * @param {string} text
  * @param {Sampling} [sampling]
- * @returns {Generator<{text: string, probability: number}>}
- */
+ * @returns {Generator<{text: string, probability: number}>} */
 export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0, maxLength = Infinity } = {}) {
   const tokens = encode(vocabulary, text);
   const draw = random(seed);
@@ -46,23 +39,15 @@ export function* generate(decoder, vocabulary, text, { temperature = 0, topK, se
   }
 }
 
-/**
- * Returns the index of the largest value, or the first index if several are equal.
- * @param {Float32Array} values
- */
+/** Returns the index of the largest value, or the first index if several are equal. @param {Float32Array} values */
 function largest(values) {
   let best = 0;
   for (let i = 1; i < values.length; i += 1) if (values[i] > values[best]) best = i;
   return best;
 }
 
-/**
- * Draws a token from the `topK` most probable ones, with a random number from 0 to 1.
- * @param {Float32Array} logits
- * @param {number} temperature
- * @param {number | undefined} topK
- * @param {number} random
- */
+/** Draws a token from the `topK` most probable ones, with a random number from 0 to 1.
+ * @type {(logits: Float32Array, temperature: number, topK: number | undefined, random: number) => number} */
 function sample(logits, temperature, topK, random) {
   const weights = logits.map((logit) => logit / temperature);
   const threshold = topK ? [...weights].sort((a, b) => b - a)[Math.min(topK, weights.length) - 1] : -Infinity;
@@ -76,10 +61,7 @@ function sample(logits, temperature, topK, random) {
   return largest(weights);
 }
 
-/**
- * Returns a generator of random numbers from 0 to 1 with a seed (mulberry32).
- * @param {number} seed
- */
+/** Returns a generator of random numbers from 0 to 1 with a seed (mulberry32). @param {number} seed */
 function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -90,24 +72,20 @@ function random(seed) {
   };
 }
 
-/**
- * The attention and the predictions of a model for a character that it wrote.
+/** The attention and the predictions of a model for a character that it wrote.
  * @typedef {{layers: number, heads: number, attention: Float32Array,
- *   candidates: {text: string, probability: number}[], lens: {text: string, probability: number}[]}} Look
- *   attention (layers, heads, position): the weights of each earlier character;
- *   candidates: the most probable characters; lens (logit lens): the most probable character after the
- *   embedding and after each layer
- */
+ * candidates: {text: string, probability: number}[], lens: {text: string, probability: number}[]}} Look
+ * attention (layers, heads, position): the weights of each earlier character;
+ * candidates: the most probable characters; lens (logit lens): the most probable character after the
+ * embedding and after each layer */
 
-/**
- * Returns the attention and the predictions of a model for text[position].
+/** Returns the attention and the predictions of a model for text[position].
  * @param {import("./decoder.js").Decoder} decoder
  * @param {string} vocabulary
  * @param {string} text
  * @param {number} position at least 1
  * @param {number} n the number of candidates
- * @returns {Look}
- */
+ * @returns {Look} */
 export function look(decoder, vocabulary, text, position, n = 5) {
   const { attention, logits } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
   const ranked = logits.map((values) => {

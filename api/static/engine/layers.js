@@ -8,21 +8,17 @@ const BLOCK_ROWS = 32; // rows of a matrix that are used for all tokens before t
 // slow.
 const MIN_EXPONENT = -25;
 
-/**
- * A linear layer: y = x W^T + b. It may have no bias.
- */
+/** A linear layer: y = x W^T + b. It may have no bias. */
 export class Linear {
   #memory;
   #weight;
   #bias;
   #nIn;
 
-  /**
-   * @param {import("./memory.js").Memory} memory
+  /** @param {import("./memory.js").Memory} memory
    * @param {Float32Array} weight (nOut, nIn)
    * @param {Float32Array | undefined} bias
-   * @param {number} nIn
-   */
+   * @param {number} nIn */
   constructor(memory, weight, bias, nIn) {
     this.#memory = memory;
     this.#weight = memory.store(weight);
@@ -31,23 +27,13 @@ export class Linear {
     this.nOut = weight.length / nIn;
   }
 
-  /**
-   * Writes the output for n rows x into y.
-   * @param {number} x
-   * @param {number} y
-   * @param {number} n
-   */
+  /** Writes the output for n rows x into y. @type {(x: number, y: number, n: number) => void} */
   write(x, y, n) {
     this.#memory.numbers.fill(0, y, y + n * this.nOut);
     this.add(x, y, n);
   }
 
-  /**
-   * Adds the output for n rows x to y.
-   * @param {number} x
-   * @param {number} y
-   * @param {number} n
-   */
+  /** Adds the output for n rows x to y. @type {(x: number, y: number, n: number) => void} */
   add(x, y, n) {
     const { numbers } = this.#memory;
     const [nIn, nOut, bias] = [this.#nIn, this.nOut, this.#bias];
@@ -64,21 +50,17 @@ export class Linear {
   }
 }
 
-/**
- * Root-mean-square normalisation with a gain or, if `isLayerNorm`, LayerNorm.
- */
+/** Root-mean-square normalisation with a gain or, if `isLayerNorm`, LayerNorm. */
 export class Norm {
   #numbers;
   #gain;
   #bias;
   #isLayerNorm;
 
-  /**
-   * @param {import("./memory.js").Memory} memory
+  /** @param {import("./memory.js").Memory} memory
    * @param {Float32Array} gain
    * @param {Float32Array | undefined} bias
-   * @param {boolean} isLayerNorm
-   */
+   * @param {boolean} isLayerNorm */
   constructor(memory, gain, bias, isLayerNorm) {
     this.#numbers = memory.numbers;
     this.#gain = gain;
@@ -86,21 +68,14 @@ export class Norm {
     this.#isLayerNorm = isLayerNorm;
   }
 
-  /**
-   * Writes n rows x, normalised, into y. Both offsets may be the same.
-   * @param {number} x
-   * @param {number} y
-   * @param {number} n
-   */
+  /** Writes n rows x, normalised, into y. Both offsets may be the same.
+   * @type {(x: number, y: number, n: number) => void} */
   write(x, y, n) {
     const width = this.#gain.length;
     for (let row = 0; row < n; row += 1) this.#writeRow(x + row * width, y + row * width);
   }
 
-  /**
-   * @param {number} x
-   * @param {number} y
-   */
+  /** @type {(x: number, y: number) => void} */
   #writeRow(x, y) {
     const [numbers, gain, bias] = [this.#numbers, this.#gain, this.#bias];
     const width = gain.length;
@@ -139,12 +114,8 @@ export const ACTIVATIONS = {
   swiglu: silu,
 };
 
-/**
- * Replaces n values by their softmax.
- * @param {Float32Array} values
- * @param {number} [start] the index of the first value
- * @param {number} [n]
- */
+/** Replaces n values by their softmax. start: the index of the first value.
+ * @type {(values: Float32Array, start?: number, n?: number) => void} */
 export function softmax(values, start = 0, n = values.length) {
   const stop = start + n;
   let largest = values[start];

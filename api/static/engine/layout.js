@@ -35,24 +35,18 @@ export const FAR = new Map([
 const COPY_OF_A = { digit: KIND.A_DIGIT, zero: KIND.A_ZERO };
 const COPY_OF_B = { digit: KIND.B_DIGIT, zero: KIND.B_ZERO };
 
-/**
- * The properties of a question that determine its layout (datagen.slots.Shape).
+/** The properties of a question that determine its layout (datagen.slots.Shape).
  * @typedef {{op: string, aDigits: number, aPlaces: number, bDigits: number, bPlaces: number,
- *   places: number, aWidth: number, bWidth: number, byZero: boolean}} Shape
- */
+ * places: number, aWidth: number, bWidth: number, byZero: boolean}} Shape */
 
-/**
- * The slot of a character: its kind, its row and column, and the row and column that its rule needs.
- * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot
- */
+/** The slot of a character: its kind, its row and column, and the row and column that its rule needs.
+ * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot */
 
 export const PROMPT = /^\$(|[013-9]|[12][0-9]|30)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
 
-/**
- * Returns the shape of a prompt `$P(A op B)=`, or null for any other text.
+/** Returns the shape of a prompt `$P(A op B)=`, or null for any other text.
  * @param {string} prompt
- * @returns {Shape | null}
- */
+ * @returns {Shape | null} */
 export function shapeOf(prompt) {
   const match = PROMPT.exec(prompt);
   if (!match) return null;
@@ -71,10 +65,7 @@ export function shapeOf(prompt) {
   };
 }
 
-/**
- * Returns how a prompt writes its places: not at all if there are two.
- * @param {Shape} shape
- */
+/** Returns how a prompt writes its places: not at all if there are two. @param {Shape} shape */
 function placesText({ places }) {
   return places === USUAL_PLACES ? "" : String(places);
 }
@@ -105,23 +96,15 @@ export class Layout {
     this.#put(KIND.EQUALS);
   }
 
-  /**
-   * Adds a slot and returns its position.
-   * @param {number} kind
-   * @param {number} row
-   * @param {number} column
-   * @param {number} queryRow
-   * @param {number} queryColumn
-   */
+  /** Adds a slot and returns its position.
+   * @type {(kind: number, row?: number, column?: number, queryRow?: number, queryColumn?: number) => number} */
   #put(kind, row = 0, column = 0, queryRow = 0, queryColumn = 0) {
     this.slots.push([kind, row, column, queryRow, queryColumn]);
     return this.slots.length - 1;
   }
 
-  /**
-   * Adds the slots of the question. Returns the columns of each operand's digits, by power of ten.
-   * @param {Shape} shape
-   */
+  /** Adds the slots of the question. Returns the columns of each operand's digits, by power of ten.
+   * @param {Shape} shape */
   #question(shape) {
     for (const _ of `$${placesText(shape)}(`) this.#put(KIND.QUESTION);
     const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces);
@@ -132,12 +115,8 @@ export class Layout {
     return { a, b };
   }
 
-  /**
-   * Adds the slots of an operand. Returns the columns of its digits, by power of ten.
-   * @param {number} kind
-   * @param {number} width
-   * @param {number} places
-   */
+  /** Adds the slots of an operand. Returns the columns of its digits, by power of ten.
+   * @type {(kind: number, width: number, places: number) => Map<number, number>} */
   #operand(kind, width, places) {
     const columns = Array.from({ length: width }, (_, index) => LOWEST + index);
     for (const column of columns) this.#put(kind, 0, column);
@@ -146,16 +125,14 @@ export class Layout {
     return new Map(columns.map((column, index) => [index - places, column]));
   }
 
-  /**
-   * Adds a row of copies of an operand's digits. The slots are zeros where the question writes no digit,
-   * and above its padding.
+  /** Adds a row of copies of an operand's digits. The slots are zeros where the question writes no digit, and above its
+   * padding.
    * @param {Map<number, number>} columns
    * @param {number} first the exponent of the lowest digit
    * @param {number} n the number of digits
    * @param {number} largest the largest exponent of a digit that is not padding
    * @param {{digit: number, zero: number}} kinds
-   * @param {number} nBelow the number of lowest digits that no row brings down; 0 for B
-   */
+   * @param {number} nBelow the number of lowest digits that no row brings down; 0 for B */
   #copy(columns, first, n, largest, kinds, nBelow = 0) {
     for (let index = 0; index < n; index += 1) {
       const exponent = first + index;
@@ -188,21 +165,15 @@ export class Layout {
     this.sign = this.#put(KIND.SUM_SIGN, 0, 0, 0, n + LOWEST);
   }
 
-  /**
-   * Adds digit j of a row outside of products and quotients.
-   * @param {number} kind
-   * @param {number} j
-   */
+  /** Adds digit j of a row outside of products and quotients. @type {(kind: number, j: number) => number} */
   #digit(kind, j) {
     return this.#put(kind, 0, j + LOWEST, 0, j + LOWEST);
   }
 
-  /**
-   * Adds the rounding of an exact row and the rounded digits. Returns their positions.
-   * @param {number} n the number of digits of the exact row
-   * @param {number} drop the number of digits that are rounded off
-   * @param {number} extra the number of rounded digits above the exact row
-   */
+  /** Adds the rounding of an exact row and the rounded digits. Returns their positions. n: the number of digits of the
+   * exact row; drop: the number of digits that are rounded off; extra: the number of rounded digits above the exact
+   * row.
+   * @type {(n: number, drop: number, extra?: number) => number[]} */
   #rounded(n, drop, extra = 0) {
     this.#put(KIND.ROUNDING, 0, 0, 0, drop - 1 + LOWEST);
     this.#put(KIND.RESULT_MARK);
@@ -289,10 +260,7 @@ export class Layout {
     this.sign = this.#put(KIND.SIGN);
   }
 
-  /**
-   * @param {number} nA
-   * @param {number} width
-   */
+  /** @type {(nA: number, width: number) => void} */
   #firstRemainder(nA, width) {
     this.#put(KIND.REMAINDER_MARK, 1);
     for (let j = 0; j <= width; j += 1) {
@@ -303,22 +271,15 @@ export class Layout {
     }
   }
 
-  /**
-   * Adds a digit of A below the remainder of a row.
-   * @param {number} index the index of the digit, negative if A has no more digits
-   * @param {number} row
-   */
+  /** Adds a digit of A below the remainder of a row. index: the index of the digit, negative if A has no more digits.
+   * @type {(index: number, row: number) => void} */
   #bringDown(index, row) {
     if (index >= 0) this.#put(KIND.BROUGHT_DOWN, row, LOWEST - 1, 0, index + LOWEST);
     else this.#put(KIND.BROUGHT_ZERO, row, LOWEST - 1);
   }
 
-  /**
-   * Adds the digits of a remainder and the carries between them.
-   * @param {number} row
-   * @param {number} width
-   * @param {number} kind the kind of a digit
-   */
+  /** Adds the digits of a remainder and the carries between them. kind: the kind of a digit.
+   * @type {(row: number, width: number, kind: number) => void} */
   #remainder(row, width, kind) {
     for (let j = 0; j <= width; j += 1) {
       /** @type {[number, number]} */
@@ -328,12 +289,10 @@ export class Layout {
     }
   }
 
-  /**
-   * Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so
-   * it may have any characters.
+  /** Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so it may have
+   * any characters.
    * @param {string} line
-   * @returns {Slot[]}
-   */
+   * @returns {Slot[]} */
   answerSlots(line) {
     const slots = this.sign === NOWHERE ? [] : this.#answerDigits(line);
     if (this.sign === NOWHERE) {
@@ -343,10 +302,8 @@ export class Layout {
     return [...slots, slotWithoutCoordinates(KIND.END)];
   }
 
-  /**
-   * @param {string} line
-   * @returns {Slot[]}
-   */
+  /** @param {string} line
+   * @returns {Slot[]} */
   #answerDigits(line) {
     const places = this.resultPlaces;
     const nonzero = this.result.flatMap((position, index) => (line[position] === "0" ? [] : [index]));
@@ -365,40 +322,29 @@ export class Layout {
   }
 }
 
-/**
- * Returns a slot whose coordinates are 0.
+/** Returns a slot whose coordinates are 0.
  * @param {number} kind
- * @returns {Slot}
- */
+ * @returns {Slot} */
 function slotWithoutCoordinates(kind) {
   return [kind, 0, 0, 0, 0];
 }
 
-/**
- * Returns the kind of digit j of an exact row: it is kept, or it determines the rounding, or it is below.
- * @param {number[]} kinds
- * @param {number} j
- * @param {number} drop
- */
+/** Returns the kind of digit j of an exact row: it is kept, or it determines the rounding, or it is below.
+ * @type {(kinds: number[], j: number, drop: number) => number} */
 function kindOf([kept, half, below], j, drop) {
   if (j >= drop) return kept;
   return j === drop - 1 ? half : below;
 }
 
-/**
- * Returns the number of quotient digits, 0 if the quotient is below half of the last place.
- * @param {Shape} shape
- */
+/** Returns the number of quotient digits, 0 if the quotient is below half of the last place. @param {Shape} shape */
 function quotientRows({ aDigits, aPlaces, bDigits, bPlaces, places }) {
   const nRow = aDigits - aPlaces - (bDigits - bPlaces) + places + 3;
   return nRow > 1 ? nRow : 0;
 }
 
-/**
- * Returns the number of slots of a layout, question included, without making the layout: a product of
- * two operands of 100 digits has about 20,000 slots.
- * @param {Shape} shape
- */
+/** Returns the number of slots of a layout, question included, without making the layout: a product of two operands of
+ * 100 digits has about 20,000 slots.
+ * @param {Shape} shape */
 export function workLength(shape) {
   const { op, aDigits: nA, bDigits: nB, aPlaces, bPlaces, places } = shape;
   const question = `$${placesText(shape)}(+)=`.length + shape.aWidth + shape.bWidth;
@@ -421,12 +367,8 @@ export function workLength(shape) {
   return question + 3 + 3 * (n + 1) + resultLength(n + 1, drop) + 2;
 }
 
-/**
- * Returns the number of slots of a result, with its mark and its rounding.
- * @param {number} digits
- * @param {number} drop
- * @param {number} extra
- */
+/** Returns the number of slots of a result, with its mark and its rounding.
+ * @type {(digits: number, drop: number, extra?: number) => number} */
 function resultLength(digits, drop, extra = 0) {
   return 1 + digits + (drop ? 2 + digits + extra - drop : 0);
 }

@@ -8,10 +8,8 @@ import { formatCount } from "./text.js";
 const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
 const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 
-/**
- * The reason for which a model is not asked. If the kind is `unproven`, the user may ask it anyway.
- * @typedef {{kind: string, reason: string}} Refusal
- */
+/** The reason for which a model is not asked. If the kind is `unproven`, the user may ask it anyway.
+ * @typedef {{kind: string, reason: string}} Refusal */
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./arithmetic.js").Problem} Problem */
@@ -19,11 +17,9 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 /** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured the measured domain */
 /** @typedef {DirectLimits | ScratchpadLimits} Limits */
 
-/**
- * Returns the limits of a model.
+/** Returns the limits of a model.
  * @param {Record<string, any>} manifest
- * @returns {Limits}
- */
+ * @returns {Limits} */
 export function limitsOf({ has_work: hasWork, domain, model }) {
   return hasWork ? new ScratchpadLimits(domain, model.block_size) : new DirectLimits();
 }
@@ -46,22 +42,18 @@ class DirectLimits {
     };
   }
 
-  /**
-   * Returns the refusal of a number of decimal places, or null.
+  /** Returns the refusal of a number of decimal places, or null.
    * @param {number} places
-   * @returns {Refusal | null}
-   */
+   * @returns {Refusal | null} */
   refusePlaces(places) {
     if (places === USUAL_PLACES) return null;
     const reason = `answers of this model have ${USUAL_PLACES} places, not ${places}`;
     return { kind: "too-many-places", reason };
   }
 
-  /**
-   * Returns the refusal of an operand, or null.
+  /** Returns the refusal of an operand, or null.
    * @param {Decimal} number
-   * @returns {Refusal | null}
-   */
+   * @returns {Refusal | null} */
   refuseOperand(number) {
     if (number.places > USUAL_PLACES) {
       return { kind: "too-many-places", reason: "more than two decimal places" };
@@ -72,33 +64,27 @@ class DirectLimits {
     return null;
   }
 
-  /**
-   * Returns the refusal of a problem, or null.
+  /** Returns the refusal of a problem, or null.
    * @param {Problem} problem
-   * @returns {Refusal | null}
-   */
+   * @returns {Refusal | null} */
   refuseProblem({ places }) {
     return this.refusePlaces(places);
   }
 
-  /** Returns how many characters the model writes if it solves a problem.
-   * @param {Problem} problem */
+  /** Returns how many characters the model writes if it solves a problem. @param {Problem} problem */
   nCharacters(problem) {
     return answerLength(problem);
   }
 }
 
-/** The limits of a model that writes worked steps: what it was measured for, and what fits in its
- * context. */
+/** The limits of a model that writes worked steps: what it was measured for, and what fits in its context. */
 class ScratchpadLimits {
   mostPlaces = MAX_PLACES; // of an operation
   #measured;
   #blockSize;
 
-  /**
-   * @param {Measured | null} measured
-   * @param {number} blockSize
-   */
+  /** @param {Measured | null} measured
+   * @param {number} blockSize */
   constructor(measured, blockSize) {
     this.#measured = measured;
     this.#blockSize = blockSize;
@@ -126,20 +112,16 @@ class ScratchpadLimits {
     };
   }
 
-  /**
-   * Returns the refusal of a number of decimal places, or null.
+  /** Returns the refusal of a number of decimal places, or null.
    * @param {number} places
-   * @returns {Refusal | null}
-   */
+   * @returns {Refusal | null} */
   refusePlaces(places) {
     return places <= this.#bounds.places ? null : this.#unproven(`an answer to ${places} places`);
   }
 
-  /**
-   * Returns the refusal of an operand, or null.
+  /** Returns the refusal of an operand, or null.
    * @param {Decimal} number
-   * @returns {Refusal | null}
-   */
+   * @returns {Refusal | null} */
   refuseOperand(number) {
     if (numberText(number).length > MAX_WIDTH) {
       return { kind: "out-of-range", reason: `a number of more than ${MAX_WIDTH} characters` };
@@ -153,11 +135,9 @@ class ScratchpadLimits {
     return this.#unproven(`a number with ${number.places} places`);
   }
 
-  /**
-   * Returns the refusal of a problem, or null.
+  /** Returns the refusal of a problem, or null.
    * @param {Problem} problem
-   * @returns {Refusal | null}
-   */
+   * @returns {Refusal | null} */
   refuseProblem(problem) {
     const digits = String(magnitude(problem.b)).length;
     if (problem.op === "/" && digits > (this.#bounds.divisor_digits ?? digits)) {
@@ -172,15 +152,13 @@ class ScratchpadLimits {
     return { kind: "out-of-range", reason };
   }
 
-  /** Returns how many characters the model writes if it solves a problem.
-   * @param {Problem} problem */
+  /** Returns how many characters the model writes if it solves a problem. @param {Problem} problem */
   nCharacters(problem) {
     const prompt = renderPrompt(problem);
     return workLength(/** @type {Shape} */ (shapeOf(prompt))) - prompt.length + answerLength(problem);
   }
 
-  /** Returns the refusal of what the model was not measured for.
-   * @param {string} what */
+  /** Returns the refusal of what the model was not measured for. @param {string} what */
   #unproven(what) {
     const { digits, places, divisor_digits: divisor } = this.#bounds;
     const divisors = divisor ? ` (divisors ${divisor})` : "";
@@ -195,8 +173,7 @@ function magnitude({ units }) {
   return units < 0n ? -units : units;
 }
 
-/** Returns the length of the answer field, with the closing `$`.
- * @param {Problem} problem */
+/** Returns the length of the answer field, with the closing `$`. @param {Problem} problem */
 function answerLength(problem) {
   return Math.max(WIDTH, answerText(answer(problem).value).length) + 1;
 }

@@ -20,10 +20,8 @@ export class Memory {
   /** @type {((...args: number[]) => void) | null} */
   #addProducts = null;
 
-  /**
-   * @param {number} size the most numbers that can be allocated
-   * @param {boolean} [useWebAssembly] whether WebAssembly may be used
-   */
+  /** @param {number} size the most numbers that can be allocated
+   * @param {boolean} [useWebAssembly] whether WebAssembly may be used */
   constructor(size, useWebAssembly = true) {
     const module = useWebAssembly ? compileModule() : null;
     const bytes = size * BYTES;
@@ -51,15 +49,10 @@ export class Memory {
     return offset;
   }
 
-  /**
-   * Adds the products of the rows of a matrix and a vector x (nIn) to a vector y (nOut).
-   * @param {number} w the offset of the first row
-   * @param {number} stride the distance from one row to the next
-   * @param {number} nOut the number of rows
-   * @param {number} x the offset of x
-   * @param {number} nIn
-   * @param {number} y the offset of y
-   */
+  /** Adds the products of the rows of a matrix and a vector x (nIn) to a vector y (nOut). w: the offset of the first
+   * row; stride: the distance from one row to the next; nOut: the number of rows; x: the offset of x; y: the offset of
+   * y.
+   * @type {(w: number, stride: number, nOut: number, x: number, nIn: number, y: number) => void} */
   addProducts(w, stride, nOut, x, nIn, y) {
     if (this.#addProducts && nIn % LANES === 0) {
       this.#addProducts(BYTES * w, BYTES * stride, nOut, BYTES * x, BYTES * nIn, BYTES * y);
@@ -67,17 +60,9 @@ export class Memory {
   }
 }
 
-/**
- * Does the same as `Memory.addProducts` in JavaScript. It computes four sums at a time, because each
- * addition to a sum waits for the one before it.
- * @param {Float32Array} m
- * @param {number} w
- * @param {number} stride
- * @param {number} nOut
- * @param {number} x
- * @param {number} nIn
- * @param {number} y
- */
+/** Does the same as `Memory.addProducts` in JavaScript. It computes four sums at a time, because each addition to a sum
+ * waits for the one before it.
+ * @type {(m: Float32Array, w: number, stride: number, nOut: number, x: number, nIn: number, y: number) => void} */
 function addProducts(m, w, stride, nOut, x, nIn, y) {
   let out = 0;
   for (; out + 4 <= nOut; out += 4) {
@@ -108,8 +93,7 @@ function addProducts(m, w, stride, nOut, x, nIn, y) {
   }
 }
 
-/** The same in WebAssembly. Offsets, the stride and nIn count bytes.
- * @type {import("./assembler.js").Func} */
+/** The same in WebAssembly. Offsets, the stride and nIn count bytes. @type {import("./assembler.js").Func} */
 const ADD_PRODUCTS = {
   name: "addProducts",
   parameters: ["w", "stride", "nOut", "x", "nIn", "y"],
@@ -118,14 +102,11 @@ const ADD_PRODUCTS = {
     v128: ["value", "sum0", "sum1", "sum2", "sum3"],
   },
   body(v) {
-    /** Adds an amount to a variable.
-     * @type {(name: string, by: Code) => Code} */
+    /** Adds an amount to a variable. @type {(name: string, by: Code) => Code} */
     const advance = (name, by) => set(v[name], i32.add(get(v[name]), by));
-    /** Adds the four numbers of a vector.
-     * @type {(sum: number) => Code} */
+    /** Adds the four numbers of a vector. @type {(sum: number) => Code} */
     const sumOfLanes = (sum) => [0, 1, 2, 3].map((index) => f32x4.lane(get(sum), index)).reduce((a, b) => f32.add(a, b));
-    /** Handles `n` rows at a time, as long as so many are left.
-     * @type {(n: number) => Code} */
+    /** Handles `n` rows at a time, as long as so many are left. @type {(n: number) => Code} */
     const addRows = (n) => {
       /** Repeats code for each of the `n` rows.
        * @type {(write: (row: number, sum: number, index: number) => Code) => Code} */

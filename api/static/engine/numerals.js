@@ -18,21 +18,14 @@ const VULGAR = tables.VULGAR;
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./text.js").Match} Match */
 
-/**
- * A number as it was typed up to `end`: `whole`, plus `fraction` (numerator and denominator) if it is mixed.
- * reading: the usual spelling, if a reader could think of another number; alternative: another reading.
+/** A number as it was typed up to `end`: `whole`, plus `fraction` (numerator and denominator) if it is mixed. reading:
+ * the usual spelling, if a reader could think of another number; alternative: another reading.
  * @typedef {{end: number, whole: Decimal | null, fraction: Decimal[] | null, reading: string | null,
- *   alternative: string | null}} Numeral
- */
+ * alternative: string | null}} Numeral */
 
-/**
- * Returns the numeral at `start` of a normal text, or null.
- * @param {string} normal
- * @param {number} start
- * @param {boolean} decimalComma
- * @returns {Numeral | null}
+/** Returns the numeral at `start` of a normal text, or null.
  * @throws {ExpressionError}
- */
+ * @type {(normal: string, start: number, decimalComma: boolean) => Numeral | null} */
 export function readNumeral(normal, start, decimalComma) {
   const fraction = match("fraction", normal, start);
   if (fraction) return numeral(fraction.end, null, integers(fraction[1], fraction[2]));
@@ -48,12 +41,8 @@ export function readNumeral(normal, start, decimalComma) {
   return mixed(normal, start, typed);
 }
 
-/**
- * Returns the numeral of digits with an exponent or scale, or null: 1,000.5, 1e3, 5 million.
- * @param {string} normal
- * @param {number} start
- * @param {boolean} decimalComma
- */
+/** Returns the numeral of digits with an exponent or scale, or null: 1,000.5, 1e3, 5 million.
+ * @type {(normal: string, start: number, decimalComma: boolean) => Numeral | null} */
 function digits(normal, start, decimalComma) {
   for (const { form, mark } of NUMBERS[Number(decimalComma)]) {
     const typed = match(form, normal, start);
@@ -62,11 +51,7 @@ function digits(normal, start, decimalComma) {
   return null;
 }
 
-/**
- * @param {string} normal
- * @param {Match} typed
- * @param {string} mark
- */
+/** @type {(normal: string, typed: Match, mark: string) => Numeral} */
 function digitsOf(normal, typed, mark) {
   const [whole, places = ""] = typed[0].split(mark);
   const exponent = match("exponent", normal, typed.end);
@@ -82,15 +67,13 @@ function digitsOf(normal, typed, mark) {
   return numeral(end, number, null, mark === "," && typed[0].includes(",") ? numberText(number) : null);
 }
 
-/**
- * Returns a number times 10**shift.
+/** Returns a number times 10**shift.
  * @param {string} whole
  * @param {string} places
  * @param {number} shift
  * @param {number} start
  * @param {number} end
- * @throws {ExpressionError} if it has more than MAX_PLACES places
- */
+ * @throws {ExpressionError} if it has more than MAX_PLACES places */
 function numberOf(whole, places, shift, start, end) {
   const kept = places.replace(/0+$/, "");
   if (whole.length + kept.length + Math.max(shift, 0) > MAX_DIGITS) {
@@ -106,13 +89,9 @@ function numberOf(whole, places, shift, start, end) {
   return { units, places: n };
 }
 
-/**
- * Returns the mixed number that begins with a numeral, or the numeral itself: 1 1/2, 1½, 3(3/4).
- * @param {string} normal
- * @param {number} start
- * @param {Numeral} typed
+/** Returns the mixed number that begins with a numeral, or the numeral itself: 1 1/2, 1½, 3(3/4).
  * @throws {ExpressionError} for 1 100/200, which is read in two ways
- */
+ * @type {(normal: string, start: number, typed: Numeral) => Numeral} */
 function mixed(normal, start, typed) {
   const { whole, end } = typed;
   if (!whole || whole.places || whole.units < 1n || !isDigit(normal[end - 1])) return typed;
@@ -137,11 +116,8 @@ function mixed(normal, start, typed) {
   return numeral(after.end, whole, integers(after[1], after[2]), `${text}+${fraction}`, alternative);
 }
 
-/**
- * Returns the numeral of words, or null: twelve, twenty-five, two hundred and six million.
- * @param {string} normal
- * @param {number} start
- */
+/** Returns the numeral of words, or null: twelve, twenty-five, two hundred and six million.
+ * @type {(normal: string, start: number) => Numeral | null} */
 function words(normal, start) {
   let [total, current, end] = [0n, 0n, start];
   let [smallest, largest] = [10n ** 18n, 10n ** 18n]; // what may still be added, and a scale, are below these
@@ -165,32 +141,24 @@ function words(normal, start) {
   return end > start ? numeral(end, { units: total + current, places: 0 }) : null;
 }
 
-/**
- * @param {number} end
+/** @param {number} end
  * @param {Decimal | null} whole
  * @param {Decimal[] | null} fraction
  * @param {string | null} reading
  * @param {string | null} alternative
- * @returns {Numeral}
- */
+ * @returns {Numeral} */
 function numeral(end, whole, fraction = null, reading = null, alternative = null) {
   return { end, whole, fraction, reading, alternative };
 }
 
-/**
- * Returns whether a fraction is between 0 and 1.
- * @param {string} numerator
- * @param {string} denominator
- */
+/** Returns whether a fraction is between 0 and 1. @type {(numerator: string, denominator: string) => boolean} */
 export function isProper(numerator, denominator) {
   return 0n < BigInt(numerator) && BigInt(numerator) < BigInt(denominator);
 }
 
-/**
- * Returns whole numbers.
+/** Returns whole numbers.
  * @param {(string | number)[]} values
- * @returns {Decimal[]}
- */
+ * @returns {Decimal[]} */
 function integers(...values) {
   return values.map((value) => ({ units: BigInt(value), places: 0 }));
 }

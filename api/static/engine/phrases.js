@@ -12,13 +12,11 @@ const NEAREST = new Map(Object.entries(tables.NEAREST));
 /** @type {Map<string, number>} */
 const NUMBER_WORDS = new Map(Object.entries(tables.NUMBER_WORDS));
 
-/**
- * Returns a normal text in which what people say around a calculation is replaced by spaces, and the decimal
- * places that they ask for: what is 1/3 to 4 places?
+/** Returns a normal text in which what people say around a calculation is replaced by spaces, and the decimal places
+ * that they ask for: what is 1/3 to 4 places?
  * @param {string} normal
  * @returns {[string, number | null]}
- * @throws {ExpressionError}
- */
+ * @throws {ExpressionError} */
 export function withoutPhrases(normal) {
   let [start, end] = [0, normal.length];
   /** @type {number | null} */
@@ -49,10 +47,7 @@ export function withoutPhrases(normal) {
   return [" ".repeat(start) + normal.slice(start, end) + " ".repeat(normal.length - end), places];
 }
 
-/**
- * @param {string} text
- * @param {string} phrase
- */
+/** @type {(text: string, phrase: string) => boolean} */
 function endsWithPhrase(text, phrase) {
   const isWord = /^[a-z]/.test(phrase);
   return text.endsWith(phrase) && !(isWord && /[a-z]$/.test(text.slice(0, -phrase.length)));

@@ -24,38 +24,26 @@ const READINGS = tables.READINGS;
 /** @typedef {import("./expression_tree.js").Expression} Expression */
 /** @typedef {import("./limits.js").Refusal} Refusal */
 
-/**
- * A number that was typed, or the result of an operation. number: the right one; step: the index of the
- * operation.
- * @typedef {{number: Decimal, step: number | null}} Operand
- */
+/** A number that was typed, or the result of an operation. number: the right one; step: the index of the operation.
+ * @typedef {{number: Decimal, step: number | null}} Operand */
 
-/**
- * An operation that the model is asked, and the part of the expression that it belongs to.
- * @typedef {{a: Operand, op: string, b: Operand, places: number, text: string, start: number, end: number}} Step
- */
+/** An operation that the model is asked, and the part of the expression that it belongs to.
+ * @typedef {{a: Operand, op: string, b: Operand, places: number, text: string, start: number, end: number}} Step */
 
 /** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
 
 /** The nodes of an expression in the order of `postorder`, their texts and exact values.
  * @typedef {{nodes: Expression[], texts: string[], values: Fraction[]}} Parts */
 
-/**
- * The operations of an expression, operands first, and its value by them. exact: without rounding;
- * guardPlaces: the places that operations before the last keep beyond those of the result, or null if
- * numerator and denominator are worked out instead; isProven: whether the model was measured for all operations.
+/** The operations of an expression, operands first, and its value by them. exact: without rounding; guardPlaces: the
+ * places that operations before the last keep beyond those of the result, or null if numerator and denominator are
+ * worked out instead; isProven: whether the model was measured for all operations.
  * @typedef {{steps: Step[], result: Operand, exact: Fraction, guardPlaces: number | null, readings: Reading[],
- *   isProven: boolean}} Plan
- */
+ * isProven: boolean}} Plan */
 
-/**
- * Returns why a model is not asked all operations of a plan, or null. A reason that a user can allow is
- * returned only if there is no other.
- * @param {Plan} plan
- * @param {Expression} root
- * @param {import("./limits.js").Limits} limits
- * @returns {Refused | null}
- */
+/** Returns why a model is not asked all operations of a plan, or null. A reason that a user can allow is returned only
+ * if there is no other.
+ * @type {(plan: Plan, root: Expression, limits: import("./limits.js").Limits) => Refused | null} */
 function refusalOf(plan, root, limits) {
   let first = null;
   for (const refused of refusals(plan, root, limits)) {
@@ -65,12 +53,7 @@ function refusalOf(plan, root, limits) {
   return first;
 }
 
-/**
- * @param {Plan} plan
- * @param {Expression} root
- * @param {import("./limits.js").Limits} limits
- * @returns {Generator<Refused>}
- */
+/** @type {(plan: Plan, root: Expression, limits: import("./limits.js").Limits) => Generator<Refused>} */
 function* refusals({ steps, guardPlaces }, root, limits) {
   for (const { sign, number, start, end } of steps.length && guardPlaces !== null ? postorder(root) : []) {
     const refusal = sign ? null : limits.refuseOperand(number);
@@ -95,16 +78,10 @@ function* refusals({ steps, guardPlaces }, root, limits) {
   yield { refusal: { kind: "too-long", reason }, start: root.start, end: root.end };
 }
 
-/**
- * Returns the plan of an expression whose result is rounded to `places`. The result of a model whose places
- * are fixed may be off.
- * @param {Expression} root
- * @param {number} places
- * @param {import("./limits.js").Limits} limits
- * @param {boolean} allowsUnproven
- * @returns {Plan}
+/** Returns the plan of an expression whose result is rounded to `places`. The result of a model whose places are fixed
+ * may be off.
  * @throws {ExpressionError} if the expression has no value, or if it is outside the limits
- */
+ * @type {(root: Expression, places: number, limits: import("./limits.js").Limits, allowsUnproven: boolean) => Plan} */
 export function makePlan(root, places, limits, allowsUnproven) {
   let allowed = null;
   let first = null;
@@ -120,14 +97,9 @@ export function makePlan(root, places, limits, allowsUnproven) {
   throw new ExpressionError(refusal.kind, refusal.reason, start, end);
 }
 
-/**
- * Yields plans in the order in which they are to be tried. All are right, except those that no user can allow,
- * and the last one of a model whose places are fixed.
- * @param {Expression} root
- * @param {number} places
- * @param {import("./limits.js").Limits} limits
- * @returns {Generator<Plan>}
- */
+/** Yields plans in the order in which they are to be tried. All are right, except those that no user can allow, and the
+ * last one of a model whose places are fixed.
+ * @type {(root: Expression, places: number, limits: import("./limits.js").Limits) => Generator<Plan>} */
 function* plans(root, places, limits) {
   const { mostPlaces } = limits;
   const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root) };
@@ -153,10 +125,7 @@ function isUnproven({ refusal }) {
   return refusal.kind === "unproven";
 }
 
-/**
- * @param {Decimal} a
- * @param {Decimal} b
- */
+/** @type {(a: Decimal, b: Decimal) => boolean} */
 function areEqual(a, b) {
   return plainText(a) === plainText(b);
 }
@@ -164,8 +133,7 @@ function areEqual(a, b) {
 /** An operation divides by a number that is rounded to 0, or has a result that is too large. */
 class ArithmeticError extends Error {}
 
-/** Makes the plan of an expression. T is how the value of a part is represented.
- * @template T */
+/** Makes the plan of an expression. T is how the value of a part is represented. @template T */
 class Planner {
   /** @type {number | null} */
   guardPlaces = null;
@@ -175,10 +143,8 @@ class Planner {
   #readings = [];
   #index = 0; // of the part that is planned
 
-  /**
-   * @param {Parts} parts
-   * @param {number} places
-   */
+  /** @param {Parts} parts
+   * @param {number} places */
   constructor(parts, places) {
     this.parts = parts;
     this.places = places;
@@ -195,23 +161,12 @@ class Planner {
     throw new TypeError(String(value));
   }
 
-  /**
-   * Returns the result of an operation.
-   * @param {string} op
-   * @param {T} a
-   * @param {T} b
-   * @returns {T}
-   */
+  /** Returns the result of an operation. @type {(op: string, a: T, b: T) => T} */
   apply(op, a, b) {
     throw new TypeError(`${a}${op}${b}`);
   }
 
-  /**
-   * Returns the whole number nearest to a / b, also as an integer.
-   * @param {T} a
-   * @param {T} b
-   * @returns {[T, bigint]}
-   */
+  /** Returns the whole number nearest to a / b, also as an integer. @type {(a: T, b: T) => [T, bigint]} */
   nearest(a, b) {
     throw new TypeError(`${a}/${b}`);
   }
@@ -246,12 +201,8 @@ class Planner {
     return { steps, result, exact: values[values.length - 1], guardPlaces, readings: this.#readings, isProven: true };
   }
 
-  /**
-   * Plans a node, given its operands with their exact values, and its exact value.
-   * @param {{made: T, value: Fraction}[]} operands
-   * @param {Fraction} value
-   * @returns {T}
-   */
+  /** Plans a node, given its operands with their exact values, and its exact value.
+   * @type {(operands: {made: T, value: Fraction}[], value: Fraction) => T} */
   #plan([left, right], value) {
     const { sign } = this.node;
     if (!sign) return this.number(value);
@@ -273,11 +224,8 @@ class Planner {
     return this.number(whole(n));
   }
 
-  /**
-   * Plans a power by repeated squaring, from the highest binary digit of the exponent on.
-   * @param {T} base
-   * @param {bigint} exponent
-   */
+  /** Plans a power by repeated squaring, from the highest binary digit of the exponent on.
+   * @type {(base: T, exponent: bigint) => T} */
   #power(base, exponent) {
     if (!exponent) return this.#integer(1n);
     let power = base;
@@ -295,22 +243,14 @@ class Planner {
     return product;
   }
 
-  /**
-   * Plans a quotient rounded down: the nearest whole number, or one less.
-   * @param {T} a
-   * @param {T} b
-   * @param {bigint} floor
-   */
+  /** Plans a quotient rounded down: the nearest whole number, or one less. @type {(a: T, b: T, floor: bigint) => T} */
   #floor(a, b, floor) {
     const [quotient, nearest] = this.nearest(a, b);
     return nearest === floor + 1n ? this.apply("-", quotient, this.#integer(1n)) : quotient;
   }
 
-  /**
-   * Adds a reading where calculators differ: remainders with negative numbers.
-   * @param {Fraction} a
-   * @param {Fraction} b
-   */
+  /** Adds a reading where calculators differ: remainders with negative numbers.
+   * @type {(a: Fraction, b: Fraction) => void} */
   #sayFloor(a, b) {
     const isWhole = (a.n * b.d) % (a.d * b.n) === 0n;
     if (a.n < 0n === b.n < 0n || isWhole || this.#readings.length >= MAX_READINGS) return;
@@ -321,15 +261,9 @@ class Planner {
     this.#readings.push({ text, alternative: null });
   }
 
-  /**
-   * Adds an operation.
-   * @param {Operand} a
-   * @param {string} op
-   * @param {Operand} b
-   * @param {number} places
-   * @returns {Operand}
+  /** Adds an operation.
    * @throws {ArithmeticError | ExpressionError}
-   */
+   * @type {(a: Operand, op: string, b: Operand, places: number) => Operand} */
   ask(a, op, b, places) {
     const { start, end } = this.node;
     if (this.steps.length === MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
@@ -339,16 +273,13 @@ class Planner {
   }
 }
 
-/** Rounds each operation to the places of the answer and some guard places.
- * @extends {Planner<Operand>} */
+/** Rounds each operation to the places of the answer and some guard places. @extends {Planner<Operand>} */
 class Rounding extends Planner {
   #stepPlaces;
 
-  /**
-   * @param {Parts} parts
+  /** @param {Parts} parts
    * @param {number} places
-   * @param {number} guardPlaces
-   */
+   * @param {number} guardPlaces */
   constructor(parts, places, guardPlaces) {
     super(parts, places);
     this.guardPlaces = guardPlaces;
@@ -360,20 +291,12 @@ class Rounding extends Planner {
     return typed(this.node.sign ? value.n : this.node.number);
   }
 
-  /**
-   * @param {string} op
-   * @param {Operand} a
-   * @param {Operand} b
-   */
+  /** @type {(op: string, a: Operand, b: Operand) => Operand} */
   apply(op, a, b) {
     return this.ask(a, op, b, this.#stepPlaces);
   }
 
-  /**
-   * @param {Operand} a
-   * @param {Operand} b
-   * @returns {[Operand, bigint]}
-   */
+  /** @type {(a: Operand, b: Operand) => [Operand, bigint]} */
   nearest(a, b) {
     const quotient = this.ask(a, "/", b, 0);
     return [quotient, quotient.number.units];
@@ -402,12 +325,7 @@ class Fractions extends Planner {
     return { n: typed(n), d: d > 1n ? typed(d) : null };
   }
 
-  /**
-   * @param {string} op
-   * @param {Ratio} a
-   * @param {Ratio} b
-   * @returns {Ratio}
-   */
+  /** @type {(op: string, a: Ratio, b: Ratio) => Ratio} */
   apply(op, { n, d }, { n: m, d: e }) {
     if (op === "*") return { n: this.#product(n, m), d: this.#times(d, e) };
     if (op === "/") return { n: this.#times(n, e) ?? n, d: this.#times(m, d) };
@@ -416,11 +334,7 @@ class Fractions extends Planner {
     return { n: this.ask(left, op, right, this.places), d: this.#times(d, e) };
   }
 
-  /**
-   * @param {Ratio} a
-   * @param {Ratio} b
-   * @returns {[Ratio, bigint]}
-   */
+  /** @type {(a: Ratio, b: Ratio) => [Ratio, bigint]} */
   nearest(a, b) {
     const { n, d } = this.apply("/", a, b);
     const quotient = this.ask(n, "/", /** @type {Operand} */ (d), 0);
@@ -432,18 +346,12 @@ class Fractions extends Planner {
     return d ? this.ask(n, "/", d, this.places) : n;
   }
 
-  /**
-   * @param {Operand} a
-   * @param {Operand} b
-   */
+  /** @type {(a: Operand, b: Operand) => Operand} */
   #product(a, b) {
     return this.ask(a, "*", b, this.places);
   }
 
-  /**
-   * @param {Operand | null} a
-   * @param {Operand | null} b
-   */
+  /** @type {(a: Operand | null, b: Operand | null) => Operand | null} */
   #times(a, b) {
     return a && b ? this.#product(a, b) : (a ?? b);
   }
@@ -456,8 +364,7 @@ function typed(value) {
   return { number: typeof value === "bigint" ? { units: value, places: 0 } : value, step: null };
 }
 
-/** Returns the problem of an operation, with the right operands.
- * @param {Step} step */
+/** Returns the problem of an operation, with the right operands. @param {Step} step */
 function problemOf({ a, op, b, places }) {
   return { a: a.number, op, b: b.number, places };
 }

@@ -28,13 +28,11 @@ export class Positions {
   /** The rotations of queries and of keys, cosines before sines: (T, 2, 2, D/2). */
   #rotations;
 
-  /**
-   * @param {Record<string, any>} config the config of the model, as `config.json` has it
+  /** @param {Record<string, any>} config the config of the model, as `config.json` has it
    * @param {import("./weights.js").Tensors} tensors
    * @param {string} vocabulary
    * @param {number[]} frequencies the frequencies of coordinates, per axis; empty for other schemes
-   * @param {number} maxTokens the most new tokens at a time
-   */
+   * @param {number} maxTokens the most new tokens at a time */
   constructor(config, tensors, vocabulary, frequencies, maxTokens) {
     this.#config = config;
     this.#tensors = tensors;
@@ -48,12 +46,9 @@ export class Positions {
     this.frequencies = Float32Array.from(frequencies);
   }
 
-  /**
-   * Computes the coordinates and rotations of new tokens. Call it before the other methods.
-   * @param {number[]} tokens all tokens so far
-   * @param {number} start the index of the first new token
-   * @param {number} stop the index after the last new token
-   */
+  /** Computes the coordinates and rotations of new tokens. Call it before the other methods. tokens: all tokens so far;
+   * start: the index of the first new token; stop: the index after the last new token.
+   * @type {(tokens: number[], start: number, stop: number) => void} */
   locate(tokens, start, stop) {
     this.#start = start;
     const { position: scheme } = this.#config;
@@ -77,12 +72,8 @@ export class Positions {
     }
   }
 
-  /**
-   * Returns the angle by which channel i of a query or a key is rotated.
-   * @param {number} position
-   * @param {boolean} isQuery
-   * @param {number} i
-   */
+  /** Returns the angle by which channel i of a query or a key is rotated.
+   * @type {(position: number, isQuery: boolean, i: number) => number} */
   #angle(position, isQuery, i) {
     if (this.#config.position !== "coordinates") return position * this.#rope[i];
     const n = this.frequencies.length;
@@ -92,13 +83,8 @@ export class Positions {
     return Math.fround(axes[Math.floor(i / n)] * this.frequencies[i % n]);
   }
 
-  /**
-   * Adds the vectors of a token to its embedding, x[offset : offset + C].
-   * @param {number[]} tokens
-   * @param {number} position
-   * @param {Float32Array} x
-   * @param {number} offset
-   */
+  /** Adds the vectors of a token to its embedding, x[offset : offset + C].
+   * @type {(tokens: number[], position: number, x: Float32Array, offset: number) => void} */
   embed(tokens, position, x, offset) {
     const { position: scheme, n_place: nPlace } = this.#config;
     if (scheme === "sinusoidal") this.#addSinusoids(position, x, offset);
@@ -116,13 +102,9 @@ export class Positions {
     }
   }
 
-  /**
-   * Masks the scores of the keys outside the row and column windows of a query, as `CoordinatePositions`
-   * in `calcgpt/model/positions.py` does.
-   * @param {number} position
-   * @param {Float32Array} scores
-   * @param {number} offset the offset of the first of position + 1 scores
-   */
+  /** Masks the scores of the keys outside the row and column windows of a query, as `CoordinatePositions` in
+   * `calcgpt/model/positions.py` does. offset: the offset of the first of position + 1 scores.
+   * @type {(position: number, scores: Float32Array, offset: number) => void} */
   mask(position, scores, offset) {
     const { row_window: rowWindow = null, column_window: columnWindow = null } = this.#config;
     if (rowWindow === null && columnWindow === null) return;
@@ -134,24 +116,15 @@ export class Positions {
     }
   }
 
-  /**
-   * Adds a row of a table of embeddings.
-   * @param {string} table
-   * @param {number} row
-   * @param {Float32Array} x
-   * @param {number} offset
-   */
+  /** Adds a row of a table of embeddings.
+   * @type {(table: string, row: number, x: Float32Array, offset: number) => void} */
   #addRow(table, row, x, offset) {
     const { data } = this.#tensors[`positions.${table}.weight`];
     const width = this.#config.n_embd;
     for (let i = 0; i < width; i += 1) x[offset + i] += data[row * width + i];
   }
 
-  /**
-   * @param {number} position
-   * @param {Float32Array} x
-   * @param {number} offset
-   */
+  /** @type {(position: number, x: Float32Array, offset: number) => void} */
   #addSinusoids(position, x, offset) {
     const half = this.#config.n_embd / 2;
     for (let i = 0; i < half; i += 1) {
@@ -161,14 +134,9 @@ export class Positions {
     }
   }
 
-  /**
-   * Rotates the queries or the keys of a new token: channels i and i + D/2 of each, by the angle of i.
-   * @param {number} t the index of the token among the new ones
-   * @param {boolean} isQuery
-   * @param {Float32Array} x
-   * @param {number} offset the offset of the first query or key
-   * @param {number} heads the number of queries or keys
-   */
+  /** Rotates the queries or the keys of a new token: channels i and i + D/2 of each, by the angle of i. t: the index of
+   * the token among the new ones; offset: the offset of the first query or key; heads: the number of queries or keys.
+   * @type {(t: number, isQuery: boolean, x: Float32Array, offset: number, heads: number) => void} */
   rotate(t, isQuery, x, offset, heads) {
     const { position: scheme } = this.#config;
     if (scheme !== "coordinates" && !ROTARY_SCHEMES.includes(scheme)) return;
@@ -185,23 +153,19 @@ export class Positions {
   }
 }
 
-/**
- * Returns whether the row of a key is in the window of a query.
+/** Returns whether the row of a key is in the window of a query.
  * @param {import("./coordinates.js").Coordinates} query
  * @param {import("./coordinates.js").Coordinates} key
- * @param {number | null} window null if there is none
- */
+ * @param {number | null} window null if there is none */
 function isInRowWindow([, , ownRow, , queryRow], [, , row], window) {
   const center = queryRow || ownRow;
   return window === null || !row || (center > 0 && Math.abs(row - center) <= window);
 }
 
-/**
- * Returns whether the column of a key is in the window of a query.
+/** Returns whether the column of a key is in the window of a query.
  * @param {import("./coordinates.js").Coordinates} query
  * @param {import("./coordinates.js").Coordinates} key
- * @param {number | null} window null if there is none
- */
+ * @param {number | null} window null if there is none */
 function isInColumnWindow([, nextKind, , ownColumn, , queryColumn], [keyKind, nextKeyKind, , keyColumn], window) {
   if (window === null || !keyColumn || ROW_ENDS.has(nextKeyKind)) return true;
   if (FAR.get(nextKind)?.has(keyKind)) return true;

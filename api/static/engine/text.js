@@ -27,10 +27,7 @@ export class Text {
     return this.#characters.length;
   }
 
-  /**
-   * @param {number} start
-   * @param {number} [end]
-   */
+  /** @type {(start: number, end?: number) => string} */
   slice(start, end) {
     return this.#characters.slice(start, end).join("");
   }
@@ -46,13 +43,8 @@ export function sticky(source) {
   return new RegExp(source, "y");
 }
 
-/**
- * Returns the match of a pattern at a position of a normal text, or null.
- * @param {string | RegExp} pattern its name, or a sticky one
- * @param {string} normal
- * @param {number} position
- * @returns {Match | null}
- */
+/** Returns the match of a pattern at a position of a normal text, or null. pattern: its name, or a sticky one.
+ * @type {(pattern: string | RegExp, normal: string, position: number) => Match | null} */
 export function match(pattern, normal, position) {
   const expression = typeof pattern === "string" ? PATTERNS[pattern] : pattern;
   expression.lastIndex = Math.max(position, 0);
@@ -60,18 +52,14 @@ export function match(pattern, normal, position) {
   return found && Object.assign(found, { end: expression.lastIndex });
 }
 
-/**
- * Returns the first match of a pattern in a normal text, or null.
- * @param {string} pattern its name
- * @param {string} normal
- */
+/** Returns the first match of a pattern in a normal text, or null. pattern: its name.
+ * @type {(pattern: string, normal: string) => RegExpExecArray | null} */
 export function search(pattern, normal) {
   return SEARCHED[pattern].exec(normal);
 }
 
 /** Returns the position of the next character that is not a space.
- * @param {string} normal
- * @param {number} position */
+ * @type {(normal: string, position: number) => number} */
 export function skip(normal, position) {
   while (normal[position] === " ") position += 1;
   return position;
@@ -82,31 +70,26 @@ export function isDigit(character) {
   return /^[0-9]$/.test(character);
 }
 
-/** Returns words with one space between them.
- * @param {string} words */
+/** Returns words with one space between them. @param {string} words */
 export function singleSpaced(words) {
   return words.split(" ").filter(Boolean).join(" ");
 }
 
-/** Returns a text without some characters at its end.
- * @param {string} text
- * @param {string} [characters] */
+/** Returns a text without some characters at its end. @type {(text: string, characters?: string) => string} */
 export function stripEnd(text, characters = tables.SPACES) {
   let end = text.length;
   while (end && characters.includes(text[end - 1])) end -= 1;
   return text.slice(0, end);
 }
 
-/** Returns a text without spaces at both ends.
- * @param {string} text */
+/** Returns a text without spaces at both ends. @param {string} text */
 export function strip(text) {
   let start = 0;
   while (start < text.length && tables.SPACES.includes(text[start])) start += 1;
   return stripEnd(text.slice(start));
 }
 
-/** Returns a text of at most about MAX_SHOWN characters: a longer one without its middle.
- * @param {string} text */
+/** Returns a text of at most about MAX_SHOWN characters: a longer one without its middle. @param {string} text */
 export function shorten(text) {
   const [most, half] = [tables.MAX_SHOWN, tables.MAX_SHOWN / 2];
   const isLong = text.length > 2 * most; // then only its ends are split into code points
@@ -115,17 +98,13 @@ export function shorten(text) {
   return `${characters.slice(0, half).join("")}...${characters.slice(-half).join("")}`;
 }
 
-/**
- * Returns a message with its fields filled in.
- * @param {string} message
- * @param {Record<string, string | number>} fields
- */
+/** Returns a message with its fields filled in.
+ * @type {(message: string, fields: Record<string, string | number>) => string} */
 export function format(message, fields) {
   return message.replace(/\{(\w+)\}/g, (_, name) => String(fields[name]));
 }
 
-/** Returns a number with separators: 10000 -> `10,000`.
- * @param {number} number */
+/** Returns a number with separators: 10000 -> `10,000`. @param {number} number */
 export function formatCount(number) {
   return number.toLocaleString("en");
 }

@@ -11,12 +11,10 @@ export class WeightsError extends Error {}
 
 /** @typedef {Record<string, {shape: number[], data: Float32Array}>} Tensors by name */
 
-/**
- * Returns the tensors and the manifest of a file.
+/** Returns the tensors and the manifest of a file.
  * @param {ArrayBuffer} buffer
  * @returns {{tensors: Tensors, manifest: Record<string, any>}}
- * @throws {WeightsError}
- */
+ * @throws {WeightsError} */
 export function readWeights(buffer) {
   const view = new DataView(buffer);
   const length = buffer.byteLength < 8 ? 0 : Number(view.getBigUint64(0, true));
@@ -38,14 +36,12 @@ export function readWeights(buffer) {
   return { tensors, manifest };
 }
 
-/**
- * Returns the numbers of a tensor.
+/** Returns the numbers of a tensor.
  * @param {ArrayBuffer} buffer
  * @param {string} dtype
  * @param {number[]} shape
  * @param {[begin: number, end: number]} offsets
- * @param {number} start the offset of the data in the file
- */
+ * @param {number} start the offset of the data in the file */
 function readNumbers(buffer, dtype, shape, [begin, end], start) {
   const count = shape.reduce((product, size) => product * size, 1);
   const width = BYTES_PER_NUMBER[dtype];
@@ -54,11 +50,9 @@ function readNumbers(buffer, dtype, shape, [begin, end], start) {
   return dtype === "F32" ? new Float32Array(bytes) : fromHalf(new Uint16Array(bytes));
 }
 
-/**
- * Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits. These have the same fields, but
- * an exponent of eight bits instead of five, whose bias is larger by 112.
- * @param {Uint16Array} halves
- */
+/** Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits. These have the same fields, but an exponent of
+ * eight bits instead of five, whose bias is larger by 112.
+ * @param {Uint16Array} halves */
 export function fromHalf(halves) {
   const bits = new Uint32Array(halves.length);
   const result = new Float32Array(bits.buffer);

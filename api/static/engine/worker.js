@@ -10,12 +10,10 @@ import { WeightsError, readWeights } from "./weights.js";
 
 const MAX_SLICE = 12; // milliseconds between two checks for messages
 
-/**
- * A message to the page about a task: its new events and, when the task is done, the error if it failed.
+/** A message to the page about a task: its new events and, when the task is done, the error if it failed.
  * @typedef {{name: string, data: any}} TaskEvent
  * @typedef {import("../client.js").Details & {message: string}} TaskError
- * @typedef {{id: number, events: TaskEvent[], done?: boolean, error?: TaskError}} Message
- */
+ * @typedef {{id: number, events: TaskEvent[], done?: boolean, error?: TaskError}} Message */
 
 /** @typedef {{decoder: Decoder, manifest: Record<string, any>}} Model */
 
@@ -33,8 +31,7 @@ function loadedModel(name) {
   return model;
 }
 
-/** The tasks, by name. Each yields its events.
- * @type {Record<string, (payload: any) => Generator<TaskEvent>>} */
+/** The tasks, by name. Each yields its events. @type {Record<string, (payload: any) => Generator<TaskEvent>>} */
 const TASKS = {
   /** Loads a model from the file with its weights. */
   *load({ model, buffer }) {
@@ -79,8 +76,7 @@ const TASKS = {
   },
 };
 
-/** Runs a task and sends its events.
- * @param {{id: number, task: string, payload: any}} message */
+/** Runs a task and sends its events. @param {{id: number, task: string, payload: any}} message */
 async function run({ id, task, payload }) {
   let lastSent = performance.now();
   /** @type {TaskEvent[]} */
@@ -117,8 +113,7 @@ function toTaskError(error) {
   return { message: isExpected ? message : `The engine failed: ${message}` };
 }
 
-/** Returns a promise that resolves after the pending messages are handled. A timer would take
- * milliseconds longer. */
+/** Returns a promise that resolves after the pending messages are handled. A timer would take milliseconds longer. */
 function pendingMessages() {
   const { port1, port2 } = new MessageChannel();
   return /** @type {Promise<void>} */ (

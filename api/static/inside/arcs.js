@@ -3,10 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const MAX_ARCS = 16;
 
-/**
- * A character with its attention weight.
- * @typedef {{element: Element | null | undefined, weight: number}} Source
- */
+/** A character with its attention weight. @typedef {{element: Element | null | undefined, weight: number}} Source */
 
 /** Draws arcs over the characters of a text. */
 export class Arcs {
@@ -21,13 +18,9 @@ export class Arcs {
     new ResizeObserver(() => this.#lastDrawn && this.#draw(...this.#lastDrawn)).observe(this.#svg);
   }
 
-  /**
-   * Draws an arc from a character to each source with a weight of at least `minWeight`, up to MAX_ARCS.
-   * @param {Element} container the element that has the characters
-   * @param {Element} character
-   * @param {Source[]} sources
-   * @param {number} minWeight
-   */
+  /** Draws an arc from a character to each source with a weight of at least `minWeight`, up to MAX_ARCS. container: the
+   * element that has the characters.
+   * @type {(container: Element, character: Element, sources: Source[], minWeight: number) => void} */
   draw(container, character, sources, minWeight) {
     if (this.#svg.parentNode !== container) container.append(this.#svg);
     this.#lastDrawn = [character, sources, minWeight];

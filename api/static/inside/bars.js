@@ -7,23 +7,17 @@ import { createElement, formatProbability } from "../format.js";
 /** Attention weights below this are not shown. */
 export const MIN_WEIGHT = 0.02;
 
-/**
- * Returns the elements for a character with its probability as a bar.
- * @param {{text: string, probability: number}} candidate
- */
+/** Returns the elements for a character with its probability as a bar.
+ * @param {{text: string, probability: number}} candidate */
 export function createBar({ text, probability }) {
   const bar = createElement("span", "probability");
   bar.style.setProperty("--share", probability.toFixed(4));
   return [createElement("code", "", text), bar, createElement("span", "figure", formatProbability(probability))];
 }
 
-/**
- * Returns the attention weight of each earlier character, as the mean over the selected heads.
- * @param {Look} look
- * @param {number} layer counted from 1, or 0 for all
- * @param {number} head counted from 1, or 0 for all
- * @returns {number[]}
- */
+/** Returns the attention weight of each earlier character, as the mean over the selected heads. layer: counted from 1,
+ * or 0 for all; head: counted from 1, or 0 for all.
+ * @type {(look: Look, layer?: number, head?: number) => number[]} */
 export function meanWeights({ layers, heads, attention }, layer = 0, head = 0) {
   const weights = new Float32Array(attention.length / (layers * heads));
   let n = 0;

@@ -9,12 +9,8 @@ import {
 /** @typedef {import("./sheet.js").Row} Row */
 /** @typedef {import("./sheet.js").Question} Question */
 
-/**
- * Reads the work of a product. Yields its rows as it reads them.
- * @param {Reader} reader
- * @param {Question} question
- * @returns {Generator<Row>}
- */
+/** Reads the work of a product. Yields its rows as it reads them.
+ * @type {(reader: Reader, question: Question) => Generator<Row>} */
 export function* readProduct(reader, { a, b, places }) {
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = readCopies(reader, a, a.digits.length, 0, "first number");
@@ -59,14 +55,12 @@ export function* readProduct(reader, { a, b, places }) {
   yield* readResult(reader, { first, second, aSign, bSign, a, b, places, sources });
 }
 
-/**
- * Reads a row. The last carry is the highest digit.
+/** Reads a row. The last carry is the highest digit.
  * @param {Reader} reader
  * @param {Cell[]} first
  * @param {Cell} source the digit of the second number
  * @param {Cell[]} previous the row before
- * @param {number} k the number of the row, from 1
- */
+ * @param {number} k the number of the row, from 1 */
 function readRow(reader, first, source, previous, k) {
   reader.expect(";", `row ${k} begins`);
   const multiplier = reader.take(source.text, `${source.text}, the digit of the second number for row ${k}`);
@@ -91,12 +85,8 @@ function readRow(reader, first, source, previous, k) {
   return { multiplier, digits, carries };
 }
 
-/**
- * Returns the label of a row.
- * @param {{multiplier: Cell, digits: Cell[]}} row
- * @param {Cell[]} first
- * @param {Cell[]} previous the row before
- */
+/** Returns the label of a row. previous: the row before.
+ * @type {(row: {multiplier: Cell, digits: Cell[]}, first: Cell[], previous: Cell[]) => string} */
 function labelOfRow({ multiplier, digits }, first, previous) {
   const rest = integerOf(previous.slice(1));
   const addend = previous.length ? `${rest} (the row above without its last digit) + ` : "";
@@ -105,13 +95,11 @@ function labelOfRow({ multiplier, digits }, first, previous) {
   return `${text} ${equation(rest + integerOf(first) * BigInt(digitValue(multiplier)), integerOf(digits))}`;
 }
 
-/**
- * Reads the result and the answer. Yields their rows.
+/** Reads the result and the answer. Yields their rows.
  * @param {Reader} reader
  * @param {Omit<Question, "operation"> & {first: Cell[], second: Cell[], aSign: Cell, bSign: Cell,
- *   sources: Cell[]}} product sources: the cells of which the product's digits are copies, lowest first
- * @returns {Generator<Row>}
- */
+ * sources: Cell[]}} product sources: the cells of which the product's digits are copies, lowest first
+ * @returns {Generator<Row>} */
 function* readResult(reader, { first, second, aSign, bSign, a, b, places, sources }) {
   const productPlaces = a.places + b.places;
   const drop = Math.max(0, productPlaces - places);

@@ -15,18 +15,11 @@ const MIN_DIVISOR = 3; // digits of a divisor
 
 /** @typedef {{sign: Cell, digit: Cell, column: number}} Digit a digit of a quotient */
 
-/**
- * The part of a division that determines its result and its answer. unit: the column of the quotient's
- * units.
- * @typedef {{signsDiffer: boolean, places: number, unit: number}} Ending
- */
+/** The part of a division that determines its result and its answer. unit: the column of the quotient's units.
+ * @typedef {{signsDiffer: boolean, places: number, unit: number}} Ending */
 
-/**
- * Reads the work of a quotient. Yields its rows as it reads them.
- * @param {Reader} reader
- * @param {Question} question
- * @returns {Generator<Row>}
- */
+/** Reads the work of a quotient. Yields its rows as it reads them.
+ * @type {(reader: Reader, question: Question) => Generator<Row>} */
 export function* readQuotient(reader, { a, b, places }) {
   const width = Math.max(b.digits.length, MIN_DIVISOR);
   const zeros = width - b.digits.length; // below the divisor
@@ -72,14 +65,12 @@ export function* readQuotient(reader, { a, b, places }) {
   yield* readQuotientRounding(reader, digits, remainder[width], ending);
 }
 
-/**
- * Reads the remainders and the quotient's signs and digits, which it appends to `digits`. Yields the
- * rows and returns the last remainder.
+/** Reads the remainders and the quotient's signs and digits, which it appends to `digits`. Yields the rows and returns
+ * the last remainder.
  * @param {Reader} reader
  * @param {{divisor: Cell[], first: Cell[], width: number, leadColumn: number, n: number}} division
  * @param {Digit[]} digits
- * @returns {Generator<Row, Cell[]>}
- */
+ * @returns {Generator<Row, Cell[]>} */
 function* readRemainders(reader, { divisor, first, width, leadColumn, n }, digits) {
   reader.expect(";", "the first remainder begins");
   const shift = first.length - (width - 2);
@@ -137,12 +128,9 @@ function* readRemainders(reader, { divisor, first, width, leadColumn, n }, digit
   return remainder;
 }
 
-/**
- * Reads the next digit of the first number, which is brought down below a remainder.
- * @param {Reader} reader
- * @param {Cell | undefined} source undefined if the first number has no more digits
- * @param {number} column
- */
+/** Reads the next digit of the first number, which is brought down below a remainder. source: undefined if the first
+ * number has no more digits.
+ * @type {(reader: Reader, source: Cell | undefined, column: number) => Cell} */
 function bringDown(reader, source, column) {
   const why = source
     ? `${source.text}, the next digit of the first number, brought down`
@@ -152,13 +140,9 @@ function bringDown(reader, source, column) {
   return cell;
 }
 
-/**
- * Reads the digit of the first number that follows the last one brought down. The marks of the last
- * remainder begin with it.
- * @param {Reader} reader
- * @param {Cell | undefined} source undefined if the first number has no more digits
- * @param {number} column
- */
+/** Reads the digit of the first number that follows the last one brought down. The marks of the last remainder begin
+ * with it. source: undefined if the first number has no more digits.
+ * @type {(reader: Reader, source: Cell | undefined, column: number) => Cell} */
 function readDigitBelow(reader, source, column) {
   const digit = source?.isMark ? "1, which stands for 0" : source?.text;
   const why = source
@@ -170,13 +154,8 @@ function readDigitBelow(reader, source, column) {
   return cell;
 }
 
-/**
- * Reads a quotient digit. Every digit that leaves less than the divisor is correct.
- * @param {Reader} reader
- * @param {bigint} dividend
- * @param {bigint} divisor
- * @param {Cell} sign
- */
+/** Reads a quotient digit. Every digit that leaves less than the divisor is correct.
+ * @type {(reader: Reader, dividend: bigint, divisor: bigint, sign: Cell) => Cell} */
 function readQuotientDigit(reader, dividend, divisor, sign) {
   const digit = reader.take(null, "");
   const q = BigInt(digitValue(digit)) * (sign.text === "-" ? -1n : 1n);
@@ -194,16 +173,14 @@ function readQuotientDigit(reader, dividend, divisor, sign) {
   return digit;
 }
 
-/**
- * Reads the next remainder, the dividend minus `digit` times the divisor: its digits, and the carries or
- * borrows between them.
+/** Reads the next remainder, the dividend minus `digit` times the divisor: its digits, and the carries or borrows
+ * between them.
  * @param {Reader} reader
  * @param {Cell[]} divisor
  * @param {Cell[]} dividend
  * @param {Digit} quotientDigit
  * @param {Cell | undefined} below the digit below the last remainder, whose digits are marked; undefined
- *   for the others
- */
+ * for the others */
 function readSubtraction(reader, divisor, dividend, { sign, digit, column }, below) {
   /** @type {Cell[]} */
   const remainder = [];
@@ -232,13 +209,8 @@ function readSubtraction(reader, divisor, dividend, { sign, digit, column }, bel
   return { remainder, carries };
 }
 
-/**
- * Yields a row with all digits of the quotient, as a sum. Negative digits are drawn with a line over them.
- * @param {Digit[]} digits
- * @param {number} places
- * @param {number} unit
- * @returns {Generator<Row>}
- */
+/** Yields a row with all digits of the quotient, as a sum. Negative digits are drawn with a line over them.
+ * @type {(digits: Digit[], places: number, unit: number) => Generator<Row>} */
 function* quotientRow(digits, places, unit) {
   const terms = digits.map(({ sign, digit }, index) => {
     const exponent = digits.length - 1 - index - (places + 1);
@@ -264,22 +236,16 @@ function* quotientRow(digits, places, unit) {
   };
 }
 
-/** Returns the integer that the digits of a quotient stand for, given highest first.
- * @param {Digit[]} digits */
+/** Returns the integer that the digits of a quotient stand for, given highest first. @param {Digit[]} digits */
 function quotientValue(digits) {
   return digits.reduce((sum, { sign, digit }) => {
     return 10n * sum + BigInt(digitValue(digit)) * (sign.text === "-" ? -1n : 1n);
   }, 0n);
 }
 
-/**
- * Reads the rounding of the quotient, the result and the answer. Yields their rows.
- * @param {Reader} reader
- * @param {Digit[]} digits two or more, highest first
- * @param {Cell} top the top digit of the last remainder. It is marked, so it is 0 only if nothing is left
- * @param {Ending} ending
- * @returns {Generator<Row>}
- */
+/** Reads the rounding of the quotient, the result and the answer. Yields their rows. digits: two or more, highest
+ * first; top: the top digit of the last remainder. It is marked, so it is 0 only if nothing is left.
+ * @type {(reader: Reader, digits: Digit[], top: Cell, ending: Ending) => Generator<Row>} */
 function* readQuotientRounding(reader, digits, top, ending) {
   const [last, beforeLast] = [...digits].reverse();
   const { sign, digit } = last;
@@ -317,23 +283,16 @@ function* readQuotientRounding(reader, digits, top, ending) {
   yield* readEnd(reader, { ...ending, digits: result, row });
 }
 
-/**
- * Returns the carry out of a digit: 1, 0 or −1.
- * @param {Digit} quotientDigit
- * @param {Cell} written the digit of the result that the model wrote for it
- */
+/** Returns the carry out of a digit: 1, 0 or −1. written: the digit of the result that the model wrote for it.
+ * @type {(quotientDigit: Digit, written: Cell) => number} */
 function carryFrom({ sign, digit }, written) {
   const value = digitValue(digit) * (sign.text === "-" ? -1 : 1);
   const carryIn = ((((digitValue(written) - value + 1) % 10) + 10) % 10) - 1;
   return Math.floor((value + carryIn) / 10);
 }
 
-/**
- * Reads the sign of the result and the answer. Yields the row of the result and that of the answer.
- * @param {Reader} reader
- * @param {Ending & {digits: Cell[], row: Row}} ending
- * @returns {Generator<Row>}
- */
+/** Reads the sign of the result and the answer. Yields the row of the result and that of the answer.
+ * @type {(reader: Reader, ending: Ending & {digits: Cell[], row: Row}) => Generator<Row>} */
 function* readEnd(reader, { signsDiffer, places, unit, digits, row }) {
   const isNegative = signsDiffer && digits.some((cell) => digitValue(cell));
   const why = signsDiffer

@@ -10,12 +10,8 @@ import {
 /** @typedef {import("./sheet.js").Row} Row */
 /** @typedef {import("./sheet.js").Question} Question */
 
-/**
- * Reads the work of a sum or a difference. Yields its rows as it reads them.
- * @param {Reader} reader
- * @param {Question} question
- * @returns {Generator<Row>}
- */
+/** Reads the work of a sum or a difference. Yields its rows as it reads them.
+ * @type {(reader: Reader, question: Question) => Generator<Row>} */
 export function* readSum(reader, { operation, a, b, places }) {
   const decimals = Math.max(a.places, b.places);
   const drop = Math.max(0, decimals - places);
@@ -72,13 +68,11 @@ export function* readSum(reader, { operation, a, b, places }) {
   yield* readResult(reader, { total, isNegative, aSign, decimals, drop, places });
 }
 
-/**
- * Reads the result and the answer. Yields their rows.
+/** Reads the result and the answer. Yields their rows.
  * @param {Reader} reader
  * @param {{total: Cell[], isNegative: boolean, aSign: Cell, decimals: number, drop: number,
- *   places: number}} sum
- * @returns {Generator<Row>}
- */
+ * places: number}} sum
+ * @returns {Generator<Row>} */
 function* readResult(reader, { total, isNegative, aSign, decimals, drop, places }) {
   reader.expect(drop ? "|" : ":", drop ? "the exact result begins" : "the result begins");
   /** @type {Cell[]} */
@@ -117,27 +111,17 @@ function* readResult(reader, { total, isNegative, aSign, decimals, drop, places 
   yield readAnswerRow(reader, { digits, places: Math.min(decimals, places), sign, unit: decimals });
 }
 
-/**
- * Returns the carry out of a column: 1, 0 or −1. It follows from the digit that the model wrote there.
- * @param {number} direction 1 to add, −1 to subtract
- * @param {Cell} a
- * @param {Cell} b
- * @param {Cell} total
- */
+/** Returns the carry out of a column: 1, 0 or −1. It follows from the digit that the model wrote there. direction: 1 to
+ * add, −1 to subtract.
+ * @type {(direction: number, a: Cell, b: Cell, total: Cell) => number} */
 function carryFrom(direction, a, b, total) {
   const sum = digitValue(a) + direction * digitValue(b);
   const carryIn = (((direction * (digitValue(total) - sum)) % 10) + 10) % 10;
   return Math.floor((sum + direction * carryIn) / 10);
 }
 
-/**
- * Returns the explanation of a digit of the sum.
- * @param {number} a
- * @param {number} b
- * @param {number} carry
- * @param {number} sum
- * @param {number} direction
- */
+/** Returns the explanation of a digit of the sum.
+ * @type {(a: number, b: number, carry: number, sum: number, direction: number) => string} */
 function explainColumn(a, b, carry, sum, direction) {
   const digit = (sum + 10) % 10;
   if (direction > 0) {
@@ -148,14 +132,8 @@ function explainColumn(a, b, carry, sum, direction) {
   return `${a} − ${b}${carry ? " − 1 borrowed" : ""} = ${shown}: writes ${digit}${sum < 0 ? ", borrows 1" : ""}`;
 }
 
-/**
- * Returns the label of the row of the sum.
- * @param {Cell[]} first
- * @param {Cell[]} second
- * @param {Cell[]} total
- * @param {Cell} operator
- * @param {number} decimals
- */
+/** Returns the label of the row of the sum.
+ * @type {(first: Cell[], second: Cell[], total: Cell[], operator: Cell, decimals: number) => string} */
 function labelOfSum(first, second, total, operator, decimals) {
   if (!isComplete(total)) return "column by column, from the right";
   const [a, b] = [first, second].map(integerOf);

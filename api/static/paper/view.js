@@ -32,12 +32,9 @@ export class SheetView {
     this.element.addEventListener("keydown", (event) => this.#onKeyDown(event));
   }
 
-  /**
-   * Shows a sheet. Only the rows that have changed are drawn.
-   * @param {import("../paper.js").Sheet} sheet
-   * @param {number[]} probabilities of the characters that the model wrote
-   * @param {string} name of the operation
-   */
+  /** Shows a sheet. Only the rows that have changed are drawn. probabilities: of the characters that the model wrote;
+   * name: of the operation.
+   * @type {(sheet: import("../paper.js").Sheet, probabilities: number[], name: string) => void} */
   show(sheet, probabilities, name) {
     this.#sheet = sheet;
     this.#probabilities = probabilities;
@@ -66,11 +63,9 @@ export class SheetView {
     this.#columns = n;
   }
 
-  /**
-   * Shows an earlier state of the work that `show` has shown. All rows keep their place and their size: those that
+  /** Shows an earlier state of the work that `show` has shown. All rows keep their place and their size: those that
    * were not begun are hidden. A row that became a part of another one later is not shown.
-   * @param {import("../paper.js").Sheet} sheet
-   */
+   * @param {import("../paper.js").Sheet} sheet */
   showPart(sheet) {
     const rows = new Map(sheet.rows.map((row) => [row.names[0], row]));
     const changes = this.#rows.map((entry) => {
@@ -136,10 +131,7 @@ export class SheetView {
     return carriesElement;
   }
 
-  /**
-   * @param {Cell} cell
-   * @param {number} column
-   */
+  /** @type {(cell: Cell, column?: number) => HTMLSpanElement} */
   #drawCell(cell, column = cell.column) {
     const cellElement = createTextCell(SIGNS[cell.text] ?? cell.text);
     cellElement.className = "cell";
@@ -163,8 +155,7 @@ export class SheetView {
     return cellElement;
   }
 
-  /** Moves the focus from cell to cell with the arrow keys, Home and End.
-   * @param {KeyboardEvent} event */
+  /** Moves the focus from cell to cell with the arrow keys, Home and End. @param {KeyboardEvent} event */
   #onKeyDown(event) {
     const { key, target } = event;
     if (!(target instanceof HTMLElement && target.matches("[data-at]"))) return;
@@ -192,8 +183,7 @@ export class SheetView {
     next.focus();
   }
 
-  /** Makes a cell the only one that the Tab key reaches.
-   * @param {Element | null} next */
+  /** Makes a cell the only one that the Tab key reaches. @param {Element | null} next */
   #setTabStop(next) {
     for (const cell of this.#grid.querySelectorAll("[tabindex='0']")) {
       if (cell instanceof HTMLElement) cell.tabIndex = -1;
@@ -206,8 +196,7 @@ export class SheetView {
     return this.#rows.length ? this.#grid : null;
   }
 
-  /** Returns the element that shows a character or a copy of it, or null if there is none.
-   * @param {number} at */
+  /** Returns the element that shows a character or a copy of it, or null if there is none. @param {number} at */
   cellOf(at) {
     for (const index of [at, ...this.copiesOf(at)]) {
       const element = index < 0 ? null : this.element.querySelector(`[data-at="${index}"]`);
@@ -216,15 +205,13 @@ export class SheetView {
     return null;
   }
 
-  /** Returns the explanation of a character, or null if it is not on the sheet.
-   * @param {number} at */
+  /** Returns the explanation of a character, or null if it is not on the sheet. @param {number} at */
   describe(at) {
     const cell = this.#sheet?.cells[at];
     return cell ? { words: explain(cell), isChoice: Boolean(cell.isChoice), isWrong: isWrong(cell) } : null;
   }
 
-  /** Returns the indices of a character and of its copies.
-   * @param {number} at */
+  /** Returns the indices of a character and of its copies. @param {number} at */
   copiesOf(at) {
     const cells = this.#sheet?.rows.flatMap((row) => [...row.cells, ...row.side, ...(row.sign ? [row.sign] : [])]) ?? [];
     const matching = cells.filter((cell) => cell.at === at || cell.copies.includes(at));
@@ -232,8 +219,7 @@ export class SheetView {
   }
 }
 
-/** Returns a cell without an index, as operators have it.
- * @param {string} text */
+/** Returns a cell without an index, as operators have it. @param {string} text */
 function createTextCell(text) {
   const cell = createElement("span", "cell operator", text);
   cell.translate = false;
@@ -241,11 +227,8 @@ function createTextCell(text) {
   return cell;
 }
 
-/**
- * Returns the cell that is nearest to a column.
- * @param {HTMLElement[] | undefined} cells
- * @param {HTMLElement} target
- */
+/** Returns the cell that is nearest to a column.
+ * @type {(cells: HTMLElement[] | undefined, target: HTMLElement) => HTMLElement | undefined} */
 function nearest(cells, { offsetLeft }) {
   const distance = (/** @type {HTMLElement} */ cell) => Math.abs(cell.offsetLeft - offsetLeft);
   return cells?.reduce((best, cell) => (distance(cell) < distance(best) ? cell : best));
