@@ -1,6 +1,6 @@
 """What the programme for a GPU measures: each part is a function that returns its rows.
 
-A row is a function that measures when it is called. docs/GPU.md describes the parts.
+A row is a function that measures when it is called. research/GPU.md describes the parts.
 """
 
 import time

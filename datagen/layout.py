@@ -2,7 +2,7 @@
 
 The question alone decides the layout: the operation, the lengths and places of the operands, and
 the places of the answer. Only the layout of the answer also depends on the result row, whose zeros
-at both ends are not copied. docs/SCRATCHPAD.md shows a layout for each operation.
+at both ends are not copied. docs/NOTATION.md shows a layout for each operation.
 """
 
 import re

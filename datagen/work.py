@@ -3,7 +3,7 @@
     $(0000000006/0000000344)=+6+4430;60000+000600000+221119190-3021511110:20+=20.0000000$
 
 The layout (`datagen.layout`) decides which rule writes each character, and the rules
-(`datagen.rules`) compute the characters. docs/SCRATCHPAD.md explains a line for each operation.
+(`datagen.rules`) compute the characters. docs/NOTATION.md explains a line for each operation.
 
 Lines of one shape share a layout, but there are hundreds of shapes. So one call of a rule writes
 one position of many lines, whatever their layouts.

@@ -1,5 +1,5 @@
 // The steps of a calculation. A step shows what the model wrote for one operation: its work as on paper,
-// and as rows of text (docs/SCRATCHPAD.md) that are shaded by probability.
+// and as rows of text (docs/NOTATION.md) that are shaded by probability.
 
 import {
   IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, describeConfidence, doubt,
