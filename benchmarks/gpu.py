@@ -3,9 +3,9 @@
     python -m benchmarks.gpu --out docs/results/gpu [--minutes 9] [--set FIELD=VALUE ...]
     python -m benchmarks.gpu --out /tmp/gpu --device cpu --tiny
 
-research/GPU.md says what each part measures. A part has its own process and writes `PART.json` after
-each of its rows. Rows in that file are not measured again, unless they failed, so a command that
-ran out of minutes is simply repeated. The last part trains for the rest of the minutes, and
+research/GPU.md says what each part measures. A part has its own process and writes `PART.json`
+after each of its rows. Rows in that file are not measured again, unless they failed, so a command
+that ran out of minutes is simply repeated. The last part trains for the rest of the minutes, and
 continues where it stopped.
 """
 
