@@ -16,8 +16,6 @@ from forks import PATIENCE, RAY, TRAINING, run
 from ray_cluster import RayCluster
 from serving import server
 
-from calcgpt.cli import cli
-
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = sorted(GUIDE.glob("*.md"))
 # Fewer steps and problems than on the pages: what stands on the left is replaced. A model that has
@@ -79,12 +77,6 @@ def run_shell(line: str) -> None:
         assert done.stdout.count("the run is complete; its last checkpoint is ") == 1
 
 
-def indented_commands(page: Path) -> Iterator[str]:
-    """The commands outside the boxes: they need several machines, or another test runs them."""
-    text = page.read_text("utf-8").replace("\\\n", " ")
-    return (match[1] for match in re.finditer(r"^    .*?(calcgpt .*)$", text, re.MULTILINE))
-
-
 def check_page(words: list[str]) -> None:
     """Serves the model of a `serve --checkpoint RUN`: the page is there, and offers it first."""
     _, _, run_folder = words
@@ -134,20 +126,3 @@ def test_every_command_of_the_page_works(
             assert outcome.code == int(mistaken), f"{line}\n{outcome.err}"
         else:
             run_shell(line)
-
-
-def test_the_options_of_every_other_command_exist() -> None:
-    lines = [line for page in PAGES for line in indented_commands(page)]
-    assert len(lines) >= 5
-    for line in lines:
-        words = arguments(line)
-        context = cli.make_context("calcgpt", words[:1])
-        command = cli.get_command(context, words[0])
-        assert command
-        command.make_context(words[0], words[1:], parent=context)
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_link_of_the_page_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-        assert target.startswith("https://") or (page.parent / target).exists(), target
