@@ -142,7 +142,10 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
+
+
+@click.group(cls=Commands, context_settings=SETTINGS)
 @click.version_option(package_name="calcgpt")
 def cli() -> None:
     """A calculator whose answers come from a small GPT, and the laboratory it is made in.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -12,7 +13,7 @@ from calcgpt.cli.options import (
     PATH,
     ExpressionCommand,
     checkpoint_argument,
-    given_options,
+    echo_report,
     json_option,
     out_argument,
     output_folder,
@@ -29,14 +30,7 @@ from calcgpt.cli.options import (
     help="Show a recipe instead of a checkpoint: a name or a TOML file.",
 )
 @set_option("With --recipe: override a field: model.preset=llama.")
-@click.option(
-    "--vocabulary",
-    type=click.IntRange(min=1),
-    help="With --recipe: the number of tokens.  [default: the tokenizer's; chars: 21]",
-)
-def info(
-    checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...], vocabulary: int | None
-) -> None:
+def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...]) -> None:
     """Show the parts of a checkpoint or a recipe, its parameters, and how it was trained.
 
     CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters, and the
@@ -46,31 +40,22 @@ def info(
 
     require("a table of formulas", "sympy")
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.lab.info import (
-        choices,
-        operation_table,
-        parameter_table,
-        training,
-        vocabulary_size,
-    )
+    from calcgpt.lab.info import describe, training, vocabulary_size
     from calcgpt.recipe import load_recipe
     from calcgpt.registry import resolve
 
     if (checkpoint is None) == (recipe is None):
         raise click.UsageError("give either CHECKPOINT or --recipe")
-    if recipe is None and given_options() & {"overrides", "vocabulary"}:
-        raise click.UsageError("--set and --vocabulary are for --recipe")
-    trained = ""
-    if checkpoint is not None:
-        folder = resolve(checkpoint)
-        loaded = Checkpoint.load(folder)
-        model, vocabulary = loaded.recipe.model, len(loaded.tokenizer)
-        trained = f"\n\n{training(loaded, folder)}"
-    else:
-        loaded_recipe = load_recipe(str(recipe), overrides)
-        model, vocabulary = loaded_recipe.model, vocabulary or vocabulary_size(loaded_recipe)
-    tables = f"{parameter_table(model, vocabulary)}\n\n{operation_table(model, vocabulary)}"
-    click.echo(f"{choices(model)}\n\n{tables}{trained}")
+    if checkpoint is None:
+        shown = load_recipe(str(recipe), overrides)
+        click.echo(describe(shown.model, vocabulary_size(shown)))
+        return
+    if overrides:
+        raise click.UsageError("--set is for --recipe")
+    folder = resolve(checkpoint)
+    loaded = Checkpoint.load(folder)
+    description = describe(loaded.recipe.model, len(loaded.tokenizer))
+    click.echo(f"{description}\n\n{training(loaded, folder)}")
 
 
 @click.command()
@@ -94,7 +79,6 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @click.option(
     "--out",
     default="inspection",
-    show_default=True,
     type=PATH,
     callback=output_folder,
     help="The folder of the plots.",
@@ -118,7 +102,6 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @click.option(
     "--n",
     default=256,
-    show_default=True,
     type=click.IntRange(1, 100_000),
     help="Number of problems for the activations.",
 )
@@ -130,10 +113,8 @@ def inspect_(
     out: Path,
     layer: int | None,
     head: int | None,
-    data: Path | None,
-    n: int,
-    seed: int,
     json_file: Path | None,
+    **problems: Any,
 ) -> None:
     """Draw the attention of CHECKPOINT as it answers EXPRESSION, and its activations.
 
@@ -151,19 +132,13 @@ def inspect_(
     from calcgpt.lab.inspection import inspect, select_heads
     from calcgpt.lab.inspection_plots import draw_inspection
     from calcgpt.registry import resolve
-    from datagen.files import write_json
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(resolve(checkpoint))
     layers, heads = select_heads(loaded.recipe.model, layer, head)
-    inspection = inspect(loaded, expression, data, n, seed)
+    inspection = inspect(loaded, expression, **problems)
     files = draw_inspection(out, inspection, layers, heads)
-    if json_file:
-        write_json(json_file, inspection.record())
-        files.append(json_file)
-    click.echo(inspection.answer.written)
-    for file in files:
-        click.echo(str(file))
+    echo_report(inspection.answer.written, files, json_file, inspection.record())
     click.echo(inspection.table())
     for error in inspection.answer.errors:
         click.echo(error, err=True)

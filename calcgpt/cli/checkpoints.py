@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,17 +21,10 @@ from datagen.errors import UserError
 @click.command()
 @checkpoint_argument
 @click.option("--prompt", help="The text to continue.  [default: an empty line]")
-@click.option(
-    "--tokens",
-    default=500,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Maximum number of tokens.",
-)
+@click.option("--tokens", default=500, type=click.IntRange(min=1), help="Maximum number of tokens.")
 @click.option(
     "--temperature",
     default=0.8,
-    show_default=True,
     type=Number(min=0),
     help="Temperature of sampling. 0 always writes the most probable token.",
 )
@@ -38,20 +32,11 @@ from datagen.errors import UserError
 @click.option(
     "--top-p",
     default=1.0,
-    show_default=True,
     type=Number(0, 1, min_open=True),
     help="Sample only from the most probable tokens whose probabilities add up to this.",
 )
 @seed_option("sampling")
-def generate(
-    checkpoint: str,
-    prompt: str | None,
-    tokens: int,
-    temperature: float,
-    top_k: int | None,
-    top_p: float,
-    seed: int,
-) -> None:
+def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -> None:
     """Write a text with CHECKPOINT, token by token: calcgpt generate runs/play --prompt "To be".
 
     The text ends after --tokens, or when the model's context is full.
@@ -61,7 +46,7 @@ def generate(
     from calcgpt.inference.generate import Sampling, sample
     from calcgpt.registry import resolve
 
-    sampling = Sampling(temperature, top_k, top_p, seed)
+    sampling = Sampling(**options)
     stored = Checkpoint.load(resolve(checkpoint))
     _, decoder = load_decoder(stored, among=("native", "torch"))
     parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
@@ -97,17 +82,11 @@ def generate(
     help="Another checkpoint for the same page. Repeatable; for `--to web`.",
 )
 @click.option(
-    "--address",
-    help="The URL of the page, for `--to web`: link previews then show a picture.",
+    "--address", help="The URL of the page, for `--to web`: link previews then show a picture."
 )
 @force_option("an earlier export at OUT")
 def export(
-    checkpoint: str,
-    out: Path,
-    target: str,
-    also: tuple[str, ...],
-    address: str | None,
-    force: bool,
+    checkpoint: str, out: Path, target: str, also: tuple[str, ...], address: str | None, force: bool
 ) -> None:
     """Write CHECKPOINT to the folder OUT in the format of another library, or as a page.
 

@@ -7,7 +7,8 @@ the package, and the fields of a recipe with their values.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Literal, get_args, get_origin
 
 import click
@@ -16,53 +17,27 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def names_or_files(names: Callable[[], Iterable[str]]) -> Complete:
-    """Returns a function that completes names or, if no name matches, the paths of files."""
+def names_or_files(source: str, *others: str) -> Complete:
+    """Returns a function that completes the names in a table, or from a function, given as
+    `module:name`, and some others. If no name matches, it completes the paths of files."""
 
     def complete(
         context: click.Context, parameter: click.Parameter, typed: str
     ) -> list[CompletionItem]:
-        items = [CompletionItem(name) for name in names() if name.startswith(typed)]
+        module, _, attribute = source.partition(":")
+        names = getattr(import_module(module), attribute)
+        names = [*others, *(names() if callable(names) else names)]
+        items = [CompletionItem(name) for name in names if name.startswith(typed)]
         return items or [CompletionItem(typed, type="file")]
 
     return complete
 
 
-def _recipes() -> list[str]:
-    from calcgpt.recipe import recipe_names
-
-    return recipe_names()
-
-
-def _suites() -> list[str]:
-    from calcgpt.lab.suite import suite_names
-
-    return suite_names()
-
-
-def _spaces() -> list[str]:
-    from calcgpt.lab.space import space_names
-
-    return space_names()
-
-
-def _checkpoints() -> list[str]:
-    from calcgpt.registry import shipped_names
-
-    return ["best", *shipped_names()]
-
-
-def _engines() -> list[str]:
-    from calcgpt.inference.engines import AUTO, ENGINES
-
-    return [AUTO, *ENGINES]
-
-
-complete_engine = names_or_files(_engines)
-complete_recipe = names_or_files(_recipes)
-complete_suite = names_or_files(_suites)
-complete_space = names_or_files(_spaces)
-complete_checkpoint = names_or_files(_checkpoints)
+complete_engine = names_or_files("calcgpt.inference.engines:ENGINES", "auto")
+complete_recipe = names_or_files("calcgpt.recipe:recipe_names")
+complete_suite = names_or_files("calcgpt.lab.suite:suite_names")
+complete_space = names_or_files("calcgpt.lab.space:space_names")
+complete_checkpoint = names_or_files("calcgpt.registry:shipped_names", "best")
 
 
 def complete_field(
@@ -92,12 +67,12 @@ def _values_by_field() -> dict[str, Any]:
             for name, field in section.model_fields.items()
         }
 
-    sections = {
-        "model": fields_of(ModelConfig),
-        "train": fields_of(TrainConfig),
-        "data": fields_of(DataConfig),
+    sections: dict[str, type[Section]] = {
+        "model": ModelConfig,
+        "train": TrainConfig,
+        "data": DataConfig,
     }
-    return {**fields_of(Recipe), **sections}
+    return {**fields_of(Recipe), **{name: fields_of(cls) for name, cls in sections.items()}}
 
 
 def _values(annotation: Any, default: Any) -> list[str]:

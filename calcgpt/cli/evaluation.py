@@ -32,9 +32,7 @@ from datagen.errors import DataError, UserError
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.task import AnyTask
-    from calcgpt.evaluation.evaluate import Evaluation
     from calcgpt.evaluation.report import Evaluate
-    from calcgpt.inference.generate import Sampling
 
 # The options of `eval` that a model of plain text supports.
 TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -58,18 +56,11 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--temperature",
     default=0.0,
-    show_default=True,
     type=Number(min=0),
     help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
 )
 @seed_option("sampling")
 @scoring_engine_option
-@click.option(
-    "--plain",
-    is_flag=True,
-    help="Decode every answer token by token. By default, greedy answers are checked in one "
-    "forward pass where possible.",
-)
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -93,11 +84,7 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 )
 @json_option("Write all scores to this file.")
 @click.option(
-    "--errors",
-    default=0,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Show this many wrong answers.",
+    "--errors", default=0, type=click.IntRange(min=0), help="Show this many wrong answers."
 )
 @device_option
 @quiet_option
@@ -110,7 +97,6 @@ def eval_(
     temperature: float,
     seed: int,
     engine: str | None,
-    plain: bool,
     workers: int | None,
     ray_address: str | None,
     shards: Path | None,
@@ -138,7 +124,16 @@ def eval_(
     data = _test_file(data)
     source = _source_of(data, task)
     is_shared = bool(workers or ray_address or shards)
-    _check_options(is_shared, task, split, temperature, scored, json_file)
+    if (is_shared or scored) if task else split:
+        raise click.UsageError(
+            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
+        )
+    if scored and json_file and scored.resolve() == json_file.resolve():
+        raise click.UsageError(f"--scored and --json both name {scored}")
+    if temperature and is_shared:
+        raise UserError(
+            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
+        )
     folder = resolve(checkpoint)
     engine, device = engine_and_device(engine, device, ray_address)
     loaded, decoder = in_shards.load_for_scoring(folder, device, engine, None)
@@ -148,19 +143,12 @@ def eval_(
         _evaluate_text(loaded, data, json_file, quiet)
         return
     sampling, split = Sampling(temperature, seed=seed), split or "test"
-    score: Evaluate
+    score: Evaluate = partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
     if is_shared:
         threads = 1 if workers or ray_address else None
-        scoring = in_shards.Scoring(folder, device, engine, plain, threads=threads)
-        score = partial(
-            in_shards.evaluate_in_shards,
-            scoring,
-            workers=workers,
-            ray_address=ray_address,
-            folder=shards,
-        )
-    else:
-        score = partial(evaluate, decoder, loaded.tokenizer, sampling=sampling, plain=plain)
+        scoring = in_shards.Scoring(folder, device, engine, False, threads=threads)
+        shared: dict[str, Any] = {"workers": workers, "ray_address": ray_address, "folder": shards}
+        score = partial(in_shards.evaluate_in_shards, scoring, **shared)
     _note_other_task(loaded, source)
     try:
         record, evaluation = report.evaluation_record(
@@ -179,7 +167,7 @@ def eval_(
     if json_file:
         write_json(json_file, record)
     what = f"{task}, {split}" if task else str(data)
-    _print_scores(f"{loaded.name} on {what}", sampling, record, evaluation)
+    click.echo(report.score_text(f"{loaded.name} on {what}", record, evaluation))
     if errors:
         click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
 
@@ -255,28 +243,6 @@ def publish(
     click.echo(f"{loaded.name} is published as {out}")
 
 
-def _check_options(
-    is_shared: bool,
-    task: str | None,
-    split: str | None,
-    temperature: float,
-    scored: Path | None,
-    json_file: Path | None,
-) -> None:
-    """Raises UsageError or UserError for options of `eval` that exclude each other. `is_shared`:
-    whether the answers are computed in shards."""
-    if (is_shared or scored) if task else split:
-        raise click.UsageError(
-            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
-        )
-    if scored and json_file and scored.resolve() == json_file.resolve():
-        raise click.UsageError(f"--scored and --json both name {scored}")
-    if temperature and is_shared:
-        raise UserError(
-            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
-        )
-
-
 def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
     """Returns the path of --data or the task of --task. Raises UsageError unless exactly one of
     them is given."""
@@ -301,21 +267,6 @@ def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
         return
     click.echo(f"{checkpoint.name} was not trained on the data of {source.name}", err=True)
-
-
-def _print_scores(
-    what: str, sampling: Sampling, record: dict[str, Any], evaluation: Evaluation
-) -> None:
-    from calcgpt.evaluation import report
-
-    how = f"sampled at temperature {sampling.temperature:g}, seed {sampling.seed}"
-    click.echo(f"{what}: {how if sampling.temperature else 'greedy'} decoding")
-    click.echo(report.score_table(evaluation.scores))
-    if evaluation.problems_per_second:
-        click.echo(f"{evaluation.problems_per_second:,.0f} problems/s")
-    click.echo(report.confidence_line(record))
-    if "first_errors" in record:
-        click.echo(report.first_error_table(record))
 
 
 def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -53,23 +54,15 @@ from calcgpt.cli.options import (
 )
 @set_option("Override a field in every run: train.steps=500.")
 @click.option(
-    "--jobs", type=click.IntRange(1, 256), help="Runs at a time.  [default: one per GPU or core]"
+    "--jobs",
+    "n_process",
+    type=click.IntRange(1, 256),
+    help="Runs at a time.  [default: one per GPU or core]",
 )
 @threads_option("CPU threads of each run.", default=1)
 @device_option
 @quiet_option
-def ablate(
-    suite: str,
-    out: Path,
-    data: dict[str, Path],
-    only: tuple[str, ...],
-    seeds: tuple[int, ...],
-    overrides: tuple[str, ...],
-    jobs: int | None,
-    threads: int,
-    device: str,
-    quiet: bool,
-) -> None:
+def ablate(suite: str, out: Path, seeds: tuple[int, ...], quiet: bool, **options: Any) -> None:
     """Train every variant of a suite with several seeds, and compare them in OUT/report.md.
 
     The same command continues after an interruption and does not repeat finished runs. Other seeds
@@ -84,17 +77,7 @@ def ablate(
     loaded = load_suite(suite)
     if seeds:
         loaded = loaded.model_copy(update={"seeds": list(dict.fromkeys(seeds))})
-    files = run(
-        loaded,
-        out,
-        data=data,
-        only=only,
-        overrides=overrides,
-        device=device,
-        n_process=jobs,
-        threads=threads,
-        progress=not quiet,
-    )
+    files = run(loaded, out, progress=not quiet, **options)
     echo_report(tables_of(out / "report.md"), files)
 
 
@@ -111,14 +94,10 @@ def tables_of(report: Path) -> str:
 @out_option("The folder of the sweep.")
 @data_option
 @click.option(
-    "--trials",
-    type=click.IntRange(1, 100_000),
-    help="Number of trials.  [default: the space's]",
+    "--trials", type=click.IntRange(1, 100_000), help="Number of trials.  [default: the space's]"
 )
 @click.option(
-    "--seed",
-    type=click.IntRange(0, 2**31 - 1),
-    help="Seed of the search.  [default: the space's]",
+    "--seed", type=click.IntRange(0, 2**31 - 1), help="Seed of the search.  [default: the space's]"
 )
 @click.option(
     "--concurrent",
@@ -127,15 +106,15 @@ def tables_of(report: Path) -> str:
 )
 @click.option(
     "--cpus-per-trial",
+    "cpus",
     default=1,
-    show_default=True,
     type=click.IntRange(1, 4096),
     help="CPUs, and threads, of each trial.",
 )
 @click.option(
     "--gpus-per-trial",
+    "gpus",
     default=0.0,
-    show_default=True,
     type=Number(0, 64),
     help="GPUs of each trial; with 0.5, two trials share one.",
 )
@@ -151,11 +130,9 @@ def sweep(
     data: Path | None,
     trials: int | None,
     seed: int | None,
-    concurrent: int | None,
-    cpus_per_trial: int,
-    gpus_per_trial: float,
     address: str | None,
     quiet: bool,
+    **resources: Any,
 ) -> None:
     """Search the hyperparameters of SPACE, a name or a TOML file, with Ray Tune.
 
@@ -171,9 +148,8 @@ def sweep(
     from calcgpt.lab.trials import Resources
 
     loaded = load_space(space, trials=trials, seed=seed)
-    resources = Resources(cpus_per_trial, gpus_per_trial, concurrent)
     try:
-        result = run(loaded, out, data, resources, address=address, progress=not quiet)
+        result = run(loaded, out, data, Resources(**resources), address=address, progress=not quiet)
     except KeyboardInterrupt as stop:
         click.echo("interrupted; the same command continues", err=True)
         sys.exit(128 + signal_of(stop))

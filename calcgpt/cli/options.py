@@ -121,27 +121,20 @@ def json_option(help_text: str) -> Callable[[Command], Command]:
 
 def set_option(help_text: str) -> Callable[[Command], Command]:
     """`--set FIELD=VALUE`, repeatable, as the parameter `overrides`."""
-    return click.option(
-        "--set",
-        "overrides",
-        multiple=True,
-        metavar="FIELD=VALUE",
-        shell_complete=complete_field,
-        help=f"{help_text} Repeatable.",
-    )
+    names = ("--set", "overrides")
+    what: Any = {"metavar": "FIELD=VALUE", "shell_complete": complete_field}
+    return click.option(*names, multiple=True, **what, help=f"{help_text} Repeatable.")
 
 
 def seed_option(what: str) -> Callable[[Command], Command]:
     """`--seed`, 0 by default: the seed of the problems, or of the sampling."""
-    return click.option(
-        "--seed", default=0, show_default=True, type=SEED, help=f"Seed of the {what}."
-    )
+    return click.option("--seed", default=0, type=SEED, help=f"Seed of the {what}.")
 
 
 def threads_option(what: str, default: int | None = None) -> Callable[[Command], Command]:
     """`--threads`, all cores by default. `what` says whose threads they are."""
     most = click.IntRange(1, 1024)  # the same limit as in the service
-    return click.option("--threads", default=default, show_default=True, type=most, help=what)
+    return click.option("--threads", default=default, type=most, help=what)
 
 
 def force_option(what: str) -> Callable[[Command], Command]:
@@ -166,14 +159,12 @@ checkpoint_option = click.option(
     "--checkpoint",
     type=NAME,
     default="best",
-    show_default=True,
     shell_complete=complete_checkpoint,
     help="A folder, name or `best`.",
 )
 engine_option = click.option(
     "--engine",
     default="auto",
-    show_default=True,
     shell_complete=complete_engine,
     help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
 )
@@ -183,9 +174,7 @@ scoring_engine_option = click.option(
     help="The engine that decodes: torch or, on the CPU, native, onnxruntime or auto.  "
     "[default: torch, or native without it]",
 )
-device_option = click.option(
-    "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 ..."
-)
+device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
 task_option = click.option(
     "--task",

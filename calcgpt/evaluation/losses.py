@@ -26,8 +26,8 @@ Loss = Callable[..., torch.Tensor]  # see `summed_loss`
 def summed_loss(forward: Callable[..., torch.Tensor]) -> Loss:
     """Returns a function that computes the loss of `forward`, which is a model or stands for one.
 
-    The function takes inputs and targets, each (B, T), and, if it was called before, the result of
-    `model.parse`. It returns the cross-entropy in nats, summed over the targets; a scalar.
+    The function takes inputs and targets, each (B, T), and `parsed`: `model.parse(inputs)`, if you
+    have it. It returns the cross-entropy in nats, summed over the targets; a scalar.
     """
 
     def loss(

@@ -149,6 +149,19 @@ def publish(
     dataclasses.replace(checkpoint, metrics=metrics, domain=domain).save(out)
 
 
+def score_text(what: str, record: dict[str, Any], evaluation: Evaluation) -> str:
+    """Returns the scores of `what` for a terminal, and how far its confidence can be trusted."""
+    temperature = record["temperature"]
+    how = f"sampled at temperature {temperature:g}, seed {record['seed']}"
+    parts = [f"{what}: {how if temperature else 'greedy'} decoding", score_table(evaluation.scores)]
+    if evaluation.problems_per_second:
+        parts.append(f"{evaluation.problems_per_second:,.0f} problems/s")
+    parts.append(confidence_line(record))
+    if "first_errors" in record:
+        parts.append(first_error_table(record))
+    return "\n".join(parts)
+
+
 def score_table(scores: Scores) -> str:
     """Returns the scores of one evaluation as a table for a terminal."""
     rows: list[tuple[str, Accuracy]] = [("all", scores), *scores.by_operation.items()]

@@ -43,6 +43,12 @@ def vocabulary_size(recipe: Recipe) -> int:
     return len(TOKENIZERS[name]("", recipe.vocab_size))
 
 
+def describe(config: ModelConfig, vocab_size: int) -> str:
+    """Returns the variants of a model, and its parameters and operations."""
+    tables = (parameter_table(config, vocab_size), operation_table(config, vocab_size))
+    return "\n\n".join((choices(config), *tables))
+
+
 def choices(config: ModelConfig) -> str:
     """Returns the named variants on one line, and other fields that are not at their defaults on
     the next. Leaves out fields that the architecture does not use."""
