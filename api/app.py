@@ -52,7 +52,7 @@ exact value never replaces the model's answer.
 Every error is a problem document (RFC 9457). Its `type` is `about:blank` if the status says
 enough, or else `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-many-places`,
-`out-of-range`, `unproven` and `division-by-zero`, each with its position in the expression;
+`out-of-range`, `beyond-tested` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
 `invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `no-weights`,
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`,

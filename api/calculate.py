@@ -218,9 +218,9 @@ async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> 
     """Returns the computation of an expression. Parses a long expression in a thread, so that other
     requests do not wait. Raises ExpressionError."""
     if len(text) <= SHORT:
-        return calculator.begin(text, options.places, options.unproven, options.style)
+        return calculator.begin(text, options.places, options.beyond_tested, options.style)
     return await asyncio.to_thread(
-        calculator.begin, text, options.places, options.unproven, options.style
+        calculator.begin, text, options.places, options.beyond_tested, options.style
     )
 
 

@@ -33,7 +33,7 @@ class ExpressionErrorKind(StrEnum):
     TOO_LONG = "too-long"
     TOO_MANY_PLACES = "too-many-places"
     OUT_OF_RANGE = "out-of-range"
-    UNPROVEN = "unproven"  # the model was not measured for it
+    BEYOND_TESTED = "beyond-tested"  # the model was not measured for it
     DIVISION_BY_ZERO = "division-by-zero"
 
 

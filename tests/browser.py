@@ -111,7 +111,7 @@ RESULT: dict[str, Any] = {
     "places": 8,
     "rounded": False,
     "verified": True,
-    "proven": True,
+    "in_tested_range": True,
     "confidence": {"answer": 1, "weakest_step": 1, "whole": 1},
     "nodes": [],
     "model": "",

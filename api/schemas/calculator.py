@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from calcgpt.inference.expression_stack import Percent, Style
 from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
@@ -33,10 +33,11 @@ PLACES = Field(
     description="decimal places of the answer; null means those that the expression asks for, or "
     "`default_places` of the model",
 )
-UNPROVEN = Field(
+BEYOND_TESTED = Field(
     False,
+    validation_alias=AliasChoices("beyond_tested", "unproven"),  # the second: of version 0.1
     description="whether to ask the model also about numbers and places for which it was not "
-    "measured; then `proven` of the response says if there were any",
+    "measured; then `in_tested_range` of the response says if there were any",
 )
 
 
@@ -51,7 +52,7 @@ class AnswerOptions(Input):
 
     model: str | None = MODEL
     places: int | None = PLACES
-    unproven: bool = UNPROVEN
+    beyond_tested: bool = BEYOND_TESTED
     percent: Percent = Field("relative", description="100-10% is 90 if `relative`, 99.9 if `plain`")
     decimal_comma: bool = Field(False, description="whether 12,500 is 12.5 instead of 12500")
     on_wrong: OnWrong = ON_WRONG

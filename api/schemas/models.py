@@ -23,8 +23,8 @@ class Domain(BaseModel):
     )
     digits: int | None = Field(
         None,
-        description="maximum number of significant digits of an operand; `unproven` lifts this "
-        "limit and that of the places; null for a model that answers at once",
+        description="maximum number of significant digits of an operand; `beyond_tested` lifts "
+        "this limit and that of the places; null for a model that answers at once",
     )
     divisor_digits: int | None = Field(
         None,

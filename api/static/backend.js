@@ -94,7 +94,7 @@ export async function* calculate(expression, options, signal) {
  * @returns {Promise<service.Node>} */
 export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
-  const payload = { model: path, expression, places, unproven: true };
+  const payload = { model: path, expression, places, beyond_tested: true };
   for await (const { name, data } of engine.run("calculate", payload, signal)) {
     if (name === "answer") return data;
   }

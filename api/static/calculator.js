@@ -79,7 +79,7 @@ const readout = new Readout();
 const panels = [new Inside(), new Comparison(() => models.all), new Learning()];
 const runner = new Runner(
   { field, history, link, readout, panels },
-  { ask: calculateText, askUnproven: () => start({ unproven: true }), onUnauthorized: askForKey },
+  { ask: calculateText, askBeyondTested: () => start({ beyond_tested: true }), onUnauthorized: askForKey },
 );
 
 /** @type {{model: string, places: string} | null} */
@@ -89,10 +89,10 @@ let isEdited = false; // whether the user has typed since the address was opened
 
 /** Calculates the expression in the field. Returns whether the result is shown.
  *
- * unproven: whether to ask about numbers for which the model was not measured; opened: the part of the address's state
- * that the calculation keeps; isKept: whether the history lists the calculation.
- * @param {{unproven?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
-async function start({ unproven = false, opened = {}, isKept = true } = {}) {
+ * beyond_tested: whether to ask about numbers for which the model was not measured; opened: the part of the address's
+ * state that the calculation keeps; isKept: whether the history lists the calculation.
+ * @param {{beyond_tested?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
+async function start({ beyond_tested = false, opened = {}, isKept = true } = {}) {
   const typed = field.text;
   if (!typed.trim()) {
     runner.stop();
@@ -106,7 +106,7 @@ async function start({ unproven = false, opened = {}, isKept = true } = {}) {
   const options = {
     model: model || undefined,
     places: places ? Number(places) : undefined,
-    unproven: unproven || undefined,
+    beyond_tested: beyond_tested || undefined,
     decimal_comma: state.comma > 0 || undefined,
   };
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });

@@ -16,8 +16,8 @@ const KEY = "calcgpt.key";
 /** The answer to an expression. reading: how it was read, if a reader could think otherwise; alternative: the
  * expression in that other reading; fraction: the exact value, unless it is very long.
  * @typedef {{expression: string, reading: string | null, alternative: string | null, result: string | null,
- * exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean, proven: boolean,
- * confidence: Confidence, nodes: Node[], model: string}} Calculation */
+ * exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean,
+ * in_tested_range: boolean, confidence: Confidence, nodes: Node[], model: string}} Calculation */
 
 /** The events of a calculation.
  * @typedef {{expression: string, model: string, places: number, nodes: Span[]}} Start
@@ -33,9 +33,9 @@ const KEY = "calcgpt.key";
  * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
  * metrics: {n: number, exact_match: number} | null}} Model */
 
-/** Options of a calculation. The service chooses those that are missing. unproven: whether to accept numbers for which
- * the model was not measured; decimal_comma: whether `12,500` is 12.5.
- * @typedef {{model?: string, places?: number, unproven?: boolean, decimal_comma?: boolean}} Options */
+/** Options of a calculation. The service chooses those that are missing. beyond_tested: whether to accept numbers for
+ * which the model was not measured; decimal_comma: whether `12,500` is 12.5.
+ * @typedef {{model?: string, places?: number, beyond_tested?: boolean, decimal_comma?: boolean}} Options */
 
 /** Details of an error. type: a URN; position, end: code points of the expression; retryAfter: seconds.
  * @typedef {{type?: string, status?: number, position?: number, end?: number,

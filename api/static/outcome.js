@@ -6,7 +6,7 @@ import {
 } from "./format.js";
 import { createNumber, formatFraction } from "./number.js";
 
-const UNPROVEN = "urn:calcgpt:problem:unproven";
+const BEYOND_TESTED = "urn:calcgpt:problem:beyond-tested";
 const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
 const ROUNDED_STEPS = "Each step is right, but this model rounds them to too few places.";
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
@@ -19,7 +19,7 @@ const NEARBY = 60; // characters of an expression that an error shows before the
  * another reading of the expression.
  * @type {(calculation: Calculation, ask: (expression: string) => void) => DocumentFragment} */
 export function renderAnswer(calculation, ask) {
-  const { expression, result, rounded, places, verified, proven, confidence, nodes } = calculation;
+  const { expression, result, rounded, places, verified, confidence, nodes } = calculation;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
   const question = createElement("span", "question", `${formatNumbers(expression)} `);
@@ -38,7 +38,7 @@ export function renderAnswer(calculation, ask) {
   fragment.append(verified ? agreementLine() : disagreementBox(calculation));
   fragment.append(confidenceLine(confidence));
   const unmeasured = "The model was not measured for such numbers or so many places.";
-  if (!proven) fragment.append(createElement("p", "unproven", unmeasured));
+  if (!calculation.in_tested_range) fragment.append(createElement("p", "beyond-tested", unmeasured));
   return fragment;
 }
 
@@ -119,17 +119,17 @@ function icon(sign) {
 }
 
 /** Returns an error as elements: its message and, if its position is known, the expression with the error marked.
- * askUnproven: adds a button that calls it if the only problem is that the model was not measured for such numbers.
- * @type {(error: ServiceError, typed: string, askUnproven?: () => void) => DocumentFragment} */
-export function renderError(error, typed, askUnproven) {
+ * askBeyondTested: adds a button that calls it if the only problem is that the model was not measured for such numbers.
+ * @type {(error: ServiceError, typed: string, askBeyondTested?: () => void) => DocumentFragment} */
+export function renderError(error, typed, askBeyondTested) {
   const fragment = document.createDocumentFragment();
   const line = createElement("p", "failure");
   line.append(icon("!"), toSentence(messageWithPosition(error, typed)), retryText(error.retryAfter));
   fragment.append(line);
   const { position, end } = error;
   if (position !== undefined) fragment.append(markedExpression(typed, position, end));
-  if (error.type === UNPROVEN && askUnproven) {
-    fragment.append(createButton("plain", "Calculate anyway", askUnproven));
+  if (error.type === BEYOND_TESTED && askBeyondTested) {
+    fragment.append(createButton("plain", "Calculate anyway", askBeyondTested));
   }
   return fragment;
 }

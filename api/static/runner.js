@@ -24,9 +24,9 @@ import { Step } from "./steps.js";
  * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
  * link: import("./link.js").Link, readout: import("./readout.js").Readout, panels: PanelFactory[]}} Parts */
 
-/** The callbacks of the page. ask: called when the user asks for another reading; askUnproven: called when the user
+/** The callbacks of the page. ask: called when the user asks for another reading; askBeyondTested: called when the user
  * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
- * @typedef {{ask: (expression: string) => void, askUnproven: () => void, onUnauthorized: () => void}} Callbacks */
+ * @typedef {{ask: (expression: string) => void, askBeyondTested: () => void, onUnauthorized: () => void}} Callbacks */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
@@ -207,7 +207,7 @@ export class Runner {
     this.#showWork(this.#steps.length > 0);
     this.#finish();
     const later = this.#field.cancel();
-    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askUnproven));
+    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askBeyondTested));
     this.#name(later);
     if (error.status === 401) this.#callbacks.onUnauthorized();
     else if (error.position !== undefined && this.#field.text === typed) {

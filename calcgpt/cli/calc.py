@@ -52,7 +52,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 )
 @click.option("--decimal-comma", is_flag=True, help="Read 12,500 as 12.5 instead of 12500.")
 @click.option(
-    "--unproven",
+    "--beyond-tested",
     is_flag=True,
     help="Also answer for numbers and decimal places that the model was not measured on.",
 )
@@ -78,7 +78,7 @@ def calc(
     fraction: bool,
     percent: Percent,
     decimal_comma: bool,
-    unproven: bool,
+    beyond_tested: bool,
     require_verified: bool,
     min_confidence: float,
     work: bool,
@@ -110,7 +110,7 @@ def calc(
         places=places,
         fraction=fraction,
         style=Style(percent, decimal_comma),
-        unproven=unproven,
+        beyond_tested=beyond_tested,
         require_verified=require_verified,
         min_confidence=min_confidence,
         work=work,
@@ -135,7 +135,7 @@ class Answering:
     places: int | None
     fraction: bool
     style: Style
-    unproven: bool
+    beyond_tested: bool
     require_verified: bool
     min_confidence: float
     work: bool
@@ -153,7 +153,7 @@ class Answering:
         name, start = _assignment(text)
         try:
             calculation = self.calculator.calculate(
-                text[start:], self.places, self.unproven, self.style, self.names
+                text[start:], self.places, self.beyond_tested, self.style, self.names
             )
         except ExpressionError as error:
             moved = ExpressionError(
@@ -181,8 +181,8 @@ class Answering:
             problem = {"kind": error.kind.value, "reason": reason, **span}
             click.echo(json.dumps({"expression": text, "error": problem}))
             return
-        if error.kind is ExpressionErrorKind.UNPROVEN:
-            reason += "; --unproven answers anyway"
+        if error.kind is ExpressionErrorKind.BEYOND_TESTED:
+            reason += "; --beyond-tested answers anyway"
         click.echo(f"error: {where}{reason}", err=True)
         click.echo(marked(text, error.position, error.end), err=True)
 

@@ -58,12 +58,12 @@ class Computation:
         model: str,
         limits: Limits,
         places: int | None = None,
-        unproven: bool = False,
+        beyond_tested: bool = False,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> None:
         """`places` is the number of decimal places of the answer, by default what the text asks for
-        or the default of the limits. `unproven` allows numbers for which the model was not
+        or the default of the limits. `beyond_tested` allows numbers for which the model was not
         measured. `style` and `names` are those of `parse`.
 
         Raises ExpressionError if `text` is not an expression or has no value, or if an operation on
@@ -74,12 +74,12 @@ class Computation:
             places = limits.default_places if parsed.places is None else parsed.places
         self.expression = show(parsed.expression)
         self.places = places
-        self._model, self._limits, self._allows_unproven = model, limits, unproven
-        self._is_proven = True
+        self._model, self._limits, self._allows_beyond_tested = model, limits, beyond_tested
+        self._in_tested_range = True
         if refusal := self._refused(limits.refuse_places(places)):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
-        self.plan = make_plan(parsed.expression, places, limits, unproven)
-        self._is_proven &= self.plan.is_proven
+        self.plan = make_plan(parsed.expression, places, limits, beyond_tested)
+        self._in_tested_range &= self.plan.in_tested_range
         self._readings = [*parsed.readings, *self.plan.readings]
         #: The operations, operands first. Each becomes a node when it is answered.
         self.outline = [
@@ -92,10 +92,14 @@ class Computation:
         self._values: dict[int, Number | None] = {}  # None if the answer is not a number
 
     def _refused(self, refusal: Refusal | None) -> Refusal | None:
-        """Returns the refusal, or None if the user allows unproven problems. In that case, records
-        that the result is not proven."""
-        if refusal and refusal.kind is ExpressionErrorKind.UNPROVEN and self._allows_unproven:
-            self._is_proven = False
+        """Returns the refusal, or None if the user allows untested problems. In that case, records
+        that the result is beyond the tested range."""
+        if (
+            refusal
+            and refusal.kind is ExpressionErrorKind.BEYOND_TESTED
+            and self._allows_beyond_tested
+        ):
+            self._in_tested_range = False
             return None
         return refusal
 
@@ -197,7 +201,7 @@ class Computation:
             places=self.places,
             rounded=Fraction(rounded.units, 10**rounded.places) != value,
             verified=result == exact and all(node.agrees for node in nodes),
-            proven=self._is_proven,
+            in_tested_range=self._in_tested_range,
             confidence=Confidence(
                 answer=math.prod(c.answer for c in confidences),
                 weakest_step=min((c.weakest_step for c in confidences), default=1.0),
@@ -246,7 +250,7 @@ class Calculator:
         self,
         expression: str,
         places: int | None = None,
-        unproven: bool = False,
+        beyond_tested: bool = False,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> Computation:
@@ -264,19 +268,19 @@ class Calculator:
         if places is not None and (type(places) is not int or not 0 <= places <= MAX_PLACES):
             raise ConfigError(f"places must be from 0 to {MAX_PLACES}, not {places!r:.40}")
         model = self.checkpoint.name
-        return Computation(expression, model, self.limits, places, unproven, style, names)
+        return Computation(expression, model, self.limits, places, beyond_tested, style, names)
 
     def calculate(
         self,
         expression: str,
         places: int | None = None,
-        unproven: bool = False,
+        beyond_tested: bool = False,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> Calculation:
         """Returns the answer. All operations whose operands are known with prompts of one length
         are one batch. The arguments and the errors are those of `begin`."""
-        computation = self.begin(expression, places, unproven, style, names)
+        computation = self.begin(expression, places, beyond_tested, style, names)
         tokenizer = self.checkpoint.tokenizer
         while questions := computation.questions():
             prompts = [question.prompt for question in questions]

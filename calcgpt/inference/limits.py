@@ -2,7 +2,7 @@
 
 A direct model has two places and operands of at most ten characters; it cannot read others. A model
 that writes worked steps can read any number, and was measured up to some length. Beyond it, its
-answers are unproven: it answers only if the user allows that.
+answers are untested: it answers only if the user allows that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNMEASURED_DOMAIN = Domain(digits=7, places=2)  # assumed of a model without a m
 
 
 class Refusal(NamedTuple):
-    """Why a model is not asked. If the kind is UNPROVEN, the user can allow it."""
+    """Why a model is not asked. If the kind is BEYOND_TESTED, the user can allow it."""
 
     kind: ExpressionErrorKind
     reason: str
@@ -86,7 +86,7 @@ class ScratchpadLimits:
     def refuse_places(self, places: int) -> Refusal | None:
         if places <= self.domain.places:
             return None
-        return self._unproven(f"an answer to {places} places")
+        return self._beyond_tested(f"an answer to {places} places")
 
     def refuse_operand(self, number: Number) -> Refusal | None:
         if not is_operand(number):
@@ -95,15 +95,15 @@ class ScratchpadLimits:
         digits = len(str(abs(number.units)))
         if digits > self.domain.digits:
             added = ", .0 included" if number.places == 1 and number.units % 10 == 0 else ""
-            return self._unproven(f"a number of {digits} digits{added}")
+            return self._beyond_tested(f"a number of {digits} digits{added}")
         if number.places > self.domain.places:
-            return self._unproven(f"a number with {number.places} places")
+            return self._beyond_tested(f"a number with {number.places} places")
         return None
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         digits = len(str(abs(problem.b.units)))
         if problem.op is Operation.DIV and digits > (self.domain.divisor_digits or digits):
-            return self._unproven(f"a divisor of {digits} digits")
+            return self._beyond_tested(f"a divisor of {digits} digits")
         if refusal := self.refuse_places(problem.places):
             return refusal
         prompt = render_prompt(problem)
@@ -130,14 +130,14 @@ class ScratchpadLimits:
             "works_in_steps": True,
         }
 
-    def _unproven(self, what: str) -> Refusal:
+    def _beyond_tested(self, what: str) -> Refusal:
         digits, places, divisor_digits = self.domain.digits, self.domain.places, ""
         if self.domain.divisor_digits:
             divisor_digits = f" (divisors {self.domain.divisor_digits})"
         source = "was measured for" if self.measured else "was never measured, so it takes"
         most = f"numbers of at most {digits} digits{divisor_digits}, {places} places"
         reason = f"{what}; this model {source} {most}"
-        return Refusal(ExpressionErrorKind.UNPROVEN, reason)
+        return Refusal(ExpressionErrorKind.BEYOND_TESTED, reason)
 
 
 Limits = DirectLimits | ScratchpadLimits

@@ -65,8 +65,8 @@ class Plan:
     """The operations of an expression, operands first, and its value by them.
 
     `guard_places` are the places that operations before the last keep beyond those of the result;
-    None if numerator and denominator are worked out instead. `is_proven` says whether the model was
-    measured for all operations.
+    None if numerator and denominator are worked out instead. `in_tested_range` says whether
+    the model was measured for all operations.
     """
 
     steps: tuple[Step, ...]
@@ -74,19 +74,21 @@ class Plan:
     exact: Fraction  # the value without rounding
     guard_places: int | None
     readings: tuple[Reading, ...] = ()
-    is_proven: bool = True
+    in_tested_range: bool = True
 
     def refusal(self, root: Expression, limits: Limits) -> tuple[Refusal, int, int] | None:
         """Returns why a model is not asked all operations, with the position of the part, or None.
         A reason that a user can allow is returned only if there is no other."""
-        return min(self._refusals(root, limits), key=lambda it: _is_unproven(it[0]), default=None)
+        return min(
+            self._refusals(root, limits), key=lambda it: _is_beyond_tested(it[0]), default=None
+        )
 
     def _refusals(self, root: Expression, limits: Limits) -> Iterator[tuple[Refusal, int, int]]:
         typed = postorder(root) if self.steps and self.guard_places is not None else []
         for node in typed:
             if not node.sign and (refusal := limits.refuse_operand(node.number)):
                 yield refusal, node.start, node.end
-                if not _is_unproven(refusal):
+                if not _is_beyond_tested(refusal):
                     return
         for step in self.steps:
             for number, index in (step.a, step.b):
@@ -94,7 +96,7 @@ class Plan:
                     source = step if index is None else self.steps[index]
                     reason = f"{source.text} needs {shorten(plain_text(number))}: {refusal.reason}"
                     yield Refusal(refusal.kind, reason), source.start, source.end
-                    if not _is_unproven(refusal):
+                    if not _is_beyond_tested(refusal):
                         return
             if refusal := limits.refuse_problem(step.problem):
                 reason = f"{step.text}: {refusal.reason}"
@@ -108,7 +110,7 @@ class Plan:
         return sum(limits.n_characters(step.problem) for step in self.steps)
 
 
-def make_plan(root: Expression, places: int, limits: Limits, allows_unproven: bool) -> Plan:
+def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_tested: bool) -> Plan:
     """Returns the plan of an expression whose result is rounded to `places`. The result of a model
     whose places are fixed may be off.
 
@@ -120,8 +122,8 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_unproven: bo
         refusal = plan.refusal(root, limits)
         if not refusal:
             return plan
-        if allows_unproven and _is_unproven(refusal[0]):
-            allowed = allowed or replace(plan, is_proven=False)
+        if allows_beyond_tested and _is_beyond_tested(refusal[0]):
+            allowed = allowed or replace(plan, in_tested_range=False)
         refusals.append(refusal)
     if allowed:
         return allowed
@@ -161,12 +163,12 @@ class _Parts(NamedTuple):
     values: list[Fraction]
 
 
-def _is_unproven(refusal: Refusal) -> bool:
-    return refusal.kind is ExpressionErrorKind.UNPROVEN
+def _is_beyond_tested(refusal: Refusal) -> bool:
+    return refusal.kind is ExpressionErrorKind.BEYOND_TESTED
 
 
 def _is_outside(refused: tuple[Refusal, int, int] | None) -> bool:
-    return refused is not None and not _is_unproven(refused[0])
+    return refused is not None and not _is_beyond_tested(refused[0])
 
 
 def _equal(a: Number, b: Number) -> bool:

@@ -57,7 +57,7 @@ EXAMPLE: dict[str, JsonValue] = {
     "places": 8,
     "rounded": False,
     "verified": True,
-    "proven": True,
+    "in_tested_range": True,
     "confidence": EXAMPLE_CONFIDENCE,
     "nodes": [EXAMPLE_NODE],
     "model": "scratchpad-small",
@@ -197,9 +197,9 @@ class Calculation(BaseModel):
     verified: bool = Field(
         description="whether every node agrees with exact arithmetic, and `result` equals `exact`"
     )
-    proven: bool = Field(
+    in_tested_range: bool = Field(
         description="whether the model was measured for all these numbers and places; can be "
-        "false only if `unproven` was set"
+        "false only if `beyond_tested` was set"
     )
     confidence: Confidence = Field(
         description="products over all nodes, and the smallest `weakest_step`"
@@ -217,8 +217,8 @@ class Calculation(BaseModel):
         """What a user should know of the answer, even if it is right."""
         reading = f"read as: {self.reading}" if self.reading else None
         unmeasured = "the model was not measured for such numbers or so many places"
-        unproven = None if self.proven else unmeasured
-        return [note for note in (reading, self.rounding_note, unproven) if note]
+        untested = None if self.in_tested_range else unmeasured
+        return [note for note in (reading, self.rounding_note, untested) if note]
 
     @property
     def rounding_note(self) -> str | None:

@@ -22,7 +22,7 @@ from calcgpt.config import Domain
 from calcgpt.inference import calculator
 from calcgpt.inference.native import machine_code
 
-UNPROVEN = "this model was measured for numbers of at most 12 digits, 8 places"
+BEYOND_TESTED = "this model was measured for numbers of at most 12 digits, 8 places"
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["100000.001+1"], "100001.001", ""),
         (["-80457.28-19551.06"], "-100008.34", ""),
         (
-            ["1/3", "--places", "9", "--unproven"],
+            ["1/3", "--places", "9", "--beyond-tested"],
             "0.333333333",
             "rounded to 9 places\nthe model was not measured for such numbers or so many places",
         ),
@@ -73,13 +73,16 @@ def test_an_answer_has_the_places_asked_for(
 @pytest.mark.parametrize(
     ("args", "reason"),
     [
-        (["1+1234567890123"], f"a number of 13 digits; {UNPROVEN}; --unproven answers anyway"),
-        (["1/3", "--places", "9"], f"an answer to 9 places; {UNPROVEN}"),
+        (
+            ["1+1234567890123"],
+            f"a number of 13 digits; {BEYOND_TESTED}; --beyond-tested answers anyway",
+        ),
+        (["1/3", "--places", "9"], f"an answer to 9 places; {BEYOND_TESTED}"),
         (["1/3", "--places", "31"], "31 is not in the range 0<=x<=30"),
         ([f"1+0.{'1' * 31}"], "more than 30 decimal places"),
         (["100-10%", "--percent", "of"], "'of' is not one of 'relative', 'plain'"),
-        (["1+" + "1" * 101, "--unproven"], "a number of more than 100 characters"),
-        (["1" * 25 + "*" + "1" * 25, "--unproven"], "this model's context holds 512"),
+        (["1+" + "1" * 101, "--beyond-tested"], "a number of more than 100 characters"),
+        (["1" * 25 + "*" + "1" * 25, "--beyond-tested"], "this model's context holds 512"),
     ],
     ids=str,
 )

@@ -58,7 +58,7 @@ DESCRIBE = """async (asked) => {
                 prompts.push(question.prompt);
                 asked.answer(question, answers[prompts.length - 1] ?? "$", [1]);
             }
-            const { nodes, confidence, proven, model, ...rest } = asked.calculation();
+            const { nodes, confidence, in_tested_range, model, ...rest } = asked.calculation();
             const outline = asked.outline.map((span) => Object.values(span));
             const link = begin(linked(text), options).expression;
             return { ...rest, prompts, outline, linked: link };
@@ -164,12 +164,12 @@ CALCULATE = """async (asked) => {
 
 
 def whole(
-    text: str, places: int | None, unproven: bool, limits: Limits, write: Callable[[str], str]
+    text: str, places: int | None, beyond_tested: bool, limits: Limits, write: Callable[[str], str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the result for what `write` makes of prompts, or the error, and what it made."""
     outputs: dict[str, str] = {}
     try:
-        asked = Computation(text, "model", limits, places, unproven)
+        asked = Computation(text, "model", limits, places, beyond_tested)
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
         return {"kind": error.kind.value, "message": error.reason, **place}, {}
@@ -193,9 +193,11 @@ def test_the_page_gives_the_whole_result_that_python_gives(plain_page: Page) -> 
         limits = ScratchpadLimits(domain, 4_096) if has_work else DirectLimits()
         usual = lru_cache(None)(right_with_work if has_work else right)
         writers = (usual, wrong_at(Operation.DIV, usual), partial(unfinished, usual))
-        for text, places, unproven, write in product(TYPED, (None, 0, 12), (False, True), writers):
-            result, outputs = whole(text, places, unproven, limits, write)
-            options = {"places": places, "unproven": unproven}
+        for text, places, beyond_tested, write in product(
+            TYPED, (None, 0, 12), (False, True), writers
+        ):
+            result, outputs = whole(text, places, beyond_tested, limits, write)
+            options = {"places": places, "beyond_tested": beyond_tested}
             expected.append(result)
             asked.append((text, options, has_work, domain and domain.model_dump(), outputs))
     for item, wanted, found in zip(
@@ -203,5 +205,5 @@ def test_the_page_gives_the_whole_result_that_python_gives(plain_page: Page) -> 
     ):
         assert found == wanted, item[:4]
     kinds = {result.get("kind") for result in expected}
-    assert kinds >= {None, "unproven", "out-of-range", "too-many-places", "division-by-zero"}
+    assert kinds >= {None, "beyond-tested", "out-of-range", "too-many-places", "division-by-zero"}
     assert {result["verified"] for result in expected if "verified" in result} == {False, True}

@@ -104,4 +104,4 @@ def test_numbers_beyond_the_measured_ones_are_refused(run_cli: Callable[..., Any
     ended = run_cli("calc", f"{10**40}+1")
     assert ended.code == 2
     assert "at most 40 digits" in ended.err
-    assert "--unproven" in ended.err
+    assert "--beyond-tested" in ended.err

@@ -19,17 +19,17 @@ import { Text } from "./text.js";
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 
 /** Options of a calculation, by their names in the service's API. places: of the answer, by default what the text asks
- * for or those of the limits; unproven: whether numbers are allowed for which the model was not measured; percent and
- * decimal_comma: see `Style`.
- * @typedef {{places?: number | null, unproven?: boolean, percent?: "relative" | "plain",
+ * for or those of the limits; beyond_tested: whether numbers are allowed for which the model was not measured; percent
+ * and decimal_comma: see `Style`.
+ * @typedef {{places?: number | null, beyond_tested?: boolean, percent?: "relative" | "plain",
  * decimal_comma?: boolean}} Options */
 
 /** An expression, its questions to the model, and the answers so far. */
 export class Computation {
   #model;
   #limits;
-  #allowsUnproven;
-  #isProven = true;
+  #allowsBeyondTested;
+  #isInTestedRange = true;
   #plan;
   #readings;
   /** @type {Problem | null} */
@@ -45,29 +45,29 @@ export class Computation {
    * @throws {ExpressionError} if the text is not an expression or has no value, or if an operation on the right
    * numbers is outside the limits */
   constructor(text, options, names) {
-    const { model, limits, places, unproven = false, percent = "relative", decimal_comma = false } = options;
+    const { model, limits, places, beyond_tested = false, percent = "relative", decimal_comma = false } = options;
     const parsed = parse(text, { percent, decimalComma: decimal_comma }, names);
     this.expression = show(parsed.expression);
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
-    this.#allowsUnproven = unproven;
+    this.#allowsBeyondTested = beyond_tested;
     const refusal = limits.refusePlaces(this.places);
     if (refusal && !this.#isAllowed(refusal)) {
       throw new ExpressionError(refusal.kind, refusal.reason, 0, new Text(text).length);
     }
-    this.#plan = makePlan(parsed.expression, this.places, limits, unproven);
-    this.#isProven &&= this.#plan.isProven;
+    this.#plan = makePlan(parsed.expression, this.places, limits, beyond_tested);
+    this.#isInTestedRange &&= this.#plan.isInTestedRange;
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
     this.outline = this.#plan.steps.map(({ text, start, end }) => ({ expression: text, position: start, end }));
   }
 
-  /** Returns whether the model may be asked. If it was not measured for that, the result is unproven.
+  /** Returns whether the model may be asked. If it was not measured for that, the result is out of the tested range.
    * @param {Refusal | null} refusal */
   #isAllowed(refusal) {
-    if (refusal?.kind !== "unproven" || !this.#allowsUnproven) return !refusal;
-    this.#isProven = false;
+    if (refusal?.kind !== "beyond-tested" || !this.#allowsBeyondTested) return !refusal;
+    this.#isInTestedRange = false;
     return true;
   }
 
@@ -141,7 +141,7 @@ export class Computation {
       places: this.places,
       rounded: rounded.units * value.d !== value.n * 10n ** BigInt(rounded.places),
       verified: result === exact && nodes.every((node) => node.agrees),
-      proven: this.#isProven,
+      in_tested_range: this.#isInTestedRange,
       confidence: {
         answer: product(confidences.map((c) => c.answer)),
         weakest_step: Math.min(1, ...confidences.map((c) => c.weakest_step)),

@@ -8,7 +8,7 @@ import { formatCount } from "./text.js";
 const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
 const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 
-/** The reason for which a model is not asked. If the kind is `unproven`, the user may ask it anyway.
+/** The reason for which a model is not asked. If the kind is `beyond-tested`, the user may ask it anyway.
  * @typedef {{kind: string, reason: string}} Refusal */
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
@@ -116,7 +116,7 @@ class ScratchpadLimits {
    * @param {number} places
    * @returns {Refusal | null} */
   refusePlaces(places) {
-    return places <= this.#bounds.places ? null : this.#unproven(`an answer to ${places} places`);
+    return places <= this.#bounds.places ? null : this.#beyondTested(`an answer to ${places} places`);
   }
 
   /** Returns the refusal of an operand, or null.
@@ -129,10 +129,10 @@ class ScratchpadLimits {
     const digits = String(magnitude(number)).length;
     if (digits > this.#bounds.digits) {
       const added = number.places === 1 && number.units % 10n === 0n ? ", .0 included" : "";
-      return this.#unproven(`a number of ${digits} digits${added}`);
+      return this.#beyondTested(`a number of ${digits} digits${added}`);
     }
     if (number.places <= this.#bounds.places) return null;
-    return this.#unproven(`a number with ${number.places} places`);
+    return this.#beyondTested(`a number with ${number.places} places`);
   }
 
   /** Returns the refusal of a problem, or null.
@@ -141,7 +141,7 @@ class ScratchpadLimits {
   refuseProblem(problem) {
     const digits = String(magnitude(problem.b)).length;
     if (problem.op === "/" && digits > (this.#bounds.divisor_digits ?? digits)) {
-      return this.#unproven(`a divisor of ${digits} digits`);
+      return this.#beyondTested(`a divisor of ${digits} digits`);
     }
     const refusal = this.refusePlaces(problem.places);
     if (refusal) return refusal;
@@ -159,12 +159,12 @@ class ScratchpadLimits {
   }
 
   /** Returns the refusal of what the model was not measured for. @param {string} what */
-  #unproven(what) {
+  #beyondTested(what) {
     const { digits, places, divisor_digits: divisor } = this.#bounds;
     const divisors = divisor ? ` (divisors ${divisor})` : "";
     const source = this.#measured ? "was measured for" : "was never measured, so it takes";
     const bounds = `numbers of at most ${digits} digits${divisors}, ${places} places`;
-    return { kind: "unproven", reason: `${what}; this model ${source} ${bounds}` };
+    return { kind: "beyond-tested", reason: `${what}; this model ${source} ${bounds}` };
   }
 }
 

@@ -37,9 +37,9 @@ const READINGS = tables.READINGS;
 
 /** The operations of an expression, operands first, and its value by them. exact: without rounding; guardPlaces: the
  * places that operations before the last keep beyond those of the result, or null if numerator and denominator are
- * worked out instead; isProven: whether the model was measured for all operations.
+ * worked out instead; isInTestedRange: whether the model was measured for all operations.
  * @typedef {{steps: Step[], result: Operand, exact: Fraction, guardPlaces: number | null, readings: Reading[],
- * isProven: boolean}} Plan */
+ * isInTestedRange: boolean}} Plan */
 
 /** Returns why a model is not asked all operations of a plan, or null. A reason that a user can allow is returned only
  * if there is no other.
@@ -47,7 +47,7 @@ const READINGS = tables.READINGS;
 function refusalOf(plan, root, limits) {
   let first = null;
   for (const refused of refusals(plan, root, limits)) {
-    if (!isUnproven(refused)) return refused;
+    if (!isBeyondTested(refused)) return refused;
     first ??= refused;
   }
   return first;
@@ -81,14 +81,15 @@ function* refusals({ steps, guardPlaces }, root, limits) {
 /** Returns the plan of an expression whose result is rounded to `places`. The result of a model whose places are fixed
  * may be off.
  * @throws {ExpressionError} if the expression has no value, or if it is outside the limits
- * @type {(root: Expression, places: number, limits: import("./limits.js").Limits, allowsUnproven: boolean) => Plan} */
-export function makePlan(root, places, limits, allowsUnproven) {
+ * @type {(root: Expression, places: number, limits: import("./limits.js").Limits,
+ * allowsBeyondTested: boolean) => Plan} */
+export function makePlan(root, places, limits, allowsBeyondTested) {
   let allowed = null;
   let first = null;
   for (const plan of plans(root, places, limits)) {
     const refused = refusalOf(plan, root, limits);
     if (!refused) return plan;
-    if (allowsUnproven && isUnproven(refused)) allowed ??= { ...plan, isProven: false };
+    if (allowsBeyondTested && isBeyondTested(refused)) allowed ??= { ...plan, isInTestedRange: false };
     first ??= refused;
   }
   if (allowed) return allowed;
@@ -110,7 +111,7 @@ function* plans(root, places, limits) {
     if (!plan) continue;
     const refused = first ? null : refusalOf(plan, root, limits);
     first ??= plan;
-    const isOutside = refused && !isUnproven(refused);
+    const isOutside = refused && !isBeyondTested(refused);
     if (!isOutside && !areEqual(plan.result.number, right)) continue;
     yield plan; // more guard places do not make numbers shorter
     break;
@@ -121,8 +122,8 @@ function* plans(root, places, limits) {
 }
 
 /** @param {Refused} refused */
-function isUnproven({ refusal }) {
-  return refusal.kind === "unproven";
+function isBeyondTested({ refusal }) {
+  return refusal.kind === "beyond-tested";
 }
 
 /** @type {(a: Decimal, b: Decimal) => boolean} */
@@ -198,7 +199,8 @@ class Planner {
       throw error;
     }
     const { steps, guardPlaces } = this;
-    return { steps, result, exact: values[values.length - 1], guardPlaces, readings: this.#readings, isProven: true };
+    const exact = values[values.length - 1];
+    return { steps, result, exact, guardPlaces, readings: this.#readings, isInTestedRange: true };
   }
 
   /** Plans a node, given its operands with their exact values, and its exact value.

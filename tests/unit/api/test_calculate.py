@@ -38,7 +38,7 @@ def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
         "places": 2,
         "rounded": False,
         "verified": True,
-        "proven": True,
+        "in_tested_range": True,
         "model": "exact",
     }
     assert first.pop("confidence")["weakest_step"] > 0.99
@@ -73,7 +73,7 @@ def test_a_model_that_is_right_gives_the_value_by_fractions(
     else:
         document = problem(response, 422)
         kind = document["type"].rpartition(":")[2]
-        assert kind in ("division-by-zero", "out-of-range", "unproven")
+        assert kind in ("division-by-zero", "out-of-range", "beyond-tested")
         assert 0 <= document["position"] < document["end"] <= len(typed)
         if kind == "division-by-zero":
             with pytest.raises(ZeroDivisionError):
@@ -117,8 +117,8 @@ def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
         ("1+\x00", "syntax", 2),
         ("<script>", "syntax", 0),
         ("5 + 1/(2-2)", "division-by-zero", 7),
-        ("5+12345678", "unproven", 2),
-        ("9999*9999-1", "unproven", 0),
+        ("5+12345678", "beyond-tested", 2),
+        ("9999*9999-1", "beyond-tested", 0),
     ],
 )
 def test_an_invalid_expression_is_422_with_its_position(
@@ -250,7 +250,7 @@ def test_more_operations_than_the_rate_are_never_allowed() -> None:
 def test_operations_of_long_numbers_count_as_several() -> None:
     with client_of(worked_model(), max_items=3, max_pending=5) as client:
         expressions = [f"{'1' * 13}*{'2' * 13}"] * 3  # 2 each
-        two, all_ = ({"expressions": expressions[:n], "unproven": True} for n in (2, 3))
+        two, all_ = ({"expressions": expressions[:n], "beyond_tested": True} for n in (2, 3))
         assert client.post("/v1/calculate/batch", json=two).status_code == 200
         refused = client.post("/v1/calculate/batch", json=all_)
         assert "6 operations; the limit is 5" in problem(refused, 422, "too-many-items")["detail"]

@@ -1,4 +1,4 @@
-"""Places and unproven numbers in requests and responses of the calculator's endpoints."""
+"""Places and untested numbers in requests and responses of the calculator's endpoints."""
 
 from __future__ import annotations
 
@@ -39,28 +39,32 @@ def test_an_answer_has_the_places_of_the_request(
         8 if places is None else places,
     )
     assert answered["fraction"] == "1/3"
-    assert (answered["rounded"], answered["verified"], answered["proven"]) == (True, True, True)
+    assert (answered["rounded"], answered["verified"], answered["in_tested_range"]) == (
+        True,
+        True,
+        True,
+    )
     assert answered["nodes"][0]["rounded"] is True
     exact = ask(client, "100000.001+1", places=places).json()
     assert exact["rounded"] == (places in (0, 1, 2))
 
 
 def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
-    body = {"expressions": ["1/3", "1/0", "12345678901234+1"], "places": 3, "unproven": True}
+    body = {"expressions": ["1/3", "1/0", "12345678901234+1"], "places": 3, "beyond_tested": True}
     first, second, third = client.post("/v1/calculate/batch", json=body).json()["items"]
     assert first["calculation"]["result"] == "0.333"
     assert second["problem"]["type"].endswith("division-by-zero")
-    assert (third["calculation"]["result"], third["calculation"]["proven"]) == (
+    assert (third["calculation"]["result"], third["calculation"]["in_tested_range"]) == (
         "12345678901235",
         False,
     )
     streamed = client.post(
-        "/v1/calculate/stream", json={"expression": "1/3", "places": 3, "unproven": True}
+        "/v1/calculate/stream", json={"expression": "1/3", "places": 3, "beyond_tested": True}
     )
     events = events_of(streamed.text)
     assert events[0][1]["places"] == 3
     assert events[-1][0] == "result"
-    assert (events[-1][1]["result"], events[-1][1]["proven"]) == ("0.333", True)
+    assert (events[-1][1]["result"], events[-1][1]["in_tested_range"]) == ("0.333", True)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +77,16 @@ def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
 def test_what_was_not_measured_is_a_problem_unless_it_is_allowed(
     client: TestClient, request_: dict[str, Any], part: str
 ) -> None:
-    document = problem(client.post("/v1/calculate", json=request_), 422, "unproven")
+    document = problem(client.post("/v1/calculate", json=request_), 422, "beyond-tested")
     assert "measured for numbers of at most 12 digits, 8 places" in document["detail"]
     typed = request_["expression"]
     assert typed[document["position"] : document["end"]] == part
-    answered = client.post("/v1/calculate", json={**request_, "unproven": True}).json()
-    assert (answered["verified"], answered["proven"]) == (True, False)
+    answered = client.post("/v1/calculate", json={**request_, "beyond_tested": True}).json()
+    assert (answered["verified"], answered["in_tested_range"]) == (True, False)
 
 
 def test_as_many_as_30_places_are_answered(client: TestClient) -> None:
-    answered = ask(client, "2/3", places=30, unproven=True).json()
+    answered = ask(client, "2/3", places=30, beyond_tested=True).json()
     assert (answered["result"], answered["verified"]) == (f"0.{'6' * 29}7", True)
     assert ask(client, "2/3 to 3 places").json()["result"] == "0.667"
 
@@ -117,7 +121,7 @@ def test_places_are_whole_numbers_from_0_to_30(client: TestClient, places: objec
 
 def test_a_model_of_two_places_has_no_others(client: TestClient) -> None:
     assert ask(client, "1/3", model="direct", places=2).json()["result"] == "0.33"
-    refused = ask(client, "1/3", model="direct", places=3, unproven=True)
+    refused = ask(client, "1/3", model="direct", places=3, beyond_tested=True)
     assert "have 2 places, not 3" in problem(refused, 422, "too-many-places")["detail"]
 
 

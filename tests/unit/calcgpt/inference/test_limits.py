@@ -1,4 +1,4 @@
-"""The calculator with a model of worked steps: places, limits and unproven results."""
+"""The calculator with a model of worked steps: places, limits and untested results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_whole_is_rounded_once_to_the_places_of_the_question(
     calculation = wide().calculate(typed, places)
     assert (calculation.result, calculation.exact) == (result, result)
     assert calculation.verified
-    assert calculation.proven
+    assert calculation.in_tested_range
     assert calculation.places == (8 if places is None else places)
     assert [parse_prompt(node.prompt or "").places for node in calculation.nodes] == asked
 
@@ -92,13 +92,13 @@ def test_a_perfect_model_gives_the_value_by_fractions(
         return
     calculation = exact.calculate(typed, places)
     assert calculation.verified
-    assert calculation.proven
+    assert calculation.in_tested_range
     assert calculation.result == calculation.exact == rounded(value, places)
     assert calculation.rounded == (Fraction(calculation.exact) != value)
 
 
-def test_notes_say_what_is_unproven() -> None:
-    notes = wide().calculate("1/3", 9, unproven=True).notes
+def test_notes_say_what_is_beyond_tested() -> None:
+    notes = wide().calculate("1/3", 9, beyond_tested=True).notes
     unmeasured = "the model was not measured for such numbers or so many places"
     assert notes == ["rounded to 9 places", unmeasured]
 
@@ -118,33 +118,33 @@ def test_what_was_not_measured_is_refused_unless_the_user_allows_it(
         ExpressionError, match="measured for numbers of at most 12 digits, 8 p"
     ) as e:
         wide().begin(typed)
-    assert e.value.kind is ExpressionErrorKind.UNPROVEN
+    assert e.value.kind is ExpressionErrorKind.BEYOND_TESTED
     assert e.value.reason.startswith(reason)
     assert typed[e.value.position : e.value.end] == part
-    calculation = wide().calculate(typed, unproven=True)
+    calculation = wide().calculate(typed, beyond_tested=True)
     assert calculation.verified
-    assert not calculation.proven
-    assert wide().calculate("1+1", unproven=True).proven
+    assert not calculation.in_tested_range
+    assert wide().calculate("1+1", beyond_tested=True).in_tested_range
 
 
 def test_the_last_result_may_be_longer_than_an_operand() -> None:
     calculation = wide().calculate("999999999999*999999999999")
     assert calculation.result == "999999999998000000000001"
-    assert calculation.proven
+    assert calculation.in_tested_range
 
 
 def test_more_places_than_were_measured_are_refused() -> None:
     with pytest.raises(ExpressionError, match="an answer to 9 places; this model was") as caught:
         wide().begin("1/3", 9)
-    assert caught.value.kind is ExpressionErrorKind.UNPROVEN
-    assert not wide().calculate("1/3", 9, unproven=True).proven
+    assert caught.value.kind is ExpressionErrorKind.BEYOND_TESTED
+    assert not wide().calculate("1/3", 9, beyond_tested=True).in_tested_range
 
 
 @pytest.mark.parametrize("places", [-1, 31, 2.5, True, "3"])
 def test_there_are_0_to_30_places(places: Any) -> None:
     with pytest.raises(ConfigError, match=f"places must be from 0 to 30, not {places!r}"):
-        wide().begin("1/3", places, unproven=True)
-    assert len(wide().calculate("1/3", 30, unproven=True).result or "") == 32
+        wide().begin("1/3", places, beyond_tested=True)
+    assert len(wide().calculate("1/3", 30, beyond_tested=True).result or "") == 32
 
 
 @pytest.mark.parametrize("expression", [5, None, b"1+1"])
@@ -165,18 +165,18 @@ def test_a_model_without_measurement_gets_a_small_domain() -> None:
     assert calculator.calculate("1/3").result == "0.33"
     with pytest.raises(ExpressionError, match=r"was never measured, .* 7 digits, 2 places"):
         calculator.begin("12345678+1")
-    assert calculator.calculate("12345678+1", unproven=True).verified
+    assert calculator.calculate("12345678+1", beyond_tested=True).verified
 
 
-@pytest.mark.parametrize("unproven", [False, True])
-def test_a_number_of_more_than_100_characters_is_refused(unproven: bool) -> None:
+@pytest.mark.parametrize("beyond_tested", [False, True])
+def test_a_number_of_more_than_100_characters_is_refused(beyond_tested: bool) -> None:
     longest = "9" * 100
-    assert wide(block_size=100_000).calculate(f"{longest}+1", unproven=True).verified
+    assert wide(block_size=100_000).calculate(f"{longest}+1", beyond_tested=True).verified
     with pytest.raises(ExpressionError, match="a number of more than 100 characters") as caught:
-        wide().begin(f"1+{longest}0", unproven=unproven)
+        wide().begin(f"1+{longest}0", beyond_tested=beyond_tested)
     assert caught.value.kind is ExpressionErrorKind.OUT_OF_RANGE
     with pytest.raises(ExpressionError, match=r" needs 89{29}\.\.\.9{29}1: a number of more"):
-        wide(block_size=100_000).begin(f"{longest}*9+1", unproven=True)
+        wide(block_size=100_000).begin(f"{longest}*9+1", beyond_tested=True)
 
 
 def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
@@ -185,7 +185,7 @@ def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
     with pytest.raises(
         ExpressionError, match=r"its work has 3.. characters; .* holds 300"
     ) as caught:
-        small.begin("1 + 12345678901*12345678901", unproven=True)
+        small.begin("1 + 12345678901*12345678901", beyond_tested=True)
     assert caught.value.kind is ExpressionErrorKind.OUT_OF_RANGE
     assert (caught.value.position, caught.value.end) == (4, 27)
 
@@ -207,10 +207,10 @@ def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:
 
     calculation = wide(completion=completion).calculate("2*3+1")
     assert [node.problem for node in calculation.nodes] == ["2*3", None]
-    assert calculation.proven
-    unproven = wide(completion=completion).calculate("2*3+1", unproven=True)
-    assert [node.problem for node in unproven.nodes] == ["2*3", "9999999999999+1"]
-    assert not unproven.proven
+    assert calculation.in_tested_range
+    untested = wide(completion=completion).calculate("2*3+1", beyond_tested=True)
+    assert [node.problem for node in untested.nodes] == ["2*3", "9999999999999+1"]
+    assert not untested.in_tested_range
 
 
 def test_a_wrong_answer_names_its_first_wrong_step() -> None:
@@ -243,11 +243,11 @@ def test_a_model_that_answers_at_once_has_two_places() -> None:
     assert calculator.calculate("1.234+1").result == "2.23"  # 1117/500
     typed = "1 - 1.2345678901"  # its whole numbers are too long
     with pytest.raises(ExpressionError, match="more than two decimal places") as caught:
-        calculator.begin(typed, unproven=True)
+        calculator.begin(typed, beyond_tested=True)
     assert caught.value.kind is ExpressionErrorKind.TOO_MANY_PLACES
     assert typed[caught.value.position : caught.value.end] == "1.2345678901"
     with pytest.raises(ExpressionError, match="answers of this model have 2 places, not 4"):
-        calculator.begin("1/3", 4, unproven=True)
+        calculator.begin("1/3", 4, beyond_tested=True)
     assert calculator.begin("1/3").places == 2
 
 
@@ -258,4 +258,4 @@ def test_divisors_may_have_a_limit_of_their_own() -> None:
         ExpressionError, match=r"divisor of 13 digits; .* 16 digits \(divisors 12\)"
     ):
         calculator.calculate("3/1000000000000")
-    assert not calculator.calculate("3/1000000000000", unproven=True).proven
+    assert not calculator.calculate("3/1000000000000", beyond_tested=True).in_tested_range

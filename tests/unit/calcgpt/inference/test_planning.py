@@ -24,8 +24,10 @@ LIMITS = ScratchpadLimits(Domain(digits=100, places=MAX_PLACES), block_size=32_7
 MEASURED = ScratchpadLimits(Domain(digits=40, places=MAX_PLACES), block_size=4_096)
 
 
-def plan_of(text: str, places: int = 8, limits: Limits = LIMITS, unproven: bool = False) -> Plan:
-    return make_plan(parse(text).expression, places, limits, unproven)
+def plan_of(
+    text: str, places: int = 8, limits: Limits = LIMITS, beyond_tested: bool = False
+) -> Plan:
+    return make_plan(parse(text).expression, places, limits, beyond_tested)
 
 
 def result_of(plan: Plan) -> str:
@@ -130,9 +132,15 @@ def test_the_cost_is_what_the_model_writes() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "position", "end", "reason"),
     [
-        (f"1+{'9' * 41}", Kind.UNPROVEN, 2, 43, "a number of 41 digits; this model was measured"),
+        (
+            f"1+{'9' * 41}",
+            Kind.BEYOND_TESTED,
+            2,
+            43,
+            "a number of 41 digits; this model was measured",
+        ),
         (f"1+{'9' * 101}", Kind.OUT_OF_RANGE, 2, 103, "a number of more than 100 characters"),
-        (f"2*({'9' * 40}*2)", Kind.UNPROVEN, 3, 45, "needs 1999"),
+        (f"2*({'9' * 40}*2)", Kind.BEYOND_TESTED, 3, 45, "needs 1999"),
         ("+".join([f"{'9' * 39}*{'7' * 39}"] * 124), Kind.TOO_LONG, 0, 9_919, "more than 400,000"),
     ],
 )
@@ -148,9 +156,9 @@ def test_unproven_plans_are_made_only_if_they_are_allowed_and_no_other_is_right(
     text = f"{'9' * 41}+1"
     with pytest.raises(ExpressionError):
         plan_of(text, limits=MEASURED)
-    assert result_of(plan_of(text, limits=MEASURED, unproven=True)) == f"1{'0' * 41}"
+    assert result_of(plan_of(text, limits=MEASURED, beyond_tested=True)) == f"1{'0' * 41}"
     few = ScratchpadLimits(Domain(digits=40, places=8), block_size=4_096)
-    assert plan_of("1/3*3", limits=few, unproven=True).guard_places is None
+    assert plan_of("1/3*3", limits=few, beyond_tested=True).guard_places is None
 
 
 def test_a_model_of_fixed_places_is_asked_all_the_same() -> None:

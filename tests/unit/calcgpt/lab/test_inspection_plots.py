@@ -57,7 +57,7 @@ def inspection(text: str = f"$(1+1)={INSERTED}x1=20", heads: int = 3) -> Inspect
         places=2,
         rounded=False,
         verified=True,
-        proven=True,
+        in_tested_range=True,
         confidence=sure,
         nodes=(node,),
         model="a$b_{c",
