@@ -152,7 +152,7 @@ def test_what_is_outside_the_limits_is_refused(
     assert (refused.value.kind, refused.value.position, refused.value.end) == (kind, position, end)
 
 
-def test_unproven_plans_are_made_only_if_they_are_allowed_and_no_other_is_right() -> None:
+def test_untested_plans_are_made_only_if_they_are_allowed_and_no_other_is_right() -> None:
     text = f"{'9' * 41}+1"
     with pytest.raises(ExpressionError):
         plan_of(text, limits=MEASURED)
