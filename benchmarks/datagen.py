@@ -21,12 +21,12 @@ import torch
 
 from benchmarks.measure import alternate, environment, parser, positive, run, show, summary, write
 from datagen import notation, work
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Problem
 from datagen.dataset import DatasetPlan, generate
+from datagen.operations import OPERATIONS
 from datagen.splits import Split, split_of
 
 PLAIN = "plain loop"
-OPERATIONS = list(Operation)
 LINES: dict[str, Callable[[Problem], bytes]] = {  # by format
     "direct": lambda problem: notation.render(problem).encode(),
     "scratchpad": lambda problem: work.render([notation.render_prompt(problem).encode()])[0],

@@ -41,9 +41,9 @@ from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
-from datagen.arithmetic import Operation
 from datagen.distributions import distribution
 from datagen.notation import number_text
+from datagen.operations import DIVISION
 from datagen.sampling import bit_generator
 
 ON, OFF, DRAFT = "batching on", "batching off", "batching on, with drafts"
@@ -84,7 +84,7 @@ def problems() -> list[str]:
     return [
         f"{number_text(problem.a)}{problem.op}{number_text(problem.b)}"
         for problem in drawn
-        if problem.op != Operation.DIV or problem.b.units
+        if problem.op != DIVISION or problem.b.units
     ]
 
 

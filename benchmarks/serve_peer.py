@@ -28,8 +28,9 @@ from calcgpt.inference.exact import plain_text
 from calcgpt.inference.limits import limits_of
 from calcgpt.inference.results import read_answer
 from calcgpt.registry import resolve
-from datagen.arithmetic import Operation, Problem
+from datagen.arithmetic import Problem
 from datagen.notation import number_from_text, render_prompt
+from datagen.operations import BY_SIGN
 
 PROBLEM = re.compile(r"([0-9.]+)([-+*/])([0-9.]+)")
 
@@ -121,7 +122,7 @@ def create_app(checkpoint: Checkpoint, at_once: int, size: int, wait: float) -> 
             raise HTTPException(422)
         a, b = number_from_text(match[1]), number_from_text(match[3])
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        problem = Problem(a, Operation(match[2]), b, places)
+        problem = Problem(a, BY_SIGN[match[2]], b, places)
         await queue.put((render_prompt(problem), future))
         text = await future
         # Rows that end before the longest one are padded with the stop token.

@@ -26,7 +26,7 @@ from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError, one_line
-from calcgpt.metrics import OPERATIONS, StoredMetrics, read_scores, score_cells
+from calcgpt.metrics import StoredMetrics, read_scores, score_cells
 from calcgpt.model.parameters import count
 from calcgpt.recipe import build
 from datagen.extras import require
@@ -39,6 +39,7 @@ from datagen.files import (
     write_json,
     write_text,
 )
+from datagen.operations import SIGNS
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
     import torch
@@ -224,9 +225,9 @@ def model_card(
     scores |= {f"{key}, greedy": read_scores(also, key, name) for key in also}
     calculates = any(row.by_operation for row in scores.values()) or not scores
     if scores:
-        header = ["data", "n", "character accuracy", "exact match", *OPERATIONS]
+        header = ["data", "n", "character accuracy", "exact match", *SIGNS]
         rows = [score_cells(label, row) for label, row in scores.items()]
-        end = None if calculates else -len(OPERATIONS)
+        end = None if calculates else -len(SIGNS)
         lines += [markdown_table(header[:end], [row[:end] for row in rows]), ""]
     warning = ", and `calcgpt calc` says when they\nare." if calculates else "."
     lines += [

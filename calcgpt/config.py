@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from datagen.errors import current_name
+from datagen.operations import SIGNS, Sign
 
 
 class Section(BaseModel):
@@ -298,8 +299,8 @@ class DataConfig(Section):
     mixture: dict[Current[Distribution], PositiveWeight] = Field(
         min_length=1, description="distributions of problems and their weights"
     )
-    operations: dict[Literal["+", "-", "*", "/"], Weight] = Field(
-        {"+": 1.0, "-": 1.0, "*": 1.0, "/": 1.0},
+    operations: dict[Sign, Weight] = Field(
+        dict.fromkeys(SIGNS, 1.0),
         description="weight of each operation, in every distribution; 1 if not listed",
     )
     validation: Current[Distribution] = Field(
@@ -309,7 +310,7 @@ class DataConfig(Section):
     @field_validator("operations")
     @classmethod
     def _complete_operations(cls, weights: dict[str, float]) -> dict[str, float]:
-        weights = {operation: weights.get(operation, 1.0) for operation in "+-*/"}
+        weights = {operation: weights.get(operation, 1.0) for operation in SIGNS}
         if not any(weights.values()):
             raise ValueError("one operation needs a weight above 0")
         return weights

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
@@ -21,9 +21,8 @@ from calcgpt.recipe import build
 from datagen.arithmetic import USUAL_PLACES
 from datagen.files import parse_json, read_text, write_text
 from datagen.notation import MAX_WIDTH
+from datagen.operations import SIGNS, Sign
 
-Operation = Literal["+", "-", "*", "/"]
-OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
@@ -60,7 +59,7 @@ class Accuracy(PartialModel):
 class Scores(Accuracy):
     """Accuracy over all problems and by operation."""
 
-    by_operation: dict[Operation, Accuracy]
+    by_operation: dict[Sign, Accuracy]
 
 
 class StoredMetrics(PartialModel):
@@ -131,10 +130,10 @@ class Record(PartialModel):
     exact_match: Share
     temperature: Annotated[float, Field(ge=0)]
     confidence: Confidence
-    by_length: dict[Operation, Lengths] = {}
+    by_length: dict[Sign, Lengths] = {}
     # With worked steps only. Records of earlier versions have it under the second name.
     first_errors: Annotated[
-        dict[Operation, dict[Name, Count]] | None,
+        dict[Sign, dict[Name, Count]] | None,
         Field(validation_alias=AliasChoices("first_errors", "first_faults")),
     ] = None
 
@@ -153,7 +152,7 @@ class Record(PartialModel):
 
 
 # Keys of a row's exact match: over all problems, and by operation.
-EXACT_MATCH = {"all": "val_exact_match"} | {str(op): f"val_exact_match{op}" for op in OPERATIONS}
+EXACT_MATCH = {"all": "val_exact_match"} | {str(op): f"val_exact_match{op}" for op in SIGNS}
 
 
 class Row(PartialModel):
@@ -256,7 +255,7 @@ def score_cells(label: str, scores: Scores) -> list[str]:
 
 def operation_cells(scores: Scores) -> list[str]:
     """Returns the exact match of each operation, or "" if the data has no problem of it."""
-    accuracies = (scores.by_operation.get(operation) for operation in OPERATIONS)
+    accuracies = (scores.by_operation.get(operation) for operation in SIGNS)
     return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
 
 

@@ -19,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.errors import DataError
-from calcgpt.metrics import Curves, Lengths, Operation, Point, Record, read_curves, read_record
+from calcgpt.metrics import Curves, Lengths, Point, Record, read_curves, read_record
 from calcgpt.statistics import wilson_interval
 from datagen.extras import require
 from datagen.files import write_bytes
+from datagen.operations import OPERATIONS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,16 +57,12 @@ RC_PARAMS: dict[Any, Any] = {
 # A legend's position.
 LEGEND_OUTSIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
 
-OPERATION_TITLES: dict[Operation, str] = {"+": "A + B", "-": "A − B", "*": "A × B", "/": "A ÷ B"}
-SERIES = {"all": "all"} | {str(operation): label for operation, label in OPERATION_TITLES.items()}
-SERIES_COLOURS = {
-    "all": PALETTE["black"],
-    "+": PALETTE["blue"],
-    "-": PALETTE["orange"],
-    "*": PALETTE["green"],
-    "/": PALETTE["purple"],
+OPERATION_TITLES = {str(operation): operation.formula for operation in OPERATIONS}
+SERIES = {"all": "all"} | OPERATION_TITLES
+SERIES_COLOURS = {"all": PALETTE["black"]} | {
+    str(operation): PALETTE[operation.colour] for operation in OPERATIONS
 }
-SERIES_MARKERS = {"all": "o", "+": "s", "-": "D", "*": "^", "/": "v"}
+SERIES_MARKERS = {"all": "o"} | {str(operation): operation.marker for operation in OPERATIONS}
 
 
 def new_figure(width: float, height: float) -> Figure:

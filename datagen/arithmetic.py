@@ -3,34 +3,24 @@
 Shapes: n is the number of problems in an array.
 """
 
-import enum
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from datagen.operations import OPERATIONS, Operation
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
 MAX_PLACES = 30  # of a number, and of an answer
 DRAWN_PLACES = 9  # the most that the distributions draw
 USUAL_PLACES = 2  # of an answer, where a question does not say
 MAX_INT64 = 2**63 - 1
+_UNIT = 10**USUAL_PLACES
 
 
-class Operation(enum.StrEnum):
-    """The four operations. Their order here is their code in arrays."""
-
-    ADD = "+"
-    SUB = "-"
-    MUL = "*"
-    DIV = "/"
-
-
-OPERATIONS = tuple(Operation)  # an operation's code is its index
-ADD, SUB, MUL, DIV = range(4)
+ADD, SUB, MUL, DIV = range(4)  # codes of operations in arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +107,10 @@ def answer(problem: Problem) -> Number | None:
     The answer has no point if it is rounded to 0 places, or if neither operand has one and the
     operation is not a division.
     """
-    a, b = problem.a, problem.b
-    common = max(a.places, b.places)
-    denominator = 10**common
-    match problem.op:
-        case Operation.ADD:
-            numerator = a.scaled(common) + b.scaled(common)
-        case Operation.SUB:
-            numerator = a.scaled(common) - b.scaled(common)
-        case Operation.MUL:
-            numerator, denominator = a.units * b.units, 10 ** (a.places + b.places)
-        case Operation.DIV:
-            numerator, denominator = a.scaled(common), b.scaled(common)
-            if not denominator:
-                return None
-    if problem.op != Operation.DIV and not common:
+    numerator, denominator = _exact(problem)
+    if not denominator:
+        return None
+    if not (problem.a.places or problem.b.places or problem.op.has_point):
         return Number(numerator)
     units = divide_half_even(numerator * 10**problem.places, denominator)
     return Number.from_units(units, problem.places, point=problem.places > 0)
@@ -139,17 +118,15 @@ def answer(problem: Problem) -> Number | None:
 
 def is_rounded(problem: Problem) -> bool:
     """Whether the answer differs from the exact result. False for a division by zero."""
-    value = answer(problem)
-    if value is None:
-        return False
-    a, b = (Fraction(number.units, 10**number.places) for number in (problem.a, problem.b))
-    exact: Fraction = {
-        Operation.ADD: operator.add,
-        Operation.SUB: operator.sub,
-        Operation.MUL: operator.mul,
-        Operation.DIV: operator.truediv,
-    }[problem.op](a, b)
-    return exact != Fraction(value.units, 10**value.places)
+    value, (numerator, denominator) = answer(problem), _exact(problem)
+    return value is not None and value.units * denominator != numerator * 10**value.places
+
+
+def _exact(problem: Problem) -> tuple[int, int]:
+    places = max(problem.a.places, problem.b.places)
+    a, b = problem.a.scaled(places), problem.b.scaled(places)
+    numerator, denominator = problem.op.exact(a, b, 10**places)
+    return numerator, denominator
 
 
 COLUMNS = ("a", "a_point", "op", "b", "b_point", "places")  # of a ProblemArray
@@ -287,9 +264,9 @@ class AnswerArray:
 
 def answers(problems: ProblemArray) -> AnswerArray:
     """Returns the answers that `answer` gives, for an array."""
-    is_division = problems.op == DIV
-    nan = is_division & np.asarray(problems.b == 0, np.bool_)
-    point = (is_division | problems.a_point | problems.b_point) & ~nan & (problems.places > 0)
+    nan = _attribute("divides", problems) & np.asarray(problems.b == 0, np.bool_)
+    point = _attribute("has_point", problems) | problems.a_point | problems.b_point
+    point &= ~nan & (problems.places > 0)
     slow = slow_rows(problems)
     if not len(slow):
         return AnswerArray(_answers_int64(problems.to_scale(USUAL_PLACES)), point, nan)
@@ -301,6 +278,12 @@ def answers(problems: ProblemArray) -> AnswerArray:
     units[fast] = hundredths.astype(object) * 10 ** (scale - USUAL_PLACES)
     units[slow] = [value.scaled(scale) if value else 0 for value in slow_answers]
     return AnswerArray(units, point, nan, scale)
+
+
+def _attribute(name: str, problems: ProblemArray) -> NDArray[np.bool_]:
+    """Returns whether the operation of each problem has an attribute, (n,)."""
+    values = np.array([getattr(operation, name) for operation in OPERATIONS], np.bool_)
+    return values.take(problems.op)
 
 
 def slow_rows(problems: ProblemArray) -> NDArray[np.intp]:
@@ -319,8 +302,8 @@ def slow_rows(problems: ProblemArray) -> NDArray[np.intp]:
     if all(x.min(initial=0) > -(2**31) and x.max(initial=0) < 2**31 for x in (a, b)):
         return np.flatnonzero(slow)  # even a product is below 2**62
     a, b = (np.abs(x).astype(np.uint64) for x in (a, b))
-    product = (problems.op == MUL) & (a > 2**62 // np.maximum(b, 1))
-    return np.flatnonzero(slow | product | (np.maximum(a, b) >= 2**50))
+    large = _attribute("grows", problems) & (a > 2**62 // np.maximum(b, 1))
+    return np.flatnonzero(slow | large | (np.maximum(a, b) >= 2**50))
 
 
 def in_hundredths(operands: NDArray[Any], scale: int, limit: int) -> NDArray[np.bool_]:
@@ -332,15 +315,18 @@ def in_hundredths(operands: NDArray[Any], scale: int, limit: int) -> NDArray[np.
 
 def _answers_int64(problems: ProblemArray) -> NDArray[np.int64]:
     """Returns the answers in hundredths, (n,), 0 for nan. No value may exceed 64 bits."""
-    a, op, b = problems.a, problems.op, problems.b
-    hundredths: NDArray[np.int64] = a + b * (1 - 2 * (op == SUB))
-    rows = np.flatnonzero(op == MUL)
-    hundredths[rows] = _divide_half_even_int64(a.take(rows) * b.take(rows), 100)
-    rows = np.flatnonzero(op == DIV)
-    divisors = b.take(rows)
-    by_zero = divisors == 0
-    quotients = _divide_half_even_int64(100 * a.take(rows), divisors + by_zero)
-    hundredths[rows] = quotients * ~by_zero
+    hundredths = np.empty(len(problems), np.int64)
+    for code, operation in enumerate(OPERATIONS):
+        rows = np.flatnonzero(problems.op == code)
+        a, b = problems.a.take(rows), problems.b.take(rows)
+        numerator, denominator = operation.exact(a, b, _UNIT)
+        if isinstance(denominator, int):  # one or more hundredths
+            scale = denominator // _UNIT
+            results = _divide_half_even_int64(numerator, scale) if scale > 1 else numerator
+        else:
+            is_nan = denominator == 0
+            results = _divide_half_even_int64(_UNIT * numerator, denominator + is_nan) * ~is_nan
+        hundredths[rows] = results
     return hundredths
 
 

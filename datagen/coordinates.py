@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
 from datagen.layout import layout, shape_of
+from datagen.operations import SIGNS
 from datagen.slots import LOWEST, WIDTH, Kind, Shape, Slot, shape_cache
 
 N_COORDINATES = 6
@@ -129,7 +130,7 @@ def question_coordinates(line: bytes) -> Coordinates:
     kind = Kind.A_FIELD
     for position in range(start, len(line)):
         character, index = line[position], position - start
-        if kind is Kind.A_FIELD and index >= WIDTH and character in b"+-*/":
+        if kind is Kind.A_FIELD and index >= WIDTH and chr(character) in SIGNS:
             kind, start = Kind.B_FIELD, position + 1
         elif character not in b"0123456789.-":
             break

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from datagen import notation
 from datagen.arithmetic import (
-    OPERATIONS,
     POWERS_OF_TEN,
     USUAL_PLACES,
     ProblemArray,
     answers,
     slow_rows,
 )
+from datagen.operations import SIGNS
 
 _CHUNK = 32_768  # problems rendered at a time: their columns stay in the cache
 
@@ -197,10 +197,10 @@ def _common_text() -> NDArray[np.uint64]:
 
 
 def _templates(answer_length: int) -> NDArray[np.uint8]:
-    """Returns a line for each operation, (4, length), in which every digit is 0."""
+    """Returns a line for each operation, (operations, length), in which every digit is 0."""
     zeros = notation.WIDTH * "0"
-    lines = "".join(f"$({zeros}{op}{zeros})={answer_length * '0'}$\n" for op in OPERATIONS)
-    return np.frombuffer(lines.encode(), np.uint8).reshape(len(OPERATIONS), -1)
+    lines = "".join(f"$({zeros}{sign}{zeros})={answer_length * '0'}$\n" for sign in SIGNS)
+    return np.frombuffer(lines.encode(), np.uint8).reshape(len(SIGNS), -1)
 
 
 _FOUR_DIGITS, _FOUR_REVERSED = _four_digits()

@@ -24,9 +24,9 @@ from pydantic import (
     model_validator,
 )
 
-from datagen.arithmetic import OPERATIONS
 from datagen.errors import DataError, file_error
 from datagen.files import locked, read_json, sha256, write_json
+from datagen.operations import SIGNS
 from datagen.plan import GENERATOR_VERSION, DatasetPlan, Shard
 from datagen.splits import DESCRIPTION, Split
 
@@ -54,8 +54,8 @@ def _require_each_split(value: dict[Split, T]) -> dict[Split, T]:
 
 
 def _require_each_operation(value: dict[str, int]) -> dict[str, int]:
-    if value.keys() != set(OPERATIONS):
-        raise ValueError(f"the operations are not {' '.join(OPERATIONS)}")
+    if value.keys() != set(SIGNS):
+        raise ValueError(f"the operations are not {' '.join(SIGNS)}")
     return value
 
 
@@ -72,7 +72,7 @@ class FileRecord(BaseModel):
     bytes: Count = 0
     sha256: StrictStr = hashlib.sha256().hexdigest()
     operations: Annotated[dict[StrictStr, Count], AfterValidator(_require_each_operation)] = (
-        dict.fromkeys(OPERATIONS, 0)
+        dict.fromkeys(SIGNS, 0)
     )
 
 
@@ -269,7 +269,7 @@ class SplitFile:
             problems=self.record.problems + shard.problems,
             bytes=self.record.bytes + sum(map(len, shard.text)),
             sha256=self._digest.hexdigest(),
-            operations={op: before[op] + n for op, n in zip(OPERATIONS, new, strict=True)},
+            operations={op: before[op] + n for op, n in zip(SIGNS, new, strict=True)},
         )
         self._advance(shard.problems)
         if self.record.problems - self._journaled >= self._interval:

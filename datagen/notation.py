@@ -13,10 +13,11 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Operation, Problem, answer
+from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.errors import NotationError
+from datagen.operations import BY_SIGN, SIGNS
 
-ALPHABET = "$()*+-./0123456789=an"
+ALPHABET = "".join(sorted({*"$()-.0123456789=an", *SIGNS}))
 WORK_ALPHABET = "".join(sorted(ALPHABET + ";|:"))  # with worked steps
 WIDTH = 10  # the least number of characters of an operand or an answer
 MAX_WIDTH = 100  # the largest number of characters of an operand
@@ -97,8 +98,8 @@ def parse_prompt(text: str) -> Problem:
     if places is None:
         raise _unexpected(text, _first_wrong(text, _begins_question))
     a, end = _parse_operand(text, len(beginning))
-    _expect(text, end, *Operation)
-    op = Operation(text[end])
+    _expect(text, end, *SIGNS)
+    op = BY_SIGN[text[end]]
     b, end = _parse_operand(text, end + 1)
     _expect(text, end, ")")
     _expect(text, end + 1, "=")

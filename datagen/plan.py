@@ -12,9 +12,10 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from datagen import distributions
-from datagen.arithmetic import MAX_PLACES, OPERATIONS, ProblemArray
+from datagen.arithmetic import MAX_PLACES, ProblemArray
 from datagen.errors import DataError, current_name
 from datagen.formats import renderer
+from datagen.operations import OPERATIONS
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 

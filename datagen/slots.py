@@ -11,7 +11,7 @@ remainder has column 1. A coordinate of 0 means that there is none.
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Any, Generic, TypeVar
 
 MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
@@ -92,6 +92,20 @@ class Kind(IntEnum):
     END = 53
     LAST_DIGIT = 54  # of the last remainder, which only the rounding reads
     A_BELOW = 55  # a digit of A that is not brought down, which only the rounding reads
+
+
+class StepKind(StrEnum):
+    """The purpose of a character of the work, for people."""
+
+    OPERAND = "operand rewriting"
+    SUM = "sum digit"
+    PRODUCT = "product row"
+    QUOTIENT = "quotient digit"
+    REMAINDER = "remainder digit"
+    ROUNDING = "rounding"
+    SIGN = "sign"
+    LAYOUT = "layout"
+    ANSWER = "answer"  # after the work
 
 
 # A rule reads characters that are at most NEAR columns from its query or, if it has no query, from

@@ -10,14 +10,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.arithmetic import (
-    ADD,
-    MUL,
-    OPERATIONS,
-    USUAL_PLACES,
-    Problem,
-    ProblemArray,
-)
+from datagen.arithmetic import USUAL_PLACES, Problem, ProblemArray
+from datagen.operations import OPERATIONS
 
 
 class Split(enum.StrEnum):
@@ -51,7 +45,7 @@ def problem_hash(problem: Problem) -> int:
 
 def _hash(op: int, a: int, b: int, scale: int) -> int:
     """Returns the hash of an operation on operands in units of 10**-scale."""
-    if op in (ADD, MUL) and a > b:
+    if OPERATIONS[op].commutes and a > b:
         a, b = b, a
     state = (op + 1) * _INCREMENT & _MASK
     for units in (a, b):
@@ -71,12 +65,12 @@ def problem_hashes(problems: ProblemArray) -> NDArray[np.uint64]:
         columns = (column.tolist() for column in (problems.op, problems.a, problems.b))
         hashes = [_hash(op, a, b, problems.scale) for op, a, b in zip(*columns, strict=True)]
         return np.array(hashes, np.uint64)
-    commutative = (problems.op == ADD) | (problems.op == MUL)
+    commutative = np.array([operation.commutes for operation in OPERATIONS]).take(problems.op)
     # Swaps a and b: adds the difference to one and takes it from the other (faster than `where`).
     difference = (problems.b - problems.a) * (commutative & (problems.a > problems.b))
     first = _values(problems.a + difference, problems.scale)
     second = _values(problems.b - difference, problems.scale)
-    starts = (np.arange(1, len(OPERATIONS) + 1, dtype=np.uint64)) * np.uint64(_INCREMENT)
+    starts = np.arange(1, len(OPERATIONS) + 1, dtype=np.uint64) * np.uint64(_INCREMENT)
     return _mix_array(_mix_array(starts[problems.op] + first) + second)
 
 

@@ -26,7 +26,9 @@ from datagen import direct
 from datagen.answer_layout import answer_field
 from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, require_shape
-from datagen.rules import RULES, Characters, second_quotient_digit
+from datagen.operations import RULES
+from datagen.operations.quotients import second_quotient_digit
+from datagen.rules import Characters
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
 

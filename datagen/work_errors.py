@@ -7,7 +7,6 @@ digits correct it. A work without an error always ends in the exact answer.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +14,9 @@ from numpy.typing import NDArray
 from datagen.answer_layout import answer_field
 from datagen.errors import NotationError
 from datagen.layout import layout, shape_of
-from datagen.rules import NINE, RULES, ZERO
-from datagen.slots import Kind, Shape, shape_cache
-
-
-class StepKind(StrEnum):
-    """The purpose of a character of the work."""
-
-    OPERAND = "operand rewriting"
-    SUM = "sum digit"
-    PRODUCT = "product row"
-    QUOTIENT = "quotient digit"
-    REMAINDER = "remainder digit"
-    ROUNDING = "rounding"
-    SIGN = "sign"
-    LAYOUT = "layout"
-    ANSWER = "answer"  # after the work
+from datagen.operations import RULES, STEP_KIND
+from datagen.rules import NINE, ZERO
+from datagen.slots import Kind, Shape, StepKind, shape_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,65 +27,6 @@ class WrongCharacter:
     position: int  # in the text that was checked
     expected: str  # "" if the text should end
     actual: str  # "" if the text ends too early
-
-
-STEP_KINDS: dict[StepKind, tuple[Kind, ...]] = {
-    StepKind.OPERAND: (Kind.A_DIGIT, Kind.A_BELOW, Kind.A_ZERO, Kind.B_DIGIT, Kind.B_ZERO),
-    StepKind.SUM: (
-        Kind.SUM_LOWEST,
-        Kind.SUM_DIGIT,
-        Kind.SUM_BELOW,
-        Kind.SUM_HALF,
-        Kind.SUM_KEPT,
-    ),
-    StepKind.PRODUCT: (
-        Kind.MULTIPLIER,
-        Kind.FIRST_DIGIT,
-        Kind.FIRST_CARRY,
-        Kind.PRODUCT_DIGIT,
-        Kind.PRODUCT_CARRY,
-        Kind.PRODUCT_BELOW,
-        Kind.PRODUCT_HALF,
-        Kind.PRODUCT_KEPT,
-    ),
-    StepKind.QUOTIENT: (Kind.QUOTIENT_DIGIT,),
-    StepKind.REMAINDER: (
-        Kind.REMAINDER_COPY,
-        Kind.REMAINDER_ZERO,
-        Kind.BROUGHT_DOWN,
-        Kind.BROUGHT_ZERO,
-        Kind.REMAINDER_DIGIT,
-        Kind.LAST_DIGIT,
-        Kind.REMAINDER_CARRY,
-    ),
-    StepKind.ROUNDING: (
-        Kind.ROUNDING,
-        Kind.QUOTIENT_ROUNDING,
-        Kind.SUM_RESULT,
-        Kind.PRODUCT_RESULT,
-        Kind.ROUNDED_RESULT,
-        Kind.ROUNDED_TOP,
-        Kind.QUOTIENT_RESULT,
-    ),
-    StepKind.SIGN: (
-        Kind.A_SIGN,
-        Kind.B_SIGN,
-        Kind.B_SIGN_OF_SUM,
-        Kind.ADD_OR_SUBTRACT,
-        Kind.DIVIDEND_SIGN,
-        Kind.SUM_SIGN,
-        Kind.SIGN,
-    ),
-    StepKind.LAYOUT: (
-        Kind.ROW_MARK,
-        Kind.REMAINDER_MARK,
-        Kind.EXACT_MARK,
-        Kind.RESULT_MARK,
-        Kind.NAN,
-        Kind.EQUALS,
-    ),
-}
-STEP_KIND = {kind: step for step, kinds in STEP_KINDS.items() for kind in kinds}
 
 
 def first_error(prompt: str, work: str) -> WrongCharacter | None:
@@ -141,7 +68,7 @@ def quotient_digits(prompt: str, work: str) -> set[int]:
     if `prompt` is not in the notation.
     """
     shape = shape_of(prompt)
-    if shape is None or shape.op != "/":
+    if shape is None:
         return set()
     start = layout(shape).prompt_length
     return {position - start for position in divisions(shape) if position - start < len(work)}

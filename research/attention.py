@@ -36,8 +36,9 @@ from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen import work
-from datagen.arithmetic import OPERATIONS, ProblemArray
+from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, shape_of
+from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from research.circuits import attention_to_sources, sources_of
 from tools.exactness import name_of
@@ -45,7 +46,7 @@ from tools.lengths import problems_of, with_config
 
 Floats = NDArray[np.float64]
 SHOWN = 3  # most frequent offsets
-CODES = {operation.value: code for code, operation in enumerate(OPERATIONS)}
+CODES = {operation: code for code, operation in enumerate(OPERATIONS)}
 
 
 @dataclass

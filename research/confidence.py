@@ -33,10 +33,10 @@ from numpy.typing import NDArray
 from benchmarks.measure import parser, run, write
 from calcgpt.errors import DataError
 from calcgpt.evaluation.shards import ScoredAnswer, scored_problems
-from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import new_figure, save_figures, series_style
 from calcgpt.statistics import LEVEL, binomial_cdf, clopper_pearson, upper_bound
 from calcgpt.tables import text_table
+from datagen.operations import SIGNS
 from tools.problem_classes import most_digits
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def read_report(path: Path, measure: str) -> ConfidenceReport:
     columns = np.array(confidence), np.array(right, bool)
     names = {
         (str(operation), i): f"{operation} {low}{f' to {high}' if high < 100 else '+'} digits"
-        for operation in OPERATIONS
+        for operation in SIGNS
         for i, (low, high) in enumerate(LENGTHS)
     }
     class_index = np.array([list(names).index(key) for key in keys])

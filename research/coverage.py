@@ -31,7 +31,6 @@ from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.evaluation.shards import ScoredProblem, scored_problems
-from calcgpt.metrics import OPERATIONS
 from calcgpt.plots import (
     HEAT_MAP,
     OPERATION_TITLES,
@@ -45,6 +44,7 @@ from calcgpt.recipe import load_recipe
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
+from datagen.operations import SIGNS
 from datagen.progress import progress_bar
 from tools.problem_classes import TABLES, Axis, Counts, Table, count_classes, most_digits
 
@@ -108,7 +108,7 @@ class Coverage:
             "rows": {"name": table.rows.name, "labels": table.rows.labels},
             "columns": {"name": table.columns.name, "labels": table.columns.labels},
         }
-        for code, operation in enumerate(OPERATIONS):
+        for code, operation in enumerate(SIGNS):
             counts: dict[str, Any] = {"drawn": self.drawn[name][code].tolist()}
             if self.scored:
                 n, right = self.scored.n[name][code], self.scored.right[name][code]
@@ -157,7 +157,7 @@ def _classes(name: str) -> Iterator[tuple[str, tuple[int, int, int]]]:
     table = TABLES[name]
     for code, row, column in product(*map(range, table.shape)):
         labels = table.rows.labels[row], table.columns.labels[column]
-        yield f"{OPERATIONS[code]} {', '.join(filter(None, labels))}", (code, row, column)
+        yield f"{SIGNS[code]} {', '.join(filter(None, labels))}", (code, row, column)
 
 
 def measure(

@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.rules import MINUS, RULES, Characters, any_of, value
+from datagen.operations import RULES
+from datagen.rules import MINUS, Characters, any_of, value
 from datagen.slots import MIN_DIVISOR, Kind
 
 Ints: TypeAlias = NDArray[np.int64]

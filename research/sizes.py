@@ -27,7 +27,8 @@ from calcgpt.evaluation.shards import Scoring, score_shards, shards_of
 from calcgpt.plots import new_figure, save_figures, series_style
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
-from datagen.arithmetic import OPERATIONS, ProblemArray
+from datagen.arithmetic import ProblemArray
+from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from tools.exactness import by_operation, fresh_problems, share
 
@@ -134,7 +135,7 @@ def main() -> None:
         for row in rows
         for name, result in row["exact_match"].items()
     ]
-    header = (*keys, "set", "all", *(op.value for op in OPERATIONS))
+    header = (*keys, "set", "all", *(op for op in OPERATIONS))
     print(text_table(header, cells))
     if arguments.plots:
         save_figures(arguments.plots, {"sizes": lambda: draw(rows, tuple(sets))})

@@ -4,8 +4,9 @@ problems of them."""
 import numpy as np
 from hypothesis import strategies as st
 
-from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem
+from datagen.arithmetic import MAX_PLACES, Number, Problem
 from datagen.notation import WIDTH, number_text
+from datagen.operations import OPERATIONS
 from datagen.sampling import Words
 
 
@@ -46,7 +47,7 @@ numbers = st.one_of(
     *[_decimal(magnitude - 1) for magnitude in _magnitudes],
 ).filter(fits)
 
-problems = st.builds(Problem, numbers, st.sampled_from(Operation), numbers)
+problems = st.builds(Problem, numbers, st.sampled_from(OPERATIONS), numbers)
 
 
 # Numbers of any length, and answers to any number of places, few of them often.
@@ -56,11 +57,11 @@ any_numbers = numbers | st.builds(
     lambda units, places: Number.from_units(units, places, places > 0), _units, _places
 )
 any_problems = st.builds(
-    Problem, any_numbers, st.sampled_from(Operation), any_numbers, _places
+    Problem, any_numbers, st.sampled_from(OPERATIONS), any_numbers, _places
 ) | st.builds(
     lambda x, op, places: Problem(x, op, x, places),
     any_numbers,
-    st.sampled_from(Operation),
+    st.sampled_from(OPERATIONS),
     _places,
 )
 

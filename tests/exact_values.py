@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Problem
 
 
 def value(number: Number) -> Fraction:
@@ -14,10 +14,10 @@ def exact(problem: Problem) -> Fraction:
     """Returns the value of a problem before it is rounded."""
     a, b = value(problem.a), value(problem.b)
     match problem.op:
-        case Operation.ADD:
+        case "+":
             return a + b
-        case Operation.SUB:
+        case "-":
             return a - b
-        case Operation.MUL:
+        case "*":
             return a * b
     return a / b

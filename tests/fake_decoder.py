@@ -24,7 +24,7 @@ from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.gpt import GPT
 from calcgpt.recipe import Recipe
 from datagen import notation, work
-from datagen.arithmetic import Operation
+from datagen.operations import Operation
 
 TEXT_BLOCK_SIZE = 64  # context of `text_model`, in tokens
 FILLER = "("  # written after the end of a completion

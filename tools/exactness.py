@@ -54,8 +54,9 @@ from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shard
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
-from datagen.arithmetic import DRAWN_PLACES, OPERATIONS, ProblemArray, concatenate
+from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
+from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
@@ -180,7 +181,7 @@ def summarize(
 
 def by_operation(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, Any]:
     """Returns the share of exact answers of each operation."""
-    return {operation.value: share(right[op == code]) for code, operation in enumerate(OPERATIONS)}
+    return {operation: share(right[op == code]) for code, operation in enumerate(OPERATIONS)}
 
 
 def wrong_answer(row: ScoredAnswer, has_work: bool) -> dict[str, Any]:

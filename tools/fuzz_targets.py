@@ -31,9 +31,10 @@ from calcgpt.model.gpt import LanguageModel, build_model
 from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
 from calcgpt.registry import best
 from datagen import notation, work, work_errors
-from datagen.arithmetic import Operation, Problem
+from datagen.arithmetic import Problem
 from datagen.errors import NotationError
 from datagen.files import sha256
+from datagen.operations import BY_SIGN
 
 LARGEST_PRODUCT = 2_000  # the digits of one operand times those of the other: larger ones are slow
 
@@ -284,7 +285,7 @@ def seeds(name: str) -> list[bytes]:
     typed = ["12.5+3", "-1/3", "0.07*1,000", "2-(3-4)^5%", "  .5×÷2=", "1e5", "((1+2)*3)/4"]
     numbers = [("12.5", "+", "3"), ("-7", "-", "0.99"), ("98", "*", "7.5"), ("22", "/", "7")]
     problems = [
-        Problem(read(a), Operation(op), read(b), places)
+        Problem(read(a), BY_SIGN[op], read(b), places)
         for read in [notation.number_from_text]
         for a, op, b in numbers
         for places in (2, 5)

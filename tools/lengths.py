@@ -31,8 +31,9 @@ from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen import work
-from datagen.arithmetic import OPERATIONS, Number, Problem, ProblemArray
+from datagen.arithmetic import Number, Problem, ProblemArray
 from datagen.layout import layout, shape_of
+from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from datagen.slots import LOWEST
 from datagen.work_errors import first_error_of_completion
@@ -133,7 +134,7 @@ def main() -> None:
     options.add_argument("--plots", type=Path, help="also draw heat maps into this folder")
     options.add_argument("digits", nargs="*", type=positive, default=DIGITS, metavar="DIGITS")
     arguments = options.parse_args()
-    if not set(arguments.operations) <= {operation.value for operation in OPERATIONS}:
+    if not set(arguments.operations) <= set(OPERATIONS):
         options.error("--operations are some of + - * /")
     torch.set_num_threads(arguments.threads)
     checkpoint, decoder = load_for_scoring(
@@ -153,10 +154,10 @@ def main() -> None:
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
-        if operation.value not in arguments.operations:
+        if operation not in arguments.operations:
             continue
-        result = results[operation.value] = measure(checkpoint, decoder, code, digits, n)
-        print(f"A {operation.value} B, down: digits of A, across: digits of B")
+        result = results[operation] = measure(checkpoint, decoder, code, digits, n)
+        print(f"A {operation} B, down: digits of A, across: digits of B")
         table = zip(digits, result["exact_match"], strict=True)
         rows = [[a, *map("{:.2f}".format, row)] for a, row in table]
         print(text_table(["", *digits], rows))

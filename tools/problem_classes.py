@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.arithmetic import DRAWN_PLACES, OPERATIONS, Number, Operation, Problem, answer
+from datagen.arithmetic import DRAWN_PLACES, Number, Problem, answer
+from datagen.operations import DIVISION, MULTIPLICATION, OPERATIONS, SUBTRACTION
 
 MAX_DIGITS = 20  # longer numbers count as one length
 MAX_CARRIES = 12
@@ -90,12 +91,12 @@ def longest_carry_chain(problem: Problem, value: Number | None) -> int:
     rounded quotient.
     """
     a, b = problem.a, problem.b
-    if problem.op in (Operation.MUL, Operation.DIV):
-        factor = a if problem.op is Operation.MUL else value
+    if problem.op in (MULTIPLICATION, DIVISION):
+        factor = a if problem.op is MULTIPLICATION else value
         return _longest_chain(_spread(factor.units) * _spread(b.units)) if factor else 0
     scale = max(a.places, b.places)
     x, y = a.scaled(scale), b.scaled(scale)
-    if problem.op is Operation.SUB:
+    if problem.op is SUBTRACTION:
         y = -y
     if (x < 0) != (y < 0):  # the larger magnitude is the sum of the smaller and the difference
         x, y = x + y, min(abs(x), abs(y))

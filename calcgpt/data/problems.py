@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig
 from calcgpt.errors import DataError
-from datagen.arithmetic import OPERATIONS, ProblemArray, concatenate
+from datagen.arithmetic import ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, distribution
 from datagen.errors import NotationError
 from datagen.files import read_text, text_sha256
 from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
+from datagen.operations import OPERATIONS
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
@@ -69,7 +70,7 @@ def split_line(text: str) -> Line:
         parse_answer(field[:-1], problem.places)
     except NotationError as error:
         raise NotationError("not an answer", start + error.position) from None
-    return Line(prompt, text[len(prompt) :], problem.op.value)
+    return Line(prompt, text[len(prompt) :], problem.op)
 
 
 def read_problems(path: Path, limit: int | None = None) -> list[Line]:
@@ -103,9 +104,7 @@ class FreshProblems:
         self.names = sorted(config.mixture, key=list(DISTRIBUTIONS).index)
         self.validation = config.validation
         self._mixture = np.array([config.mixture[name] for name in self.names])
-        self._operations = np.array(
-            [config.operations[operation.value] for operation in OPERATIONS]
-        )
+        self._operations = np.array([config.operations[operation] for operation in OPERATIONS])
 
     def block(self, index: int, size: int) -> ProblemArray:
         """Returns `size` training problems, independent of each other and of all other blocks.
@@ -143,7 +142,7 @@ class FreshProblems:
                     missing[code] -= len(rows)
             n_idle = n_idle + 1 if missing.sum() == before else 0
             if n_idle == _MAX_IDLE_ROUNDS:
-                operation = OPERATIONS[int(missing.argmax())].value
+                operation = OPERATIONS[int(missing.argmax())]
                 raise DataError(
                     f"the distribution {name!r} has too few training problems with {operation!r}"
                 )

@@ -28,12 +28,14 @@ from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.inference.drafts import confirm, torch_model
 from calcgpt.inference.generate import Decoder, Sampling, generate
 from calcgpt.inference.results import Confidence, confidence
-from calcgpt.metrics import OPERATIONS, Accuracy, Scores
+from calcgpt.metrics import Accuracy, Scores
 from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
-from datagen.work_errors import StepKind, WrongCharacter
+from datagen.operations import SIGNS
+from datagen.slots import StepKind
+from datagen.work_errors import WrongCharacter
 
 BATCH_SIZE = 500  # prompts that are decoded together
 # After this many lines, the passes stop if most lines had to be decoded anyway.
@@ -197,7 +199,7 @@ def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
         row = (matching, len(line.answer), line.accepts(predicted))
         rows.setdefault(line.operation, []).append(row)
     all_rows = [row for group in rows.values() for row in group]
-    by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in OPERATIONS if op in rows}
+    by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in SIGNS if op in rows}
     return Scores(**_accuracy(all_rows), by_operation=by_operation)
 
 
@@ -288,7 +290,7 @@ def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
         if error := first_error(line, output):
             counters[right].setdefault(line.operation, Counter())[error.kind] += 1
     ordered = {
-        right: {str(op): dict(counts[op].most_common()) for op in OPERATIONS if op in counts}
+        right: {str(op): dict(counts[op].most_common()) for op in SIGNS if op in counts}
         for right, counts in counters.items()
     }
     return {"first_errors": ordered[False], "errors_of_right_answers": ordered[True]}

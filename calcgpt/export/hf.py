@@ -26,10 +26,11 @@ from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export.hf_classes import HFClass, hf_class_of
 from calcgpt.inference.generate import NO_TOKEN, stop_token
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Problem
 from datagen.extras import require
 from datagen.files import new_folder, write_json, write_text
 from datagen.notation import render_prompt
+from datagen.operations import MULTIPLICATION
 from datagen.work import render
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ STOP = "$"  # ends a problem
 MARKER = "generation_config.json"  # a file that no checkpoint of ours has
 TOLERANCE = 1e-4  # of the logits, relative to the largest
 CHECKED_ROWS, CHECKED_TOKENS = 4, 512  # the size of the batch whose logits are compared
-EXAMPLE_PROMPT = render_prompt(Problem(Number(125, 1), Operation("*"), Number(3)))
+EXAMPLE_PROMPT = render_prompt(Problem(Number(125, 1), MULTIPLICATION, Number(3)))
 SCORES = {"exact_match": "exact match", "char_accuracy": "character accuracy"}
 SPLITS = {"validation": "validation problems", "test": "test problems"}
 

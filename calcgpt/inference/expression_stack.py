@@ -60,9 +60,7 @@ class Rank(IntEnum):
 
 
 _RANKS = {
-    **dict.fromkeys(("+", "-"), Rank.SUM),
-    **dict.fromkeys(("*", "/", "//", "mod"), Rank.PRODUCT),
-    "^": Rank.POWER,
+    sign: (Rank.SUM, Rank.PRODUCT, Rank.POWER)[rank - 1] for sign, rank in spelling.RANKS.items()
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from calcgpt.inference import spelling
 from calcgpt.inference.spelling import MAX_SHOWN
 from datagen.arithmetic import Number
 from datagen.notation import number_text
@@ -39,9 +40,8 @@ class Expression:
 # Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
 # hundredth, and `||` a magnitude.
 RANKS = {
-    **dict.fromkeys(("+", "-", "+%", "-%"), 1),
-    **dict.fromkeys(("*", "/", "//", "mod"), 2),
-    "^": 3,
+    **spelling.RANKS,
+    **dict.fromkeys(("+%", "-%"), 1),
     **dict.fromkeys(("!", "%"), 4),
     **dict.fromkeys(("||", ""), 5),
 }

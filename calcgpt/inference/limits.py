@@ -13,7 +13,7 @@ from typing import NamedTuple
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
-from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Operation, Problem, answer
+from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.layout import require_shape, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
 
@@ -102,7 +102,7 @@ class ScratchpadLimits:
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         digits = len(str(abs(problem.b.units)))
-        if problem.op is Operation.DIV and digits > (self.domain.divisor_digits or digits):
+        if problem.op.divides and digits > (self.domain.divisor_digits or digits):
             return self._beyond_tested(f"a divisor of {digits} digits")
         if refusal := self.refuse_places(problem.places):
             return refusal

@@ -29,7 +29,8 @@ from calcgpt.inference.spelling import (
     MESSAGES,
     READINGS,
 )
-from datagen.arithmetic import MAX_PLACES, Number, Operation, Problem, answer
+from datagen.arithmetic import MAX_PLACES, Number, Problem, answer
+from datagen.operations import ADDITION, BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
 
 MAX_WORK = 400_000  # characters that a model writes for an expression
 _TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
@@ -233,23 +234,23 @@ class _Planner(ABC, Generic[T]):
             return self._number(value)
         a, exact = operands[0]
         if sign == "%":
-            return self._apply(Operation.DIV, a, self._number(Fraction(100)))
+            return self._apply(DIVISION, a, self._number(Fraction(100)))
         if sign == "||":
-            return a if exact >= 0 else self._apply(Operation.SUB, self._number(Fraction(0)), a)
+            return a if exact >= 0 else self._apply(SUBTRACTION, self._number(Fraction(0)), a)
         if sign == "!":
             return self._factorial(int(exact))
         b, exact_b = operands[1]
         if sign == "^":
             return self._power(a, int(exact_b))
         if sign in ("+%", "-%"):
-            return self._apply(Operation(sign[0]), a, self._apply(Operation.MUL, b, a))
+            return self._apply(BY_SIGN[sign[0]], a, self._apply(MULTIPLICATION, b, a))
         if sign in ("//", "mod"):
             self._say_floor(exact, exact_b)
             quotient = self._floor(a, b, exact // exact_b)
             if sign == "//":
                 return quotient
-            return self._apply(Operation.SUB, a, self._apply(Operation.MUL, quotient, b))
-        return self._apply(Operation(sign), a, b)
+            return self._apply(SUBTRACTION, a, self._apply(MULTIPLICATION, quotient, b))
+        return self._apply(BY_SIGN[sign], a, b)
 
     def _power(self, base: T, exponent: int) -> T:
         """Plans a power by repeated squaring, from the highest binary digit of the exponent on."""
@@ -257,24 +258,24 @@ class _Planner(ABC, Generic[T]):
             return self._number(Fraction(1))
         power = base
         for digit in f"{abs(exponent):b}"[1:]:
-            power = self._apply(Operation.MUL, power, power)
+            power = self._apply(MULTIPLICATION, power, power)
             if digit == "1":
-                power = self._apply(Operation.MUL, power, base)
+                power = self._apply(MULTIPLICATION, power, base)
         if exponent < 0:
-            return self._apply(Operation.DIV, self._number(Fraction(1)), power)
+            return self._apply(DIVISION, self._number(Fraction(1)), power)
         return power
 
     def _factorial(self, n: int) -> T:
         product = self._number(Fraction(max(1, min(n, 2))))
         for factor in range(3, n + 1):
-            product = self._apply(Operation.MUL, product, self._number(Fraction(factor)))
+            product = self._apply(MULTIPLICATION, product, self._number(Fraction(factor)))
         return product
 
     def _floor(self, a: T, b: T, floor: int) -> T:
         """Plans a quotient rounded down: the nearest whole number, or one less."""
         quotient, nearest = self._nearest(a, b)
         if nearest == floor + 1:
-            return self._apply(Operation.SUB, quotient, self._number(Fraction(1)))
+            return self._apply(SUBTRACTION, quotient, self._number(Fraction(1)))
         return quotient
 
     def _say_floor(self, a: Fraction, b: Fraction) -> None:
@@ -312,7 +313,7 @@ class _Rounding(_Planner[Operand]):
         return self._ask(a, op, b, self._step_places)
 
     def _nearest(self, a: Operand, b: Operand) -> tuple[Operand, int]:
-        quotient = self._ask(a, Operation.DIV, b, 0)
+        quotient = self._ask(a, DIVISION, b, 0)
         return quotient, quotient.number.units
 
     def _finish(self, value: Operand) -> Operand:
@@ -321,7 +322,7 @@ class _Rounding(_Planner[Operand]):
             last = self._steps[index] = self._steps[index]._replace(places=self._places)
             return Operand(_right(last), index)
         if not _equal(number, round_to(self._values[-1], self._places)) and index is None:
-            return self._ask(value, Operation.ADD, Operand(Number(0)), self._places)
+            return self._ask(value, ADDITION, Operand(Number(0)), self._places)
         return value
 
 
@@ -341,9 +342,9 @@ class _Fractions(_Planner[tuple[Operand, Operand | None]]):
         self, op: Operation, a: tuple[Operand, Operand | None], b: tuple[Operand, Operand | None]
     ) -> tuple[Operand, Operand | None]:
         (n, d), (m, e) = a, b
-        if op is Operation.MUL:
+        if op is MULTIPLICATION:
             return self._product(n, m), self._times(d, e)
-        if op is Operation.DIV:
+        if op is DIVISION:
             return self._times(n, e) or n, self._times(m, d)
         if d == e:
             return self._ask(n, op, m, self._places), d
@@ -353,17 +354,17 @@ class _Fractions(_Planner[tuple[Operand, Operand | None]]):
     def _nearest(
         self, a: tuple[Operand, Operand | None], b: tuple[Operand, Operand | None]
     ) -> tuple[tuple[Operand, Operand | None], int]:
-        n, d = self._apply(Operation.DIV, a, b)
+        n, d = self._apply(DIVISION, a, b)
         assert d
-        quotient = self._ask(n, Operation.DIV, d, 0)
+        quotient = self._ask(n, DIVISION, d, 0)
         return (quotient, None), quotient.number.units
 
     def _finish(self, value: tuple[Operand, Operand | None]) -> Operand:
         n, d = value
-        return self._ask(n, Operation.DIV, d, self._places) if d else n
+        return self._ask(n, DIVISION, d, self._places) if d else n
 
     def _product(self, a: Operand, b: Operand) -> Operand:
-        return self._ask(a, Operation.MUL, b, self._places)
+        return self._ask(a, MULTIPLICATION, b, self._places)
 
     def _times(self, a: Operand | None, b: Operand | None) -> Operand | None:
         return self._product(a, b) if a and b else a or b

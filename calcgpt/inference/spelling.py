@@ -12,6 +12,8 @@ import json
 import re
 from collections.abc import Iterable
 
+from datagen import operations
+
 MAX_LENGTH = 10_000  # characters of an expression
 MAX_OPERATIONS = 1_000  # of an expression, and of its plan
 MAX_DIGITS = 2_000  # of an exact value, numerator or denominator
@@ -50,19 +52,16 @@ NORMAL: dict[str, str] = {
 }
 _NORMAL = str.maketrans(NORMAL)
 
-_PRODUCT_SIGNS = "*×✕✖⨯∗·⋅∙•xｘＸхХ"  # the last two are Cyrillic
 OPERATIONS = {  # by their spellings
-    spelling: sign
-    for sign, spellings in {
-        "+": ("+", "plus", "added to"),
-        "-": ("-", "—", "minus", "less", "take away"),
-        "*": (*_PRODUCT_SIGNS, "times", "multiplied by"),
-        "/": ("/", "÷", "∕", "⁄", "➗", ":", "over", "divided by"),
-        "//": ("//",),
-        "mod": ("mod", "modulo"),
-        "^": ("^", "**", "to the power of", "raised to the power of", "raised to"),
-    }.items()
-    for spelling in spellings
+    **{spelling: op.spellings[0] for op in operations.OPERATIONS for spelling in op.spellings},
+    "//": "//",
+    **dict.fromkeys(("mod", "modulo"), "mod"),
+    **dict.fromkeys(("^", "**", "to the power of", "raised to the power of", "raised to"), "^"),
+}
+# Rank of a sign between two operands, the weakest first; those of prefixes and powers follow.
+RANKS = {
+    **{op.spellings[0]: op.rank for op in operations.OPERATIONS},
+    **{"//": 2, "mod": 2, "^": 3},
 }
 SAID = ("—", ":")  # spellings of operations that the reading repeats as they were understood
 POSTFIXES = {"squared": "^2", "cubed": "^3", "factorial": "!", "!": "!"}
@@ -87,18 +86,9 @@ FACTORS = {  # words before a number that multiply it
 }
 # Words before two numbers: the operation, the word between them, whether the second comes first.
 PAIRS = {
-    spelling: (sign, between, is_reversed)
-    for sign, between, is_reversed, spellings in (
-        ("+", "and", False, ("sum of", "add")),
-        ("+", "to", False, ("add",)),
-        ("-", "and", False, ("difference between", "difference of")),
-        ("-", "from", True, ("subtract", "take")),
-        ("*", "and", False, ("product of", "multiply")),
-        ("*", "by", False, ("multiply",)),
-        ("/", "and", False, ("quotient of",)),
-        ("/", "by", False, ("divide",)),
-    )
-    for spelling in (f"{words} {between}" for words in spellings)
+    f"{words} {between}": (operation.spellings[0], between, is_reversed)
+    for operation in operations.OPERATIONS
+    for words, between, is_reversed in operation.pairs
 }
 LEADING = (  # what people say before a calculation
     *(
@@ -303,6 +293,20 @@ def tables() -> dict[str, object]:
         "MAX_READINGS": MAX_READINGS,
         "SPACES": SPACES,
         "NORMAL": NORMAL,
+        "ARITHMETIC": {
+            op: {
+                "name": op.name,
+                "symbol": op.symbol,
+                "spelling": op.spellings[0],
+                "rank": op.rank,
+                "colour": op.colour,
+                "marker": op.marker,
+                "divides": op.divides,
+                "has_point": op.has_point,
+            }
+            for op in operations.OPERATIONS
+        },
+        "RANKS": RANKS,
         "OPERATIONS": OPERATIONS,
         "SAID": SAID,
         "POSTFIXES": POSTFIXES,

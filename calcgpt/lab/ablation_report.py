@@ -16,7 +16,7 @@ import numpy as np
 
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite
-from calcgpt.metrics import OPERATIONS, Row, read_rows
+from calcgpt.metrics import Row, read_rows
 from calcgpt.plots import (
     LEGEND_OUTSIDE,
     escape_dollars,
@@ -28,6 +28,7 @@ from calcgpt.statistics import STUDENT_T
 from calcgpt.tables import markdown_table
 from calcgpt.training.run_folder import METRICS_FILE
 from datagen.files import write_json, write_text
+from datagen.operations import SIGNS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -206,7 +207,7 @@ def _cells(variant: Record) -> dict[str, str]:
     for answers in by_temperature:
         if answers[0]["temperature"] == 0:
             tables = [answer["by_operation"] for answer in answers]
-            for operation in (sign for sign in OPERATIONS if sign in tables[0]):
+            for operation in (sign for sign in SIGNS if sign in tables[0]):
                 shares = [table[operation]["exact_match"] for table in tables]
                 cells[f"EM {operation}"] = _text(estimate(shares))
     return {**cells, "tokens/s": f"{variant['tokens_per_s']['mean']:,.0f}"}

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
-from calcgpt.metrics import OPERATIONS, Point, Row, curves, perplexity, read_rows
+from calcgpt.metrics import Point, Row, curves, perplexity, read_rows
 from calcgpt.plots import escape_dollars, needs_log_scale, new_figure, save_figures, series_style
 from calcgpt.recipe import build, differences, flatten
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder
+from datagen.operations import SIGNS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +65,7 @@ class Run:
             "exact_match_step": best.step if best else None,
             **{
                 f"exact_match{operation}": best.exact_match.get(operation) if best else None
-                for operation in OPERATIONS
+                for operation in SIGNS
             },
         }
 
@@ -131,7 +132,7 @@ def comparison_text(runs: Sequence[Run], width: int | None = None) -> str:
 HEADINGS = [
     *("", "parameters", "steps", "tokens", "time", "tokens/s", "train loss", "val loss"),
     *("loss at step", "perplexity", "val char acc.", "val EM", "EM at step"),
-    *(f"EM {operation}" for operation in OPERATIONS),
+    *(f"EM {operation}" for operation in SIGNS),
 ]
 
 

@@ -8,7 +8,7 @@ from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.metrics import OPERATIONS, StoredMetrics, perplexity, score_cells
+from calcgpt.metrics import StoredMetrics, perplexity, score_cells
 from calcgpt.model.parameters import (
     SIZES,
     count,
@@ -20,6 +20,7 @@ from calcgpt.model.parameters import (
 from calcgpt.recipe import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
+from datagen.operations import SIGNS
 
 BYTES_PER_PARAMETER = 4  # in float32
 BIGRAM = {"architecture", "block_size"}  # the fields that a bigram uses
@@ -106,7 +107,7 @@ def training(checkpoint: Checkpoint, folder: Path) -> str:
     cells = [score_cells(label, scores) for label, scores in by_split.items() if scores]
     rows = [[cell or None for cell in row] for row in cells]
     if rows:
-        parts.append(text_table(["", "n", "char acc.", "exact match", *OPERATIONS], rows))
+        parts.append(text_table(["", "n", "char acc.", "exact match", *SIGNS], rows))
     starts = [start for start in read_starts(folder.parent) if start.step < (metrics.step or 0)]
     if starts:
         parts.append("\n".join(map(printable, _environment(starts))))

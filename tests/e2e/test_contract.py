@@ -25,9 +25,9 @@ from serving import wait_for
 from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
-from datagen.arithmetic import Operation
 from datagen.errors import NotationError
 from datagen.files import write_json
+from datagen.operations import ADDITION
 
 # `make soak`: more examples of each operation, and a report.
 EXAMPLES = int(os.environ.get("CONTRACT_EXAMPLES", 90))
@@ -150,7 +150,7 @@ def model(name: str, answers: Callable[[str], str]) -> LoadedModel:
 
 def models() -> Iterator[LoadedModel]:
     yield model("scratchpad", right_with_work)
-    yield model("wrong", wrong_at(Operation.ADD, right_with_work))
+    yield model("wrong", wrong_at(ADDITION, right_with_work))
 
 
 def no_models() -> Iterator[LoadedModel]:

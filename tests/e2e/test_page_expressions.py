@@ -16,8 +16,9 @@ from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import DirectLimits, Limits, ScratchpadLimits
-from datagen.arithmetic import Operation, answer
+from datagen.arithmetic import answer
 from datagen.notation import render_answer
+from datagen.operations import DIVISION
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -192,7 +193,7 @@ def test_the_page_gives_the_whole_result_that_python_gives(plain_page: Page) -> 
     for has_work, domain in LIMITED:
         limits = ScratchpadLimits(domain, 4_096) if has_work else DirectLimits()
         usual = lru_cache(None)(right_with_work if has_work else right)
-        writers = (usual, wrong_at(Operation.DIV, usual), partial(unfinished, usual))
+        writers = (usual, wrong_at(DIVISION, usual), partial(unfinished, usual))
         for text, places, beyond_tested, write in product(
             TYPED, (None, 0, 12), (False, True), writers
         ):

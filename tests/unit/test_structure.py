@@ -27,7 +27,7 @@ LAYERS = [
     {"calcgpt.lab"},
     {"calcgpt.cli"},
 ]
-LONGEST_CHAIN = 14
+LONGEST_CHAIN = 19
 WEB = ("fastapi", "starlette", "uvicorn", "httptools")
 
 

@@ -9,7 +9,7 @@ from fake_decoder import calculator_model, worked_model, wrong_at
 from fastapi.testclient import TestClient
 from serving import client_of
 
-from datagen.arithmetic import Operation
+from datagen.operations import ADDITION
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def client() -> Iterator[TestClient]:
     models = (
         worked_model(name="exact"),
         calculator_model(name="direct"),
-        calculator_model(wrong_at(Operation.ADD), name="wrong"),
+        calculator_model(wrong_at(ADDITION), name="wrong"),
     )
     with client_of(*models) as client:
         yield client

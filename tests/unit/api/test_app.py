@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from serving import JSON, ask, client_of, problem
 
 from api.schemas.calculator import PROBLEM
-from datagen.arithmetic import Operation
+from datagen.operations import ADDITION
 
 
 def test_a_missing_content_type_is_named(client: TestClient) -> None:
@@ -180,7 +180,7 @@ def test_wrong_keys_are_limited_and_then_no_key_is_looked_at(
 
 
 def test_metrics_count_requests_and_answers() -> None:
-    models = (calculator_model(), calculator_model(wrong_at(Operation.ADD), name="wrong"))
+    models = (calculator_model(), calculator_model(wrong_at(ADDITION), name="wrong"))
     with client_of(*models) as client:
         ask(client, "(1+2)*3")
         ask(client, "1+2", model="wrong")

@@ -16,7 +16,7 @@ from serving import client_of, events_of, problem, wait_for
 
 from api.schemas.chat import ChatRequest, ResponsesRequest
 from calcgpt.data.tokenizer import text_tokenizer
-from datagen.arithmetic import Operation
+from datagen.operations import ADDITION
 
 ADDRESSES = {"messages": "/v1/chat/completions", "input": "/v1/responses"}
 
@@ -25,7 +25,7 @@ ADDRESSES = {"messages": "/v1/chat/completions", "input": "/v1/responses"}
 def client() -> Iterator[TestClient]:
     models = (
         worked_model(name="exact"),
-        calculator_model(wrong_at(Operation.ADD), name="wrong"),
+        calculator_model(wrong_at(ADDITION), name="wrong"),
         calculator_model(lambda prompt: "1", name="mute"),
         text_model("letters", text_tokenizer("abc")),
     )

@@ -25,9 +25,9 @@ from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.registry import resolve
-from datagen.arithmetic import Operation
 from datagen.distributions import distribution
 from datagen.notation import render_prompt
+from datagen.operations import MULTIPLICATION
 from datagen.sampling import bit_generator
 from datagen.work import render_line
 
@@ -124,7 +124,7 @@ def test_texts_and_confidences_are_those_without_drafts(
 
 
 def test_waiting_problems_share_the_pass_whatever_their_lengths() -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, wrong_at(Operation.MUL))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, wrong_at(MULTIPLICATION))
     prompts = [SUM, PRODUCT, "$8(0000000001+0000000002)=", SUM]
     jobs, *_ = complete(CHECKPOINT, decoder, prompts, has_drafts=True)
     texts = [CHECKPOINT.tokenizer.decode(job.completion.ids) for job in jobs]
@@ -133,7 +133,7 @@ def test_waiting_problems_share_the_pass_whatever_their_lengths() -> None:
 
 
 def test_a_job_that_departs_from_its_draft_comes_before_those_that_wait() -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, wrong_at(Operation.MUL))
+    decoder = completing_decoder(CHECKPOINT.tokenizer, wrong_at(MULTIPLICATION))
     encode, finished = CHECKPOINT.tokenizer.encode, list[str]()
 
     async def work() -> None:

@@ -6,10 +6,11 @@ from datagen_strategies import EXTREMES, LARGEST, any_problems, decimal, problem
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from datagen.arithmetic import Number, Operation, Problem, ProblemArray
+from datagen.arithmetic import Number, Problem, ProblemArray
 from datagen.direct import render_lines
 from datagen.errors import NotationError
 from datagen.notation import render
+from datagen.operations import ADDITION, MULTIPLICATION, OPERATIONS
 
 # A NumPy warning, such as an overflow, means other bytes on another machine.
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -21,7 +22,7 @@ def expected(batch: list[Problem]) -> bytes:
 
 @given(st.lists(problems, max_size=20))
 @example([])
-@example([Problem(a, op, b) for a in EXTREMES for op in Operation for b in EXTREMES])
+@example([Problem(a, op, b) for a in EXTREMES for op in OPERATIONS for b in EXTREMES])
 def test_lines_are_those_of_the_scalar_renderer(batch: list[Problem]) -> None:
     assert render_lines(ProblemArray.from_problems(batch)) == expected(batch)
 
@@ -47,7 +48,7 @@ def test_small_decimals_as_operand_and_as_answer(point: bool, signs: tuple[int, 
 
 
 def test_many_chunks() -> None:
-    batch = [Problem(whole(i), Operation.MUL, LARGEST) for i in range(100)]
+    batch = [Problem(whole(i), MULTIPLICATION, LARGEST) for i in range(100)]
     assert render_lines(ProblemArray.from_problems(batch), chunk=7) == expected(batch)
 
 
@@ -64,16 +65,16 @@ def test_lines_of_any_width_and_places(batch: list[Problem]) -> None:
 )
 def test_a_number_longer_than_the_field(number: Number) -> None:
     batch = [
-        Problem(LARGEST, Operation.ADD, number),
-        Problem(number, Operation.MUL, number),
-        Problem(whole(1), Operation.ADD, LARGEST),
+        Problem(LARGEST, ADDITION, number),
+        Problem(number, MULTIPLICATION, number),
+        Problem(whole(1), ADDITION, LARGEST),
     ]
     for some in (batch, batch[:1], batch[1:]):
         assert render_lines(ProblemArray.from_problems(some)) == expected(some)
 
 
 def test_an_operand_of_more_than_a_hundred_characters() -> None:
-    batch = [Problem(whole(n), Operation.ADD, whole(1)) for n in (10**99, 10**100, -(10**99))]
+    batch = [Problem(whole(n), ADDITION, whole(1)) for n in (10**99, 10**100, -(10**99))]
     array = ProblemArray.from_problems(batch)
     assert render_lines(array[:1]) == expected(batch[:1])
     for row in (1, 2):

@@ -9,13 +9,14 @@ from exact_values import value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Problem
 from datagen.everyday_problems import CONSTANTS, KIND_WORDS, KINDS, WORDS, Kind, everyday, of_kind
 from datagen.notation import number_text
+from datagen.operations import OPERATIONS
 from datagen.sampling import Words, bit_generator
 
 N = 40_000
-ADD, SUB, MUL, DIV = Operation
+ADD, SUB, MUL, DIV = OPERATIONS
 
 
 def random_words(words: int, n: int = N) -> Words:

@@ -9,8 +9,9 @@ from datagen_strategies import words_of
 from exact_values import exact
 from hypothesis import given, settings
 
-from datagen.arithmetic import Operation, Problem
+from datagen.arithmetic import Problem
 from datagen.hard_problems import KINDS, WORDS, hard
+from datagen.operations import DIVISION
 from datagen.sampling import Words, bit_generator
 from datagen.tricky_12_problems import KIND_WORDS, of_kind
 
@@ -39,7 +40,7 @@ def test_ties_and_their_neighbours(name: str, samples: dict[str, list[Problem]])
 def test_first_digits_of_quotients(samples: dict[str, list[Problem]]) -> None:
     firsts: Counter[str] = Counter()
     for problem in samples["large quotient digits"]:
-        assert problem.op == Operation.DIV
+        assert problem.op == DIVISION
         firsts[f"{float(abs(exact(problem))):e}"[0]] += 1
     assert set(firsts) <= set("56789")
     assert min(firsts[digit] for digit in "6789") > N / 10

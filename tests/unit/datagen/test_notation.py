@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import notation
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import Number, Problem, answer
 from datagen.errors import NotationError, UserError
 from datagen.notation import (
     ALPHABET,
@@ -27,6 +27,7 @@ from datagen.notation import (
     render_answer,
     render_prompt,
 )
+from datagen.operations import ADDITION, BY_SIGN, DIVISION, MULTIPLICATION, OPERATIONS
 
 LINES = [
     ("$(0000753.78+0000000910)=87.3661000$", "753.78", "+", "910", "1663.78"),
@@ -53,7 +54,7 @@ def edited(text: str, edit: tuple[int, str, str]) -> tuple[str, int]:
 
 @pytest.mark.parametrize(("line", "a", "op", "b", "result"), LINES)
 def test_known_lines(line: str, a: str, op: str, b: str, result: str) -> None:
-    problem = Problem(number_from_text(a), Operation(op), number_from_text(b))
+    problem = Problem(number_from_text(a), BY_SIGN[op], number_from_text(b))
     assert render(problem) == line
     assert parse(line) == problem
     assert answer_text(answer(problem)) == result
@@ -250,7 +251,7 @@ def test_the_places_go_up_to_thirty_and_two_are_not_written(places: str) -> None
     prompt = beginning + "0000000001/0000000003)="
     valid = [f"${n}(" for n in ["", 0, 1, *range(3, 31)]]
     if beginning in valid:
-        assert parse_prompt(prompt) == Problem(Number(1), Operation.DIV, Number(3), int(places))
+        assert parse_prompt(prompt) == Problem(Number(1), DIVISION, Number(3), int(places))
         return
     begun = starts(valid)
     wrong = next(i for i in range(len(beginning)) if beginning[: i + 1] not in begun)
@@ -286,7 +287,7 @@ def test_a_line_ends_where_it_should(end: str) -> None:
 def test_a_number_too_wide_for_an_operand(number: Number) -> None:
     assert not notation.is_operand(number)
     with pytest.raises(NotationError, match=r"^-?1000000\S*\.\.\. needs more than 100") as caught:
-        render(Problem(number, Operation.ADD, Number(0)))
+        render(Problem(number, ADDITION, Number(0)))
     assert caught.value.position == 0
     text = number_text(number)
     with pytest.raises(NotationError) as caught:
@@ -300,7 +301,7 @@ def test_a_number_too_wide_for_an_operand(number: Number) -> None:
 )
 def test_the_longest_operands(number: Number) -> None:
     assert len(number_text(number)) == 100
-    for op in Operation:
+    for op in OPERATIONS:
         problem = Problem(number, op, number, 9)
         assert parse(render(problem)) == problem
         assert parse_answer(render_answer(answer(problem)), 9) == answer(problem)
@@ -317,9 +318,9 @@ def test_an_answer_has_no_more_places_than_its_question_says(places: int) -> Non
 
 def test_answers_longer_than_the_field_are_not_padded() -> None:
     large = Number(9_999_999_999)
-    line = render(Problem(large, Operation.MUL, large))
+    line = render(Problem(large, MULTIPLICATION, large))
     assert line == "$(9999999999*9999999999)=10000000008999999999$"
-    assert parse(line) == Problem(large, Operation.MUL, large)
+    assert parse(line) == Problem(large, MULTIPLICATION, large)
     assert parse_answer("10000000008999999999") == Number(99999999980000000001)
     for padded in ("100000000089999999990", "00000000000", "3210000000000"):
         with pytest.raises(NotationError):

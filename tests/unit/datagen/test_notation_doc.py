@@ -10,8 +10,8 @@ from datagen import notation
 from datagen.arithmetic import answer
 from datagen.distributions import distribution
 from datagen.sampling import bit_generator
+from datagen.slots import StepKind
 from datagen.work import render, render_lines
-from datagen.work_errors import StepKind
 
 PAGE = (Path(__file__).parents[3] / "docs" / "NOTATION.md").read_text("utf-8")
 LINES = re.findall(r"^(\$\d*\(\S+)(?: +(.*))?$", PAGE, flags=re.M)

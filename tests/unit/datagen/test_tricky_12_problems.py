@@ -12,7 +12,8 @@ from exact_values import exact, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datagen.arithmetic import OPERATIONS, Number, Operation, Problem, answer
+from datagen.arithmetic import Number, Problem, answer
+from datagen.operations import OPERATIONS
 from datagen.sampling import Integers, Sampler, Words, bit_generator, problem_array
 from datagen.tricky_5_problems import KINDS as SHORT_KINDS
 from datagen.tricky_5_problems import Unsigned
@@ -27,7 +28,7 @@ from datagen.tricky_12_problems import (
 )
 
 N = 3_000
-ADD, SUB, MUL, DIV = Operation
+ADD, SUB, MUL, DIV = OPERATIONS
 OWN = [name for name in KINDS if name not in SHORT_KINDS]
 
 

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from datagen.arithmetic import Number, Operation, Problem, ProblemArray, answer, answers
+from datagen.arithmetic import Number, Problem, ProblemArray, answer, answers
 from datagen.notation import number_text
+from datagen.operations import OPERATIONS, Operation
 from datagen.sampling import Words, bit_generator
 from datagen.tricky_5_problems import KIND_WORDS, KINDS, WORDS, of_kind, tricky_5
 
 N = 20_000
-ADD, SUB, MUL, DIV = Operation
+ADD, SUB, MUL, DIV = OPERATIONS
 
 
 def random_words(words: int) -> Words:

@@ -12,7 +12,7 @@ from work_strategies import number_text, prompts
 from datagen.answer_layout import answer_field
 from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
-from datagen.rules import RULES
+from datagen.operations import RULES
 from datagen.slots import NOWHERE, Kind, Layout, Shape
 from datagen.work import render, render_line, second_digits
 

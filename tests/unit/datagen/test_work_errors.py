@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 from work_strategies import prompts
 
 from datagen import notation
-from datagen.arithmetic import Number, Operation, Problem
+from datagen.arithmetic import Number, Problem
 from datagen.errors import NotationError
 from datagen.layout import layout, shape_of, work_length
 from datagen.notation import WORK_ALPHABET as ALPHABET
-from datagen.rules import RULES
-from datagen.slots import Kind
+from datagen.operations import MULTIPLICATION, RULES, STEP_KIND
+from datagen.slots import Kind, StepKind
 from datagen.work import render
 from datagen.work_errors import (
-    STEP_KIND,
-    StepKind,
     WrongCharacter,
     first_error,
     first_error_of_completion,
@@ -176,5 +174,5 @@ def test_every_rule_has_a_kind_of_step() -> None:
 
 def test_the_longest_operands_have_a_shape() -> None:
     longest = "9" * notation.MAX_WIDTH
-    prompt = notation.render_prompt(Problem(Number(int(longest)), Operation.MUL, Number(7)))
+    prompt = notation.render_prompt(Problem(Number(int(longest)), MULTIPLICATION, Number(7)))
     assert first_error_of_completion(prompt, completion(prompt)) is None

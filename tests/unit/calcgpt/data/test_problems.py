@@ -20,11 +20,12 @@ from calcgpt.data.sources import FreshBatches
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
 from calcgpt.training.distributed import SingleProcess
-from datagen.arithmetic import OPERATIONS, ProblemArray
+from datagen.arithmetic import ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.errors import NotationError
 from datagen.files import text_sha256
 from datagen.notation import render
+from datagen.operations import OPERATIONS
 from datagen.splits import Split, split_of
 
 MIXTURE = dict.fromkeys(DISTRIBUTIONS, 1.0)
@@ -197,7 +198,7 @@ def test_no_held_out_problem_is_ever_drawn() -> None:
 def test_operations_have_their_weights() -> None:
     weights = {"+": 1.0, "-": 0.0, "*": 5.0, "/": 2.0}
     block = problems(operations=weights).block(0, 40_000)
-    expected = np.array([weights[op.value] for op in OPERATIONS]) / 8
+    expected = np.array([weights[op] for op in OPERATIONS]) / 8
     assert shares(block.op, 4) == pytest.approx(expected, abs=near(40_000))
     assert not (block.op == OPERATIONS.index("-")).any()
 
@@ -267,7 +268,7 @@ def test_held_out_problems_are_different_validation_problems() -> None:
 def test_what_is_never_trained_is_not_held_out() -> None:
     weights = {"+": 1.0, "-": 0.0, "*": 0.0, "/": 2.0}
     held_out = problems(operations=weights).validation_problems(50).to_problems()
-    assert {problem.op.value for problem in held_out} == {"+", "/"}
+    assert {problem.op for problem in held_out} == {"+", "/"}
 
 
 def test_a_small_distribution_gives_the_held_out_problems_it_has(

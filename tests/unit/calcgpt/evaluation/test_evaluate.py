@@ -322,7 +322,7 @@ def test_every_problem_is_counted_under_its_lengths(rows: list[tuple[Problem, bo
     tables = by_operand_length(evaluated(lines, [right for _, right in rows]))
     sizes = {len(row) for t in tables.values() for table in t.values() for row in (table, *table)}
     assert len(sizes) == 1
-    cells = [(p.op.value, digits(p.a), digits(p.b)) for p, _ in rows]
+    cells = [(p.op, digits(p.a), digits(p.b)) for p, _ in rows]
     expected = {
         "n": Counter(cells),
         "right": Counter(cell for cell, (_, right) in zip(cells, rows, strict=True) if right),

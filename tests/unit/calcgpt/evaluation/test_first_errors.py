@@ -23,7 +23,8 @@ from calcgpt.evaluation.evaluate import (
 from calcgpt.inference.results import NOT_CONFIDENT
 from datagen import work
 from datagen.notation import WORK_ALPHABET
-from datagen.work_errors import StepKind, WrongCharacter
+from datagen.slots import StepKind
+from datagen.work_errors import WrongCharacter
 
 MUL, SUB = (
     line.decode()

@@ -17,7 +17,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.export import web
-from datagen.arithmetic import Operation
+from datagen.operations import ADDITION
 
 
 def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
@@ -43,7 +43,7 @@ def test_models_of_one_name_are_refused(tiny: Checkpoint, tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("with_half", "bits"), [(right, 16), (wrong_at(Operation.ADD), 32)])
+@pytest.mark.parametrize(("with_half", "bits"), [(right, 16), (wrong_at(ADDITION), 32)])
 def test_weights_keep_32_bits_if_with_16_the_answers_are_others(
     tiny: Checkpoint,
     tmp_path: Path,

@@ -34,8 +34,9 @@ from calcgpt.inference.results import (
     read_answer,
 )
 from calcgpt.registry import resolve
-from datagen.arithmetic import Number, Operation, Problem, answer
+from datagen.arithmetic import Number, Problem, answer
 from datagen.notation import answer_text, number_text, render_answer
+from datagen.operations import ADDITION
 from datagen.work_errors import quotient_digits
 
 PROMPT = "$(0000000006/0000000344)="
@@ -205,7 +206,7 @@ def test_prompts_of_other_lengths_are_other_batches() -> None:
 
 
 def test_a_wrong_answer_is_reported_and_used_in_the_next_question() -> None:
-    calculation = calculator(wrong_at(Operation.ADD)).calculate("(1+2)*3")
+    calculation = calculator(wrong_at(ADDITION)).calculate("(1+2)*3")
     first, second = calculation.nodes
     assert (first.result, first.exact, first.agrees) == ("42", "3", False)
     assert (second.problem, second.result, second.exact, second.agrees) == (
@@ -219,7 +220,7 @@ def test_a_wrong_answer_is_reported_and_used_in_the_next_question() -> None:
 
 
 def test_two_errors_that_cancel_are_not_verified() -> None:
-    calculation = calculator(wrong_at(Operation.ADD)).calculate("(1+2)-(2+1)")
+    calculation = calculator(wrong_at(ADDITION)).calculate("(1+2)-(2+1)")
     assert (calculation.result, calculation.exact, calculation.verified) == ("0", "0", False)
 
 

@@ -24,7 +24,8 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.limits import UNMEASURED_DOMAIN, ScratchpadLimits
 from calcgpt.inference.results import confidence, read_answer
 from datagen.notation import parse_prompt
-from datagen.work_errors import StepKind, WrongCharacter, quotient_digits
+from datagen.slots import StepKind
+from datagen.work_errors import WrongCharacter, quotient_digits
 
 WIDE = Domain(digits=12, places=8)
 

@@ -12,7 +12,7 @@ from calcgpt.inference.calculator import Computation, value_of
 from calcgpt.inference.expression_tree import show
 from calcgpt.inference.limits import ScratchpadLimits
 from calcgpt.inference.results import Calculation
-from datagen.arithmetic import Operation
+from datagen.operations import ADDITION
 
 
 def calculate(
@@ -59,7 +59,7 @@ def test_a_wrong_answer_does_not_change_what_is_said_of_rounding() -> None:
         "(3+6)/9": [],  # the exact value is 1
         "1/3*3+0": [],
     }.items():
-        calculation = calculate(typed, completion=wrong_at(Operation.ADD, right_with_work))
+        calculation = calculate(typed, completion=wrong_at(ADDITION, right_with_work))
         assert (calculation.rounded, calculation.verified) == (bool(notes), False)
         assert calculation.notes == notes
         assert calculation.errors[0].startswith("wrong: ")
@@ -71,5 +71,5 @@ def test_only_a_verified_answer_stands_for_its_fraction() -> None:
         show(value) for typed in ("1/3", "3", "1/7^99") if (value := value_of(calculate(typed)))
     ]
     assert texts == ["1/3", "3", "0"]
-    wrong = calculate("1+1/3", completion=wrong_at(Operation.ADD, right_with_work))
+    wrong = calculate("1+1/3", completion=wrong_at(ADDITION, right_with_work))
     assert [show(value) for value in [value_of(wrong)] if value] == ["42"]

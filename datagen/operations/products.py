@@ -1,0 +1,116 @@
+"""Products: a row for each digit of B.
+
+$(0000000012*0000000034)=+21+43;4084;36304:8040+=8040000000$
+"""
+
+from typing import Any
+
+from datagen.operations.base import Operation
+from datagen.operations.parts import (
+    A_KINDS,
+    B_KINDS,
+    Question,
+    copies,
+    exact_kind,
+    result_length,
+    rounded,
+)
+from datagen.rules import Characters, Values, constant, copy, digit, marked, value
+from datagen.slots import LOWEST, NOWHERE, Kind, Layout, Shape, StepKind, position_of
+
+
+def exact_product(a: Any, b: Any, unit: int) -> tuple[Any, Any]:
+    return a * b, unit * unit
+
+
+def product_length(shape: Shape) -> int:
+    n_a, n_b = shape.a_digits, shape.b_digits
+    drop = max(0, shape.a_places + shape.b_places - shape.places)
+    result = 1 if drop > n_a + n_b else result_length(n_a + n_b, drop, 1)
+    return 2 + n_a + n_b + 2 * n_b * (1 + n_a) + result + 1
+
+
+def product_layout(plan: Layout, shape: Shape, question: Question) -> None:
+    """Puts a row for each digit of B: the row before without its lowest digit, plus A times the
+    digit."""
+    n_a, n_b = shape.a_digits, shape.b_digits
+    a_sign = plan.put(Kind.A_SIGN, sources=question.a.field)
+    a = copies(plan, question.a, -shape.a_places, n_a, A_KINDS)
+    b_sign = plan.put(Kind.B_SIGN, sources=question.b.field)
+    b = copies(plan, question.b, -shape.b_places, n_b, B_KINDS)
+    row: list[int] = []
+    digits: list[tuple[int, tuple[int, int]]] = []  # position and coordinates
+    for k in range(1, n_b + 1):
+        plan.put(Kind.ROW_MARK, k)
+        multiplier = plan.put(Kind.MULTIPLIER, k, 0, (0, k - 1 + LOWEST), [b[k - 1]])
+        old, row, carry = row, [], NOWHERE
+        for j in range(n_a):
+            query = (k, j + LOWEST)
+            sources = [multiplier, a[j], position_of(old, j + 1), carry]
+            kind = Kind.PRODUCT_DIGIT if k > 1 else Kind.FIRST_DIGIT
+            row.append(plan.put(kind, k, j + LOWEST, query, sources))
+            # The last carry is the row's top digit.
+            kind = Kind.PRODUCT_CARRY if k > 1 else Kind.FIRST_CARRY
+            carry = plan.put(kind, k, j + 1 + LOWEST, query, sources)
+        row.append(carry)
+        digits.append((row[0], (k, LOWEST)))
+    for j in range(1, n_a + 1):
+        digits.append((row[j], (n_b, j + LOWEST)))
+    places = shape.a_places + shape.b_places
+    drop = max(0, places - shape.places)
+    plan.result_places = min(places, shape.places)
+    if drop > len(digits):  # less than half of the last place
+        plan.put(Kind.RESULT_MARK)
+    else:
+        plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
+        magnitude: list[int] = []
+        for m, (source, coordinates) in enumerate(digits):
+            kind = exact_kind(Kind.PRODUCT_KEPT, Kind.PRODUCT_HALF, Kind.PRODUCT_BELOW, m, drop)
+            kind = kind if drop else Kind.PRODUCT_RESULT
+            before = magnitude[-1:] if m < drop - 1 else []  # a mark reads the one before
+            magnitude.append(plan.put(kind, 0, m + LOWEST, coordinates, [source, *before]))
+        plan.result = rounded(plan, magnitude, drop, 1) if drop else magnitude
+    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+
+
+def _total(multiplier: Characters, a: Characters, old: Characters, carry: Characters) -> Values:
+    return value(old) + value(multiplier) * value(a) + value(carry)
+
+
+def _product_digit(*sources: Characters) -> Characters:
+    return digit(_total(*sources) % 10)
+
+
+def _product_carry(*sources: Characters) -> Characters:
+    return digit(_total(*sources) // 10)
+
+
+MULTIPLICATION = Operation(
+    sign="*",
+    name="multiplication",
+    symbol="×",
+    spellings=(*"*×✕✖⨯∗·⋅∙•xｘＸхХ", "times", "multiplied by"),  # two of them are Cyrillic
+    pairs=(("product of", "and", False), ("multiply", "and", False), ("multiply", "by", False)),
+    rank=2,
+    exact=exact_product,
+    layout=product_layout,
+    length=product_length,
+    rules={
+        StepKind.PRODUCT: {
+            Kind.MULTIPLIER: copy,
+            Kind.FIRST_DIGIT: _product_digit,
+            Kind.FIRST_CARRY: _product_carry,
+            Kind.PRODUCT_DIGIT: _product_digit,
+            Kind.PRODUCT_CARRY: _product_carry,
+            Kind.PRODUCT_BELOW: marked,
+            Kind.PRODUCT_HALF: copy,
+            Kind.PRODUCT_KEPT: copy,
+        },
+        StepKind.ROUNDING: {Kind.PRODUCT_RESULT: copy},
+        StepKind.LAYOUT: {Kind.ROW_MARK: constant(";")},
+    },
+    colour="green",
+    marker="^",
+    commutes=True,
+    grows=True,
+)
