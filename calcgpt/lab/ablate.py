@@ -88,7 +88,7 @@ def ablate(
     jobs = [new_job(*pair, seed) for seed in suite.seeds for pair in pairs]
     with locked(out, "making an ablation"):
         for job in [*jobs_in_out(), *jobs]:
-            job.claim()
+            job.check_recipe()
         # Tasks whose data must exist already come first.
         names = sorted({task for task, _ in pairs})
         for name in sorted(names, key=lambda name: suite.tasks[name].problems is not None):

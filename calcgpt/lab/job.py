@@ -91,16 +91,12 @@ class Job:
         """The job's name in messages."""
         return f"{self.task} {self.variant} seed {self.seed}"
 
-    def claim(self) -> None:
-        """Writes the recipe into the job's folder. Raises ConfigError if the folder holds a run of
-        another recipe."""
-        path, recipe = self.folder / JOB, self.recipe.model_dump()
-        if not path.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            write_json(path, recipe)
+    def check_recipe(self) -> None:
+        """Raises ConfigError if the job's folder holds a run of another recipe."""
+        if not (path := self.folder / JOB).is_file():
             return
         existing = build(Recipe, read_json(path), str(path)).model_dump()
-        for field, (old, new) in differences(existing, recipe).items():
+        for field, (old, new) in differences(existing, self.recipe.model_dump()).items():
             if field != "description":
                 raise ConfigError(
                     f"{self.folder} holds a run with {field} = {old!r}, not {new!r}: choose "
@@ -127,6 +123,8 @@ class Job:
     def run(self, device: str) -> None:
         """Trains the model, or continues its training, and writes its score. Raises UserError or
         Interrupted, as `train` does."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / JOB, self.recipe.model_dump())
         folder = train(
             self.recipe, self.data, self.folder, resume=True, device=device, progress=False
         )

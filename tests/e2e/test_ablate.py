@@ -17,7 +17,6 @@ from forks import PATIENCE, Popen
 from pausing import start_pausing, wait_until_paused
 
 from calcgpt.cli import cli
-from datagen.files import locked
 
 SUITE = """
 recipe = "nano"
@@ -186,15 +185,6 @@ def test_runs_that_fail_or_are_killed_stop_no_other(tmp_path: Path) -> None:
     assert list(reported(out)) == ["rope"]
 
 
-def test_a_second_ablation_in_the_folder_is_refused(
-    complete: Path, suite: Path, run_cli: Callable[..., Any]
-) -> None:
-    with locked(complete, "testing"):
-        outcome = run_cli("ablate", "--suite", suite, "--out", complete)
-    assert outcome.code == 2
-    assert outcome.err == f"error: another process is making an ablation in {complete}\n"
-
-
 def test_a_damaged_score_is_refused(
     complete: Path, suite: Path, run_cli: Callable[..., Any]
 ) -> None:
@@ -205,34 +195,4 @@ def test_a_damaged_score_is_refused(
     file.write_bytes(content)
     assert outcome.code == 2
     assert outcome.err.startswith(f"error: {file}: not JSON")
-    assert outcome.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--suite", "nowhere"], "unknown suite 'nowhere'; valid names: attention, blog"),
-        (
-            ["--suite", "blog", "--only", "tinyshakespeare"],
-            "there is no data/tinyshakespeare/train.txt; "
-            "`calcgpt datagen text --source tinyshakespeare`",
-        ),
-        (["--suite", "nano", "--only", "x"], "unknown task or variant 'x'"),
-        (["--suite", "nano", "--data", "x=y"], "unknown task 'x'; valid names: arithmetic"),
-        (["--suite", "nano", "--data", "arithmetic=y"], "there is no y/train.txt"),
-        (["--suite", "nano", "--set", "model.colour=1"], "unknown field 'model.colour'"),
-        (["--suite", "nano", "--device", "tpu"], "device 'tpu' cannot be used"),
-    ],
-)
-def test_errors_of_the_call_are_one_line(
-    flags: list[str],
-    reason: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    run_cli: Callable[..., Any],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    outcome = run_cli("ablate", "--out", "out", *flags)
-    assert outcome.code == 2
-    assert reason in outcome.err
     assert outcome.err.count("\n") == 1

@@ -101,41 +101,10 @@ def test_a_record_says_what_was_scored_and_how(
     assert json.loads(json.dumps(record)) == record
 
 
-def test_a_record_of_the_first_problems_counts_them(tiny: Checkpoint, data_folder: Path) -> None:
-    record, _ = evaluation_record(tiny, data_folder / "test.txt", Sampling(), 3, progress=False)
-    assert record["n"] == 3
-
-
-def test_a_file_without_a_manifest_has_none_in_its_record(tiny: Checkpoint, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text(f"{ADD}\n")
-    record, _ = evaluation_record(tiny, tmp_path / "mine.txt", Sampling(), progress=False)
-    assert record["manifest_sha256"] is None
-
-
-def test_the_score_table_has_a_row_for_all_and_one_an_operation() -> None:
-    table = score_table(evaluation(["3080000000$", ""]).scores)
-    rows = [line.split() for line in table.splitlines()[1:]]
-    assert rows == [
-        ["all", "2", "0.5000", "0.5000"],
-        ["+", "1", "1.0000", "1.0000"],
-        ["/", "1", "0.0000", "0.0000"],
-    ]
-
-
 def test_wrong_answers_stand_beside_the_right_ones() -> None:
     table = wrong_answers(evaluation(["3080000000$", "95.1000000$"]), 5).splitlines()
     assert len(table) == 2
     assert table[1].split() == ["$(0000000471/0000000299)=", "85.1000000$", "95.1000000$"]
-
-
-def test_no_more_wrong_answers_are_shown_than_asked_for() -> None:
-    table = wrong_answers(evaluation(["1", "2"]), 1)
-    assert table.splitlines()[1].split() == ["$(0000000782+0000000021)=", "3080000000$", "1"]
-    assert len(table.splitlines()) == 2
-
-
-def test_where_nothing_is_wrong_the_error_table_says_so() -> None:
-    assert wrong_answers(evaluation(["3080000000$", "85.1000000$"]), 5) == "no wrong answers"
 
 
 def test_the_first_wrong_step_has_a_caret_under_it() -> None:
@@ -173,14 +142,6 @@ def test_an_excerpt_contains_its_position(text: str, data: st.DataObject) -> Non
     assert inner == text[start : start + 20]
     assert part == "…" * (start > 0) + inner + "…" * (start + 20 < len(text))
     assert 0 <= index <= len(part)
-
-
-def test_the_confidence_line_has_no_threshold_that_keeps_nothing() -> None:
-    nothing = {"confidence": 1.0, "kept": 0.0}
-    confidence = {"reliability": {"expected_calibration_error": 0.5}, "no_error_above": {}}
-    confidence["no_error_above"] = {"answer": nothing, "whole": nothing}
-    line = confidence_line({"confidence": confidence})
-    assert line == "confidence: expected calibration error 0.5000; no threshold excludes errors"
 
 
 def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from calcgpt.errors import DataError, UserError
 from calcgpt.lab.compare import (
-    Run,
     comparison_text,
-    draw_comparison,
     draw_runs,
     field_differences,
     names,
     read_runs,
 )
-from calcgpt.metrics import perplexity
-from calcgpt.plots import PALETTE, series_style
+from calcgpt.plots import PALETTE
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import record_start
 from calcgpt.training.run_folder import RunFolder
@@ -181,25 +176,6 @@ def test_names_are_the_shortest_ends_that_differ(
     assert result == [name.replace("{}", tmp_path.name) for name in expected]
 
 
-def test_a_wide_table_continues_below(make: Callable[..., Path]) -> None:
-    runs = read_runs([make("first"), make("second")])
-    whole = comparison_text(runs).splitlines()
-    assert len(whole) == 5  # with the line about missing recipes
-    narrow = comparison_text(runs, 60).split("\n\n")
-    tables = [block.splitlines() for block in narrow[:-1]]
-    assert len(tables) > 2
-    for table in tables:
-        assert max(map(len, table)) <= 60
-        assert [row.split()[0] for row in table[1:]] == ["first", "second"]
-    headings = [heading for table in tables for heading in table[0].split()]
-    assert headings == whole[0].split()
-
-
-def test_the_perplexity_of_a_diverged_run_is_a_number() -> None:
-    assert perplexity(1.0) == math.e
-    assert perplexity(1e300) == math.exp(100)
-
-
 BAD: dict[str, tuple[str | None, str]] = {
     "absent": (None, "absent is not a folder"),
     "empty": ("", "metrics.jsonl is empty"),
@@ -224,18 +200,6 @@ def test_a_folder_without_a_run_is_refused_in_one_line(
     assert reason in outcome.err
     assert len(outcome.err.splitlines()) == 1
     assert not (tmp_path / "out").exists()
-
-
-def test_folders_of_checkpoints_and_folders_listed_twice_are_refused(
-    make: Callable[..., Path], tiny_folder: Path
-) -> None:
-    with pytest.raises(
-        DataError, match=r"tiny is not the folder of a run: it has no metrics\.jsonl"
-    ):
-        read_runs([tiny_folder])
-    folder = make("mine")
-    with pytest.raises(DataError, match="is listed twice"):
-        read_runs([folder, folder.parent / "." / "mine"])
 
 
 def test_the_command_prints_and_writes_its_files(
@@ -272,30 +236,3 @@ def test_the_curves_of_all_runs_share_panels_and_one_legend(make: Callable[..., 
     [legend] = plot.legends
     assert [text.get_text() for text in legend.get_texts()] == [r"\$a_{", "b"]
     plot.savefig("/dev/null", format="png")  # the name is not a formula
-
-
-def test_a_run_without_scores_has_no_empty_panel(make: Callable[..., Path]) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
-    assert len(draw_runs(read_runs([make("young", rows=ROWS[:1])])).axes) == 1
-
-
-def test_axes_are_logarithmic_if_the_runs_differ_widely(make: Callable[..., Path]) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
-    long = {"step": 100, "tokens": 300_000, "loss": 0.01}
-    plot = draw_runs(read_runs([make("short"), make("long", rows=[*ROWS, long])]))
-    assert [axes.get_yscale() for axes in plot.axes] == ["log", "linear", "linear"]
-    assert {axes.get_xscale() for axes in plot.axes} == {"log"}
-
-
-def test_28_runs_have_different_lines() -> None:
-    styles = [series_style(index) for index in range(28)]
-    assert len({(style["color"], str(style["linestyle"])) for style in styles}) == 28
-
-
-def test_without_matplotlib_the_extra_is_named(
-    make: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    runs: list[Run] = read_runs([make("mine")])
-    with pytest.raises(UserError, match=r"calcgpt\[lab\]"):
-        draw_comparison(runs, tmp_path / "out")

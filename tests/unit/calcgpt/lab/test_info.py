@@ -48,12 +48,6 @@ def test_the_formulas_give_the_number_of_the_models_parameters(config: ModelConf
     assert re.fullmatch(rf"all .*\b{total:,}", last)
 
 
-def test_the_size_of_a_model_is_that_of_its_file() -> None:
-    rows, _ = parameter_table(load_recipe("scratchpad-long").model, 24).split("\n\n")
-    n_bytes = (resolve("scratchpad-long") / "model.safetensors").stat().st_size
-    assert f"{n_bytes / 1e6:.1f} MB in float32" in rows.splitlines()[-1]
-
-
 def test_choices_list_the_variants_and_the_changed_fields() -> None:
     variants, changed = choices(ModelConfig(position="rope", n_layer=3)).splitlines()
     assert "position = rope" in variants
@@ -86,16 +80,6 @@ def test_the_tokens_of_a_recipe_are_those_of_its_tokenizer(
     name: str, options: tuple[str, ...], tokens: int
 ) -> None:
     assert vocabulary_size(load_recipe(name, options)) == tokens
-
-
-@pytest.mark.parametrize("options", [[], ["best", "--recipe", "nano"]])
-def test_a_checkpoint_or_a_recipe_is_required(
-    options: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli(["info", *options])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == "error: give either CHECKPOINT or --recipe\n"
 
 
 def test_a_run_shows_its_best_checkpoint_and_its_environment(

@@ -21,7 +21,7 @@ from calcgpt.data.tokenizer import (
     byte_pair_tokenizer,
     scratchpad_tokenizer,
 )
-from calcgpt.errors import ConfigError, DataError, ExpressionError, UserError
+from calcgpt.errors import ConfigError, DataError, ExpressionError
 from calcgpt.lab.example import FILE, export_example
 from calcgpt.lab.inspection import (
     BINS,
@@ -32,7 +32,6 @@ from calcgpt.lab.inspection import (
     draw_problems,
     hooked,
     inspect,
-    select_heads,
 )
 from calcgpt.model.gpt import GPT, build_model
 from calcgpt.registry import resolve
@@ -103,11 +102,6 @@ def test_the_inspected_model_gives_the_logits_of_the_model(name: str) -> None:
     torch.testing.assert_close(plain(ids(TEXT)[None]), model(ids(TEXT)[None]))
 
 
-def test_nothing_is_dropped_in_an_inspection() -> None:
-    weights_LHSS = attention_weights(build(dropout=0.5), ids(TEXT))
-    torch.testing.assert_close(weights_LHSS, attention_weights(build(), ids(TEXT)))
-
-
 @torch.inference_mode()
 def test_weights_follow_from_queries_and_keys() -> None:
     """Computed by the formulas of the papers, one head at a time."""
@@ -165,25 +159,6 @@ def test_three_of_eight_units_are_dead() -> None:
         assert layer.after.mean == pytest.approx((10 + 1e-6) / 8)
 
 
-def test_a_unit_that_fires_on_one_token_is_alive() -> None:
-    model = constant_units([-1.0] * 8)
-    assert [layer.dead for layer in activations(model, lines(model))] == [8, 8]
-    # In the first layer, the feed-forward network's input for `n`, in one line, is special.
-    inputs: list[torch.Tensor] = []
-    block = model.blocks[0]
-    with torch.inference_mode(), hooked([block.ff], lambda _, x, __: inputs.append(x[0])):
-        for line in LINES:
-            model(ids(line[:-1])[None])
-    index = LINES[3].index("n")
-    special, others = inputs[3][index], torch.cat([*inputs[:3], inputs[3][:index], *inputs[4:]])
-    projections = others @ special
-    threshold = special @ special
-    assert projections.max() < threshold
-    block.ff.up.weight.data[0] = special
-    block.ff.up.bias.data[0] = -(threshold + projections.max()) / 2
-    assert [layer.dead for layer in activations(model, lines(model))] == [7, 8]
-
-
 @pytest.mark.parametrize("name", VARIANTS)
 def test_statistics_are_those_of_torch_over_all_activations(name: str) -> None:
     model = build(**VARIANTS[name])
@@ -215,25 +190,6 @@ def test_statistics_are_those_of_torch_over_all_activations(name: str) -> None:
         every = torch.cat(stored[index, 0])
         assert layer.units == every.size(1)
         assert layer.dead == int((every <= 0).all(dim=0).sum())
-
-
-def test_equal_values_have_a_histogram() -> None:
-    model = constant_units([-1.0] * 8)
-    layer, _ = activations(model, lines(model))
-    assert (layer.after.min, layer.after.max, layer.after.variance) == (0.0, 0.0, 0.0)
-    assert max(layer.after.counts) == sum(layer.after.counts)
-
-
-def test_no_hook_is_left() -> None:
-    model = build()
-    activations(model, lines(model))
-    attention_weights(model, ids(TEXT))
-    assert not any(module._forward_hooks for module in model.modules())
-
-
-def test_only_one_operation_is_inspected() -> None:
-    with pytest.raises(UserError, match="give exactly one operation, such as"):
-        inspect(checkpoint(), "1+2+3", n=8)
 
 
 def test_an_inspection_shows_the_answer_of_the_calculator() -> None:
@@ -285,14 +241,6 @@ def test_a_problem_fits_if_all_but_its_last_character_do() -> None:
     assert lengths(35) == {36}
     with pytest.raises(DataError, match="no problem fits in the model's context, 34 characters"):
         lengths(34)
-
-
-def test_a_missing_layer_or_head_is_refused() -> None:
-    config = ModelConfig(**SMALL)
-    assert select_heads(config, None, 1) == (range(2), range(1, 2))
-    for layer, head, message in ((2, None, "no layer 2"), (None, -1, "no head -1"), (0, 2, "head")):
-        with pytest.raises(ConfigError, match=f"{message}.*0 to 1"):
-            select_heads(config, layer, head)
 
 
 def test_models_without_layers_or_of_other_text_are_refused() -> None:

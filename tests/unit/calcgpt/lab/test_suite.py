@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import tomli_w
 
-from calcgpt.cli.experiments import ablate
 from calcgpt.errors import ConfigError
 from calcgpt.lab.suite import Suite, load_suite, suite_names
 from calcgpt.model.attention import ATTENTIONS
@@ -82,13 +81,6 @@ def test_the_blog_suite_has_the_settings_and_results_of_the_post() -> None:
     }
 
 
-def test_the_positions_suite_has_the_size_of_the_second_post() -> None:
-    suite = load_suite("positions")
-    model = suite.recipe_of("tinyshakespeare", "learned", 1, ()).model
-    assert (model.n_head, model.n_embd, model.block_size) == (8, 64, 32)
-    assert suite.score.contexts == [1, 2, 4]
-
-
 def test_a_variant_overrides_the_task_and_both_override_the_recipe() -> None:
     task = {"text": "x", "tokenizer": "chars", "model": {"n_layer": 1, "n_embd": 16}}
     suite = build(Suite, small(tasks={"sums": task}), "suite")
@@ -143,17 +135,6 @@ def test_an_override_cannot_give_all_runs_one_seed() -> None:
     suite = build(Suite, small(seeds=[1, 2, 3]), "suite")
     with pytest.raises(ConfigError, match=r"^train.seed is the suite's: use --seed$"):
         suite.recipe_of("sums", "plain", 1, ["train.seed=7"])
-
-
-def test_the_error_of_an_unknown_suite_lists_the_names(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="unknown suite 'blug'; valid names: attention, blog"):
-        load_suite("blug")
-    with pytest.raises(ConfigError, match="cannot read suite"):
-        load_suite(str(tmp_path / "none.toml"))
-
-
-def test_the_help_names_the_suites() -> None:
-    assert f"Suites: {', '.join(suite_names())}." in " ".join((ablate.help or "").split())
 
 
 def test_only_selects_tasks_and_pairs() -> None:

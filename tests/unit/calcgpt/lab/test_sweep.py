@@ -33,7 +33,6 @@ from calcgpt.lab.sweep_report import (
 )
 from calcgpt.lab.trials import Resources, RoundReporter, Trial, run_trial, trials_in
 from calcgpt.recipe import load_recipe
-from datagen.workers import usable_cores
 
 ALGORITHMS = ["hyperopt", "optuna", "random"]
 SCHEDULERS = ["asha", "bohb", "hyperband", "none"]
@@ -296,27 +295,6 @@ def test_a_failure_is_recorded_and_the_trial_is_not_trained_again(
 
 
 # The folder and the report.
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ([], "--data names a folder to train on"),
-        (["--data", "nowhere"], "cannot read nowhere/train.txt"),
-        (  # a trial may use all cores
-            ["--data", "nowhere", "--cpus-per-trial", str(usable_cores())],
-            "cannot read nowhere/train.txt",
-        ),
-        (["--cpus-per-trial", "4096"], "a trial needs 4096 CPUs, and this machine has"),
-    ],
-)
-def test_what_is_missing_is_reported_before_ray_starts(
-    run_cli: Callable[..., Any], tmp_path: Path, flags: list[str], message: str
-) -> None:
-    outcome = run_cli("sweep", "nano", "--out", tmp_path / "out", *flags)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert message in outcome.err
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_score_needs_problems(
