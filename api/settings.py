@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     others: bool = Field(True, description="Also load the other checkpoints.")
     engine: str = Field(
         "auto",
-        description="What runs the models: native, onnxruntime, torch, or auto (the fastest).",
+        description="What runs the models: native, torch, or auto (native if it can).",
     )
     threads: int = Field(
         1, ge=1, le=1024, description="CPU threads for the models, in each process."

@@ -86,7 +86,7 @@ def measure_engine(
     page.evaluate(LOAD, checkpoint.name)
     session = browser.new_browser_cdp_session()
     tokenizer = checkpoint.tokenizer
-    _, decoder = load_decoder(checkpoint, among=("native",))
+    _, decoder = load_decoder(checkpoint, "native")
     stop = int(tokenizer.encode("$")[0])
     written: dict[str, list[str]] = {}
 

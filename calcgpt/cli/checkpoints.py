@@ -48,7 +48,7 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
 
     sampling = Sampling(**options)
     stored = Checkpoint.load(resolve(checkpoint))
-    _, decoder = load_decoder(stored, among=("native", "torch"))
+    _, decoder = load_decoder(stored)
     parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
     try:
         first = next(parts, "")  # raises for a bad prompt before anything is written

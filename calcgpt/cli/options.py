@@ -166,12 +166,12 @@ engine_option = click.option(
     "--engine",
     default="auto",
     shell_complete=complete_engine,
-    help="What runs the model: native, onnxruntime, torch, or auto: native if it can, else torch.",
+    help="What runs the model: native, torch, or auto: native if it can, else torch.",
 )
 scoring_engine_option = click.option(
     "--engine",
     shell_complete=complete_engine,
-    help="The engine that decodes: torch or, on the CPU, native, onnxruntime or auto.  "
+    help="The engine that decodes: torch or, on the CPU, native or auto.  "
     "[default: torch, or native without it]",
 )
 device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")

@@ -16,7 +16,6 @@ from torch.nn import functional as F
 from calcgpt.data.batches import NO_LOSS, BatchSource, micro_batches
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
-from calcgpt.inference.drafts import device_of
 from calcgpt.metrics import perplexity
 from calcgpt.model.gpt import LanguageModel
 
@@ -83,7 +82,7 @@ def score_text(
     ]
     if cut < n_targets:
         parts.append((ids[None, cut:-1], ids[None, cut + 1 :]))
-    device, total = device_of(model), 0.0
+    device, total = model.device, 0.0
     model.eval()
     loss = summed_loss(model)
     for inputs, targets in parts:
@@ -108,7 +107,7 @@ def mean_loss(
     exists already, for example compiled.
     """
     loss = loss or summed_loss(model)
-    was_training, device = model.training, device_of(model)
+    was_training, device = model.training, model.device
     model.eval()
     total, n_target = 0.0, 0
     for index in range(count):

@@ -140,7 +140,7 @@ def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
 def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
     """Returns what the model writes for each problem."""
     tokenizer = checkpoint.tokenizer
-    _, decoder = load_decoder(checkpoint, among=("native", "torch"))
+    _, decoder = load_decoder(checkpoint)
     stop = int(tokenizer.encode("$")[0])
     prompts = [render_prompt(problem) for problem in problems]
     completions = complete(decoder, tokenizer, prompts, stop)

@@ -1,4 +1,4 @@
-"""Files that take long to make and are made again if they are lost: graphs and machine code.
+"""Files that take long to make and are made again if they are lost: machine code.
 
 They are in $CALCGPT_CACHE, or else in `calcgpt` within $XDG_CACHE_HOME or ~/.cache. A file is the
 SHA-256 of its content followed by the content.

@@ -235,15 +235,14 @@ class Calculator:
     def load(cls, reference: str = "best", engine: str = "auto") -> Calculator:
         """Returns the calculator of a checkpoint: its name, its folder, or `best`.
 
-        `engine` runs the model: `native`, `onnxruntime`, `torch` or `auto`, which is native if that
-        engine covers the model. Only `torch` needs torch.
+        `engine` runs the model: `native`, `torch` or `auto`, which is native if that engine covers
+        the model. Only `torch` needs torch.
 
         Raises CheckpointError if there is no such checkpoint, and UserError if the engine cannot
         run it.
         """
         checkpoint = Checkpoint.load(resolve(reference))
-        # A graph for onnxruntime takes longer to make than an answer by torch.
-        _, decoder = load_decoder(checkpoint, engine, threads=1, among=("native", "torch"))
+        _, decoder = load_decoder(checkpoint, engine, threads=1)
         return cls(checkpoint, decoder)
 
     def begin(

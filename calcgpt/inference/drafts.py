@@ -27,8 +27,6 @@ from datagen.notation import parse_prompt
 from datagen.notation import render as render_direct
 
 if TYPE_CHECKING:  # other engines need no torch
-    import torch
-
     from calcgpt.model.gpt import LanguageModel
 
 # Tokens of a pass, padding included: on a GPU, on a CPU, and by another engine. On a CPU, the
@@ -173,7 +171,7 @@ def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
     """Yields what a model would write at each position, some lines of similar lengths at a time."""
     limit = TOKENS_OF_ENGINE
     if module := torch_model(decoder):
-        limit = TOKENS_OF_CPU if device_of(module).type == "cpu" else TOKENS
+        limit = TOKENS_OF_CPU if module.device.type == "cpu" else TOKENS
     for part in _passes(tokens.lengths, limit):
         inputs, targets = tokens.arrays(part)
         is_target = targets != NO_LOSS
@@ -189,11 +187,6 @@ def torch_model(decoder: Decoder) -> LanguageModel | None:
     return model if gpt and isinstance(model, gpt.LanguageModel) else None
 
 
-def device_of(module: LanguageModel) -> torch.device:
-    """Returns the device of a model's weights."""
-    return next(module.parameters()).device
-
-
 def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:
     """Returns the logits after each token in one pass, (B, T, V)."""
     module = torch_model(decoder)
@@ -203,7 +196,7 @@ def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:
     import torch
 
     with torch.inference_mode():
-        logits_BTV = module(torch.from_numpy(tokens_BT).to(device_of(module)))
+        logits_BTV = module(torch.from_numpy(tokens_BT).to(module.device))
     array_BTV: Floats = logits_BTV.float().cpu().numpy()
     return array_BTV
 

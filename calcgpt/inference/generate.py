@@ -105,7 +105,7 @@ class _TensorDecoderAdapter:
 
         self.config = decoder.config
         self._decoder, self._device = decoder, torch.device("cpu")
-        if isinstance(decoder, torch.nn.Module):  # onnxruntime's decoder is not
+        if isinstance(decoder, torch.nn.Module):  # that of a test is not
             self._device = next(decoder.parameters()).device
 
     def new_array_cache(self, batch: int, n_token: int) -> _TensorCache:

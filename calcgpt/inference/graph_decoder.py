@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from calcgpt.inference.drafts import device_of
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.attention import KVCache
 from calcgpt.model.gpt import LanguageModel
@@ -101,7 +100,7 @@ class GraphDecoder(nn.Module):
 
 def decoder_of(model: LanguageModel) -> LanguageModel | GraphDecoder:
     """Returns what decodes with a model fastest: on a GPU a GraphDecoder, elsewhere the model."""
-    return GraphDecoder(model) if device_of(model).type == "cuda" else model
+    return GraphDecoder(model) if model.device.type == "cuda" else model
 
 
 def _power_of_two(n: int) -> int:
@@ -113,7 +112,7 @@ class _Memory:
     that use them. A graph serves the first rows of the memory, so smaller batches need no other."""
 
     def __init__(self, model: LanguageModel, n_slot: int) -> None:
-        self.model, self.device = model, device_of(model)
+        self.model, self.device = model, model.device
         size = model.config.block_size
         self.has_inserted_tokens = model.n_positions(size) != size  # by the attention scheme
         self.cache: KVCache = model.new_cache(n_slot, model.config.block_size)

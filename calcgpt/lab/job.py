@@ -20,7 +20,6 @@ from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import mean_loss
-from calcgpt.inference.drafts import device_of
 from calcgpt.inference.generate import Sampling
 from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.lab.suite import Scoring
@@ -211,7 +210,7 @@ def with_block_size(model: LanguageModel, block_size: int) -> LanguageModel | No
     if any(weights[name].shape != value.shape for name, value in longer.state_dict().items()):
         return None
     longer.load_state_dict(weights)
-    return longer.to(device_of(model))
+    return longer.to(model.device)
 
 
 def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list[Answers]:

@@ -106,6 +106,11 @@ class LanguageModel(nn.Module, ABC):
         capacity = self.n_positions(n_token)
         return KVCache(self.config, batch, capacity, weight.device, weight.dtype)
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
     def n_parameters(self) -> int:
         """Returns the number of trainable parameters. Shared ones count once."""
         return sum(p.numel() for p in self.parameters())

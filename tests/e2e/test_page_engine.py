@@ -120,7 +120,7 @@ def test_it_writes_what_python_writes(
     checkpoint = checkpoints[name]
     engine_page.evaluate(LOAD, [name, None])
     tokenizer = checkpoint.tokenizer
-    _, decoder = load_decoder(checkpoint, among=("native", "torch"))
+    _, decoder = load_decoder(checkpoint)
     stop = int(tokenizer.encode("$")[0])
     prompts, expected = [], []
     for data in ("blog", "everyday", "tricky-5"):

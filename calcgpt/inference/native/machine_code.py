@@ -1,8 +1,8 @@
 """Compiles the kernels once, and loads them from a cache afterwards.
 
 Numba compiles `kernels.py` to LLVM IR, and LLVM compiles the IR to an object file. The file is
-cached, as the graphs for onnxruntime are. llvmlite alone can load a cached file. Numba is then not
-imported, because the import takes longer than an answer.
+cached, and llvmlite alone can load it. Numba is then not imported, because the import takes longer
+than an answer.
 """
 
 from __future__ import annotations

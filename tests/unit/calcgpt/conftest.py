@@ -11,7 +11,7 @@ from calcgpt.checkpoint import Checkpoint
 @pytest.fixture(scope="session")
 def tiny_graph(tiny: Checkpoint, quick_exporter: None) -> bytes:
     """The ONNX graph of `tiny`, which takes seconds to make."""
-    from calcgpt.inference.onnx import to_onnx
+    from calcgpt.export.onnx import to_onnx
 
     return bytes(to_onnx(tiny.model).SerializeToString())
 

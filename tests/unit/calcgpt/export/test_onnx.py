@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Callable
@@ -12,18 +13,51 @@ import onnx
 import pytest
 import torch
 
+import calcgpt
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import Tokenizer, byte_pair_tokenizer
 from calcgpt.errors import CheckpointError, ConfigError, UserError
 from calcgpt.export import EXPORTERS
+from calcgpt.export.onnx import check, to_onnx
 from calcgpt.inference.generate import generate
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.attention import ATTENTIONS
+from calcgpt.model.gpt import BLOCKS, LanguageModel, build_model
+from calcgpt.model.layers import FEEDFORWARDS, NORMS
+from calcgpt.model.positions import POSITIONS
 from datagen.extras import install_line
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 32, "n_head": 4, "block_size": 24}
+# Limits shorter than the sequences, so that these reach them.
+LIMITS = {"row_marks": [2, 11, 5], "n_place": 4, "max_distance": 6, "n_bucket": 8, "window": 5}
+# Each scheme that is not a base class of another one here: those two compute all that their bases
+# do, and `none` computes nothing.
+SCHEMES = [
+    "learned+rope",
+    "coupled+rope",
+    "sinusoidal",
+    "integrated",
+    "integrated-per-head",
+    "shaw",
+    "alibi",
+    "t5",
+    "t5-buckets",
+]
+OPTIONS: list[dict[str, Any]] = [
+    {"qkv_bias": False, "ff_bias": False, "norm_bias": False},
+    {"norm": "rmsnorm", "n_kv_head": 2, "qk_norm": True},
+    {"norm": "rmsnorm", "attention": "window", "attn_out_bias": False, "head_bias": False},
+    {"norm_position": "post", "n_kv_head": 1, "head_bias": False, "tie_embeddings": True},
+    {"attention": "window", "n_layer": 2, "dropout": 0.5},
+]
+CONFIGS = {
+    scheme: ModelConfig(**SMALL | LIMITS | options, position=scheme, feedforward=feedforward)
+    for scheme, feedforward, options in zip(
+        SCHEMES, itertools.cycle(FEEDFORWARDS), itertools.cycle(OPTIONS), strict=False
+    )
+}
 
 
 def checkpoint_of(model: LanguageModel, tokenizer: Tokenizer) -> Checkpoint:
@@ -46,6 +80,7 @@ def test_the_folder(tiny: Checkpoint, tiny_graph: bytes, export: Any, tmp_path: 
     assert {file.name for file in out.iterdir()} == {"model.onnx", "tokenizer.json", "README.md"}
     assert (out / "tokenizer.json").read_text() == tiny.tokenizer.to_json()
     assert (out / "model.onnx").read_bytes() == tiny_graph
+    assert str(Path(calcgpt.__file__).parent).encode() not in tiny_graph  # nothing of this machine
 
 
 def test_only_force_replaces_an_export(tiny: Checkpoint, export: Any, tmp_path: Path) -> None:
@@ -77,6 +112,7 @@ def test_without_a_library_one_line_names_the_extra(
     ("change", "message"),
     [
         ({"attention": "landmark"}, "export to onnx does not support attention 'landmark'"),
+        ({"position": "coordinates"}, "export to onnx does not support position 'coordinates'"),
         ({"architecture": "bigram"}, "export to onnx is for architecture 'gpt'"),
         ({"block_size": 3}, "export to onnx needs a block_size of 4 or more"),
     ],
@@ -89,6 +125,27 @@ def test_a_model_that_onnx_cannot_express_is_refused(
         EXPORTERS["onnx"](checkpoint_of(model, tiny.tokenizer), tmp_path / "out", False)
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_every_variant_is_covered() -> None:
+    configs = CONFIGS.values()
+    bases = {base for scheme in SCHEMES for base in POSITIONS[scheme].__mro__}
+    others = {"none", "coordinates"}  # the latter is refused
+    assert all(scheme in bases or name in others for name, scheme in POSITIONS.items())
+    assert {config.feedforward for config in configs} == FEEDFORWARDS.keys()
+    assert {config.norm for config in configs} == NORMS.keys()
+    assert {config.norm_position for config in configs} == BLOCKS.keys()
+    # Landmark attention is refused.
+    assert {config.attention for config in configs} == ATTENTIONS.keys() - {"landmark"}
+
+
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+def test_logits_are_the_models(config: ModelConfig) -> None:
+    torch.manual_seed(0)
+    model = build_model(config, 21).eval()
+    for parameter in model.parameters():  # no bias or gain keeps its neutral value
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    check(model, to_onnx(model).SerializeToString())
 
 
 def test_an_operator_that_onnx_lacks_is_named_in_one_line(
