@@ -56,7 +56,6 @@ Init = Literal["gpt2", "torch"]
 Batches = Literal["problems", "stream"]
 Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["constant", "cosine", "linear"]
-Parallel = Literal["ddp", "fsdp2"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad"]
 Format = Literal["direct", "scratchpad", "scratchpad-second-choices"]
 Distribution = Literal[
@@ -257,7 +256,6 @@ class TrainConfig(Section):
         False,
         description="use torch.compile; batches 'stream' on a GPU also use CUDA graphs",
     )
-    parallel: Parallel = Field("ddp", description="how several processes share the model")
     log_interval: int = Field(
         50, ge=1, le=MAX_STEPS, description="steps between rows of metrics.jsonl"
     )
@@ -269,6 +267,14 @@ class TrainConfig(Section):
     checkpoint_interval: int = Field(
         500, ge=1, le=MAX_STEPS, description="steps between checkpoints"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_parallel(cls, table: Any) -> Any:
+        """Drops `parallel`, which checkpoints of earlier versions have here."""
+        if isinstance(table, dict):
+            return {name: value for name, value in table.items() if name != "parallel"}
+        return table
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

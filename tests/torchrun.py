@@ -13,7 +13,7 @@ from typing import Any
 
 from forks import TRAINING, Forked, Popen, run_here
 
-PRELOAD = (*TRAINING, "torch.distributed.run", "torch.distributed.fsdp")
+PRELOAD = (*TRAINING, "torch.distributed.run")
 
 
 def torchrun(n_processes: int, *arguments: str | Path) -> Popen:

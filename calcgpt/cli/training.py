@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,19 +51,6 @@ RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new ru
 @device_option
 @threads_option("CPU threads.  [default: all cores]")
 @click.option(
-    "--engine",
-    type=click.Choice(["torch", "ray"]),
-    default="torch",
-    show_default=True,
-    help="torch: one process, or those of torchrun; ray: Ray Train starts them.",
-)
-@click.option(
-    "--num-workers",
-    type=click.IntRange(min=1),
-    help="ray: processes. All of them must see --data and --out.",
-)
-@click.option("--ray-address", help="ray: a running cluster.  [default: start one here]")
-@click.option(
     "--wandb",
     "wandb_project",
     is_flag=False,
@@ -84,9 +70,6 @@ def train(
     force: bool,
     device: str,
     threads: int | None,
-    engine: str,
-    num_workers: int | None,
-    ray_address: str | None,
     wandb_project: str | None,
     quiet: bool,
 ) -> None:
@@ -105,26 +88,22 @@ def train(
     from calcgpt.recipe import load_recipe
     from datagen.extras import require
 
-    libraries = {"ray": engine == "ray", "wandb": wandb_project is not None}
-    require("training", "torch", *(name for name, is_used in libraries.items() if is_used))
+    require("training", "torch", *(["wandb"] if wandb_project is not None else []))
     import torch
 
     from calcgpt.data.task import load_task
-    from calcgpt.training.distributed import SingleProcess, launched_rank, process_group
+    from calcgpt.training.distributed import launched_rank, process_group
+    from calcgpt.training.train import train as run
 
     if task and data:
         raise click.UsageError("use only one of --data and --task")
-    if task and engine == "ray":
-        raise click.UsageError("--task needs --engine torch")
     main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
     if threads:
         torch.set_num_threads(threads)
     if seed is not None:
         overrides = (*overrides, f"train.seed={seed}")
-    run = _trainer(engine, num_workers, ray_address, threads)
-    processes = nullcontext(SingleProcess()) if engine == "ray" else process_group()
-    with _exit_codes(main), processes as group:
+    with _exit_codes(main), process_group() as group:
         with group.share_errors():
             loaded = load_recipe(recipe, overrides)
             source = load_task(task) if task else data
@@ -183,24 +162,6 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
     from calcgpt.training.trackers import wandb_tracker
 
     return [wandb_tracker(wandb_project)]
-
-
-def _trainer(
-    engine: str, num_workers: int | None, ray_address: str | None, threads: int | None
-) -> Callable[..., Path]:
-    """Returns what trains with an engine. Raises UsageError for options of the other engine."""
-    if engine == "ray":
-        from calcgpt.training.ray_launcher import train_on_ray
-
-        return partial(train_on_ray, workers=num_workers or 1, address=ray_address, threads=threads)
-    if num_workers or ray_address:
-        raise click.UsageError(
-            "--num-workers and --ray-address are for --engine ray; without it, "
-            "torchrun --nproc-per-node N -m calcgpt train ... starts N processes"
-        )
-    from calcgpt.training.train import train
-
-    return train
 
 
 @click.command()

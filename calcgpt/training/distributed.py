@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
@@ -23,7 +22,6 @@ from torch import nn
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import Batch, micro_batches
 from calcgpt.errors import ConfigError, TrainingError, UserError
-from calcgpt.model.gpt import Block, LanguageModel, build_model
 from calcgpt.training.stopping import Interrupted
 
 # Messages of gloo about a process that has ended.
@@ -37,117 +35,6 @@ if _SYNC_BUFFERS not in inspect.signature(nn.parallel.DistributedDataParallel).p
 
 class ProcessEndedError(TrainingError):
     """Another process of the run has ended too early."""
-
-
-class SingleProcessModel:
-    """A model that one process trains alone."""
-
-    def __init__(self, model: LanguageModel, device: torch.device) -> None:
-        self.model = model
-        self.module: nn.Module = model  # what training calls
-
-    def no_sync(self) -> AbstractContextManager[None]:
-        """Returns a context in which gradients are accumulated without communication."""
-        return nullcontext()
-
-    def full_model(self) -> LanguageModel:
-        """Returns a model with all parameters, which this process can call alone. All processes
-        must call this method."""
-        return self.model
-
-
-class DDPModel(SingleProcessModel):
-    """Every process has the whole model (Li et al. 2020)."""
-
-    def __init__(self, model: LanguageModel, device: torch.device) -> None:
-        super().__init__(model, device)
-        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # buffers are constants
-        self._ddp = nn.parallel.DistributedDataParallel(
-            model,
-            device_ids=[device.index] if device.type == "cuda" else None,
-            **options,
-        )
-        self.module = self._ddp
-
-    def no_sync(self) -> AbstractContextManager[None]:
-        return self._ddp.no_sync()
-
-
-class FSDP2Model(SingleProcessModel):
-    """Every process has a shard of each parameter, of its gradient and of its optimizer state, and
-    gathers the parameters of one block at a time (Rajbhandari et al. 2020, ZeRO-3; Zhao et al.
-    2023)."""
-
-    def __init__(self, model: LanguageModel, device: torch.device) -> None:
-        from torch.distributed.device_mesh import init_device_mesh
-        from torch.distributed.fsdp import fully_shard
-
-        super().__init__(model, device)
-        # Logits are a view, but nothing changes them in place.
-        warnings.filterwarnings("ignore", message="FSDP2-wrapped module .* returned a view")
-        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-        for block in [module for module in model.modules() if isinstance(module, Block)]:
-            fully_shard(block, mesh=mesh)
-        self._sharded = fully_shard(model, mesh=mesh)  # in place
-
-    @contextmanager
-    def no_sync(self) -> Iterator[None]:
-        self._sharded.set_requires_gradient_sync(False)
-        yield
-        self._sharded.set_requires_gradient_sync(True)
-
-    @torch.no_grad()
-    def full_model(self) -> LanguageModel:
-        with torch.random.fork_rng(devices=[]):  # building a model draws random weights
-            copy = build_model(self.model.config, self.model.vocab_size)
-        shards = dict(self.model.named_parameters())
-        copy = copy.to(next(iter(shards.values())).device)
-        for name, parameter in copy.named_parameters():
-            parameter.copy_(full_tensor(shards[name]))
-        return copy.train(self.model.training)
-
-
-def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """Returns the whole tensor of which `tensor` is this process's shard. All processes must call
-    this function."""
-    gather = getattr(tensor, "full_tensor", None)  # importing DTensor takes a second
-    return tensor if gather is None else gather()
-
-
-def shard_like(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Returns this process's shard of a whole `tensor` if `parameter`, of the same shape, is
-    sharded. All processes must call this function."""
-    if hasattr(tensor, "full_tensor") or not hasattr(parameter, "full_tensor"):
-        return tensor
-    from torch.distributed.tensor import DTensor, distribute_tensor
-
-    assert isinstance(parameter, DTensor)
-    return distribute_tensor(
-        tensor.to(parameter.device), parameter.device_mesh, parameter.placements
-    )
-
-
-def share_out(compute: Callable[[torch.Tensor], torch.Tensor], items: torch.Tensor) -> torch.Tensor:
-    """Returns `compute(items)`, (N, ...), of which each process computes a part.
-
-    `compute` takes and returns any number of items, of one shape and dtype. Its result for an item
-    does not depend on the others.
-    All processes must call this function, with the same items.
-    """
-    if not dist.is_initialized() or dist.get_world_size() == 1:
-        return compute(items)
-    size = -(-len(items) // dist.get_world_size())
-    local_items = items[dist.get_rank() * size :][:size]
-    part = items.new_zeros(size, *items.shape[1:])
-    if len(local_items):
-        part[: len(local_items)] = compute(local_items)
-    parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, part)
-    return torch.cat(parts)[: len(items)]
-
-
-# Name in a recipe -> how processes share a model. Gradients are means over the processes.
-PARALLEL: dict[str, type[SingleProcessModel]] = {"ddp": DDPModel, "fsdp2": FSDP2Model}
 
 
 class SingleProcess:
@@ -164,11 +51,15 @@ class SingleProcess:
         """Returns the device of this process, for the `name` that the user gave."""
         return name
 
-    def wrap_model(
-        self, model: LanguageModel, parallel: str, device: torch.device
-    ) -> SingleProcessModel:
-        """Returns the model for training by all processes. `parallel` is a name in PARALLEL."""
-        return SingleProcessModel(model, device)
+    def wrap_model(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Returns what training calls: the model, whose gradients are then those of all
+        processes."""
+        return model
+
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Returns a context in which gradients are accumulated without communication. `module` is
+        what `wrap_model` returned."""
+        return nullcontext()
 
     def check_batch_size(self, config: TrainConfig) -> None:
         """Raises ConfigError if the processes cannot have equal shares of a batch."""
@@ -216,9 +107,9 @@ class SingleProcess:
         """Waits for all processes."""
 
     def share_errors(self) -> AbstractContextManager[None]:
-        """Returns a context for work without communication. If the work raises a UserError or an
-        OSError in one process, the context raises in all: TrainingError, except that the main
-        process raises its own error."""
+        """Returns a context for work without communication. If any process raises a UserError or
+        an OSError in the block, all raise: TrainingError, except that the main process raises its
+        own error."""
         return nullcontext()
 
 
@@ -237,12 +128,18 @@ class ProcessGroup(SingleProcess):
             return name
         return f"cuda:{_environment_int('LOCAL_RANK', 0)}"
 
-    def wrap_model(
-        self, model: LanguageModel, parallel: str, device: torch.device
-    ) -> SingleProcessModel:
+    def wrap_model(self, model: nn.Module, device: torch.device) -> nn.Module:
+        """Returns the model in DistributedDataParallel (Li et al. 2020): every process has all of
+        it, and gradients are means over the processes."""
         if device.type == "cuda":
             torch.cuda.set_device(device)  # the default device of NCCL
-        return PARALLEL[parallel](model, device)
+        devices = [device.index] if device.type == "cuda" else None
+        options: dict[str, Any] = {_SYNC_BUFFERS: False}  # buffers are constants
+        return nn.parallel.DistributedDataParallel(model, device_ids=devices, **options)
+
+    def no_sync(self, module: nn.Module) -> AbstractContextManager[None]:
+        assert isinstance(module, nn.parallel.DistributedDataParallel)
+        return module.no_sync()
 
     def check_batch_size(self, config: TrainConfig) -> None:
         if config.batch_size % (config.grad_accum * self.world_size):

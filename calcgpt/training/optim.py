@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from calcgpt.config import TrainConfig
-from calcgpt.training.distributed import full_tensor, shard_like, share_out
 
 Named = tuple[str, nn.Parameter]
 
@@ -45,7 +44,7 @@ class Muon(torch.optim.Optimizer):
 
     `torch.optim.Muon` takes one matrix after the other, in bfloat16, which few CPUs multiply fast.
     A small model has many small matrices. Here, the matrices of a shape are one batch, on a CPU in
-    float32. Several processes share the matrices.
+    float32.
     """
 
     def __init__(
@@ -65,20 +64,20 @@ class Muon(torch.optim.Optimizer):
             for shape, parameters in by_shape.items():
                 directions = [self._direction(p, group["momentum"]) for p in parameters]
                 lr = group["lr"] * math.sqrt(max(1, shape[0] / shape[1]))
-                updates = share_out(orthogonalise, torch.stack(directions))
+                updates = orthogonalise(torch.stack(directions))
                 for p, update in zip(parameters, updates, strict=True):
                     p.mul_(1 - group["lr"] * group["weight_decay"])
-                    p.sub_(shard_like(update, p), alpha=lr)
+                    p.sub_(update, alpha=lr)
 
     def _direction(self, parameter: nn.Parameter, momentum: float) -> torch.Tensor:
-        """Returns the whole gradient with Nesterov's momentum, and updates the average."""
+        """Returns the gradient with Nesterov's momentum, and updates the average."""
         gradient = parameter.grad
         assert gradient is not None
         state = self.state[parameter]
         if not state:
             state["momentum_buffer"] = torch.zeros_like(gradient)
         average = state["momentum_buffer"].lerp_(gradient, 1 - momentum)
-        return full_tensor(gradient.lerp(average, momentum))
+        return gradient.lerp(average, momentum)
 
 
 def orthogonalise(matrices: torch.Tensor, n_step: int = 5) -> torch.Tensor:
@@ -203,15 +202,15 @@ class WeightAverage:
 def load_weights(
     parameters: Mapping[str, torch.Tensor], weights: Mapping[str, torch.Tensor]
 ) -> None:
-    """Copies whole `weights` into the parameters. Raises KeyError if one is missing."""
+    """Copies `weights` into the parameters. Raises KeyError if one is missing."""
     for name, parameter in parameters.items():
-        parameter.copy_(shard_like(weights[name], parameter))
+        parameter.copy_(weights[name])
 
 
 def optimizer_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Weights:
-    """Returns the states of the optimizers as whole tensors with flat names."""
+    """Returns the states of the optimizers as tensors with flat names."""
     return {
-        f"{_STATE}{index}.{parameter}.{key}": full_tensor(torch.as_tensor(value))
+        f"{_STATE}{index}.{parameter}.{key}": torch.as_tensor(value)
         for index, optimizer in enumerate(optimizers)
         for parameter, state in optimizer.state_dict()["state"].items()
         for key, value in state.items()
@@ -235,13 +234,9 @@ def load_optimizer_tensors(
 ) -> None:
     """Restores the states from the result of `optimizer_tensors`, among other tensors."""
     states: list[dict[int, dict[str, torch.Tensor]]] = [{} for _ in optimizers]
-    parameters = [[p for g in o.param_groups for p in g["params"]] for o in optimizers]
     for name, tensor in tensors.items():
         if name.startswith(_STATE):
             index, number, key = name.removeprefix(_STATE).split(".", 2)
-            parameter = parameters[int(index)][int(number)]
-            if tensor.shape == parameter.shape:  # counts of steps are not sharded
-                tensor = shard_like(tensor, parameter)
             states[int(index)].setdefault(int(number), {})[key] = tensor
     for optimizer, state in zip(optimizers, states, strict=True):
         groups = optimizer.state_dict()["param_groups"]

@@ -49,7 +49,6 @@ MAY_CHANGE = {
     "train.eval_problems",
     "train.checkpoint_interval",
     "train.compile",
-    "train.parallel",
 }
 
 

@@ -113,19 +113,6 @@ class TensorBoard:
             self._board.close()
 
 
-class CallbackTracker:
-    """Calls a function with every row."""
-
-    def __init__(self, function: Callable[[MetricsRow], Any]) -> None:
-        self._function = function
-
-    def write(self, row: MetricsRow) -> None:
-        self._function(row)
-
-    def close(self) -> None:
-        pass
-
-
 class Trackers:
     """Several trackers as one."""
 
@@ -191,7 +178,7 @@ def wandb_tracker(project: str) -> TrackerFactory:
             "--wandb: not logged in to Weights & Biases: run `wandb login`, or set WANDB_API_KEY; "
             "WANDB_MODE=offline needs no login"
         )
-    return partial(WandbRun, project)  # can be pickled, for the process that trains
+    return partial(WandbRun, project)
 
 
 class WandbRun:

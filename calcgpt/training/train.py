@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,9 @@ from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.metrics import Scores, cut_rows, validation_row
-from calcgpt.model.gpt import LanguageModel, build_model, compiled
+from calcgpt.model.gpt import build_model, compiled
 from calcgpt.training.devices import full_precision, pick_device
-from calcgpt.training.distributed import SingleProcess, full_tensor, process_group
+from calcgpt.training.distributed import SingleProcess, process_group
 from calcgpt.training.environment import provenance, record_start
 from calcgpt.training.loader import BatchLoader
 from calcgpt.training.optim import (
@@ -141,8 +140,8 @@ class Trainer:
                 data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
                 for split in (Split.TRAIN, Split.VAL)
             )
-        self.wrapped = self.group.wrap_model(self.model, self.config.parallel, device)
-        self.loss = summed_loss(self.wrapped.module)
+        self.module = self.group.wrap_model(self.model, device)  # what training calls
+        self.loss = summed_loss(self.module)
         if self.config.compile:
             self.loss = self._compiled(self.loss)
         self.parameters = list(self.model.parameters())  # listing them takes a while
@@ -197,11 +196,67 @@ class Trainer:
             bar = stack.enter_context(
                 progress_bar(steps, shown, initial=counters.step, unit="step")
             )
-            signum = self._loop(log, request, bar)
+            signum = self.loop(log, request, bar)
             self.group.barrier()  # the others wait until the main process has written its files
             if signum and (counters.step < steps or self.needs_validation):
                 raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
+
+    def loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
+        """Trains, logs, validates and saves to the last step, or to a signal. Returns the signal,
+        0 for none."""
+        config, signum = self.config, 0
+        while (self.counters.step < config.steps or self.needs_validation) and not signum:
+            save = self.needs_validation  # of the step before a signal: nothing is trained first
+            if not self.needs_validation:
+                self.train_step()
+                bar.update()
+            step, metrics = self.counters.step, {}
+            signum = request.synchronize(self.group.all_reduce_max)
+            is_last = step == config.steps
+            save = save or is_last or signum != 0 or step % config.checkpoint_interval == 0
+            if save or step % config.log_interval == 0:
+                self._log_training(log, bar)
+            if self._validates(step):
+                with self.clock.paused():
+                    metrics = self._validation(log, request)
+                signum = request.synchronize(self.group.all_reduce_max)
+            if save or signum:
+                self._log_training(log, bar)  # NaN is noticed before it is saved
+                with self.clock.paused():
+                    self.save(metrics)
+        return signum
+
+    def train_step(self) -> torch.Tensor:
+        """Does one optimizer step. Returns this process's part of the mean loss, a scalar."""
+        config, step = self.config, self.counters.step
+        self.group.seed_step(config.seed, step)
+        factor = lr_factor(config, step)
+        for optimizer in self.optimizers:
+            for param_group in optimizer.param_groups:
+                param_group["lr"] = param_group["peak_lr"] * factor
+        batch = self.loader.load(step)
+        total = torch.zeros((), device=self.device)
+        for number, (inputs, targets, parsed) in enumerate(batch.micro_batches, start=1):
+            is_last = number == len(batch.micro_batches)
+            with nullcontext() if is_last else self.group.no_sync(self.module):
+                with self.autocast:
+                    loss = self.loss(inputs, targets, parsed=parsed) / batch.n_target
+                # Gradients are means over the processes. Their sum is needed.
+                (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        if config.grad_clip:
+            torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        if self.average:
+            self.average.update(step)
+        self.clock.add(total, batch.shapes)
+        self.counters.step += 1
+        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
+        self.loader.prefetch(step + 1)
+        return total
 
     @contextmanager
     def prefetching(self) -> Iterator[None]:
@@ -215,38 +270,6 @@ class Trainer:
             self.loader.reading(0 if on_cpu else n_core),
         ):
             yield
-
-    def _loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
-        """Trains to the last step, or to a signal. Returns the signal, 0 for none."""
-        signum = 0
-        if self.needs_validation:
-            signum = self._finish_step(log, request, bar, save=True)
-        while self.counters.step < self.config.steps and not signum:
-            self.train_step()
-            bar.update()
-            signum = self._finish_step(log, request, bar)
-        return signum
-
-    def _finish_step(
-        self, log: Trackers, request: StopRequest, bar: Any, save: bool = False
-    ) -> int:
-        """Logs, validates and saves what is due after a step. Returns the signal that asks to stop,
-        0 for none."""
-        config, step, metrics = self.config, self.counters.step, {}
-        signum = request.synchronize(self.group.all_reduce_max)
-        is_last = step == config.steps
-        save = save or step % config.checkpoint_interval == 0 or is_last or signum != 0
-        if step % config.log_interval == 0 or save:
-            self._log_training(log, bar)
-        if self._validates(step):
-            with self.clock.paused():
-                metrics = self._validation(log, request)
-            signum = request.synchronize(self.group.all_reduce_max)
-        if save or signum:
-            self._log_training(log, bar)  # NaN is noticed before it is saved
-            with self.clock.paused():
-                self.save(metrics)
-        return signum
 
     def _log_training(self, log: Trackers, bar: Any) -> None:
         """Writes a row about the steps since the last one, if there are any."""
@@ -276,55 +299,23 @@ class Trainer:
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         return {"val_loss": val_loss, **scored}
 
-    def train_step(self) -> torch.Tensor:
-        """Does one optimizer step. Returns this process's part of the mean loss, a scalar."""
-        config, step = self.config, self.counters.step
-        self.group.seed_step(config.seed, step)
-        factor = lr_factor(config, step)
-        for optimizer in self.optimizers:
-            for param_group in optimizer.param_groups:
-                param_group["lr"] = param_group["peak_lr"] * factor
-        batch = self.loader.load(step)
-        total = torch.zeros((), device=self.device)
-        for number, (inputs, targets, parsed) in enumerate(batch.micro_batches, start=1):
-            is_last = number == len(batch.micro_batches)
-            with nullcontext() if is_last else self.wrapped.no_sync():
-                with self.autocast:
-                    loss = self.loss(inputs, targets, parsed=parsed) / batch.n_target
-                # Gradients are means over the processes. Their sum is needed.
-                (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
-            total += loss.detach()
-        if config.grad_clip:
-            torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
-        for optimizer in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        if self.average:
-            self.average.update(step)
-        self.clock.add(total, batch.shapes)
-        self.counters.step += 1
-        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
-        self.loader.prefetch(step + 1)
-        return total
-
     @contextmanager
-    def _averaged(self) -> Iterator[tuple[LanguageModel, Weights]]:
-        """Yields the full model with the weights to validate and save, and the weights in training
-        if they differ."""
-        averaged = self.average.applied() if self.average else nullcontext(Weights())
-        with averaged as raw:
-            yield self.wrapped.full_model(), raw
+    def _averaged(self) -> Iterator[Weights]:
+        """Within the block, the model has the weights to validate and save. Yields the weights in
+        training if they differ."""
+        with self.average.applied() if self.average else nullcontext(Weights()) as raw:
+            yield raw
 
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
         """Returns the loss on the validation split and, if it holds problems, greedy scores; None
         if a signal cut the validation of the main process short."""
-        with torch.no_grad(), self._averaged() as (model, _):
-            result = request.run_interruptible(partial(self._score, model))
+        with torch.no_grad(), self._averaged():
+            result = request.run_interruptible(self._score)
         shared: tuple[float, Scores | None] | None = self.group.broadcast(result)
         return shared
 
-    def _score(self, model: LanguageModel) -> tuple[float, Scores | None]:
-        config = self.config
+    def _score(self) -> tuple[float, Scores | None]:
+        model, config = self.model, self.config
         alone = self.group.world_size == 1
         with self.autocast:
             loss = mean_loss(
@@ -350,21 +341,21 @@ class Trainer:
             **metrics,
         }
         folder = self.folder.step_folder(self.counters.step)
-        with self._averaged() as (model, raw):
+        with self._averaged() as raw:
             # The loss of a step is that of the weights before it.
-            weight_sum = sum(float(p.detach().abs().sum()) for p in model.parameters())
+            weight_sum = sum(float(p.detach().abs().sum()) for p in self.parameters)
             self._check_finite(weight_sum, "the sum of the weights", self.counters.step)
             tensors = self._training_tensors(raw)
             if self.group.is_main:
                 saved = Checkpoint.from_model(
-                    folder.name, self.recipe, self.tokenizer, model, metrics
+                    folder.name, self.recipe, self.tokenizer, self.model, metrics
                 )
                 saved.save(folder, extra={TRAINING: tensors})
                 self.folder.prune(folder)
 
     def _training_tensors(self, raw: Weights) -> Weights:
         tensors = {_RNG_CPU: torch.get_rng_state()}
-        tensors |= {f"{_RAW}{name}": full_tensor(value) for name, value in raw.items()}
+        tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
         if self.device.type == "cuda":
             tensors[_RNG_CUDA] = torch.cuda.get_rng_state(self.device)
         return tensors | optimizer_tensors(self.optimizers)

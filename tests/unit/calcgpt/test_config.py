@@ -19,7 +19,6 @@ from calcgpt.model.gpt import BLOCKS, INITS, MODELS
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import commented_toml, load_recipe, recipe_names
-from calcgpt.training.distributed import PARALLEL
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
 from datagen import formats
 from datagen.distributions import DISTRIBUTIONS
@@ -39,7 +38,6 @@ TABLES: dict[str, tuple[Any, Mapping[str, Any] | tuple[str, ...]]] = {
     "train.batches": (config.Batches, BATCHES),
     "train.optimizer": (config.Optimizer, OPTIMIZERS),
     "train.schedule": (config.Schedule, SCHEDULES),
-    "train.parallel": (config.Parallel, PARALLEL),
     "tokenizer": (config.TokenizerName, TOKENIZERS),
     "data.format": (config.Format, formats.FORMATS),
     "data.validation": (config.Distribution, DISTRIBUTIONS),
