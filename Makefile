@@ -1,4 +1,4 @@
-# Two commands do everything on a fresh clone: `make serve` and `make test`.
+# On a fresh clone: `make serve` answers, `make train` installs what training needs, `make test` tests.
 PYTHON ?= python3
 BIN := .venv/bin
 AUDIT := .venv/audit/bin
@@ -9,7 +9,7 @@ WEB ?= web
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-small,$(wildcard checkpoints/*)))
 
-.PHONY: serve web test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
+.PHONY: serve web train test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -17,6 +17,9 @@ serve: .venv/serve.stamp
 # The page without a service, for any static host: `make web WEB=FOLDER`.
 web: .venv/serve.stamp
 	$(BIN)/calcgpt export scratchpad-small $(WEB) --to web --force $(ALSO)
+
+# What `calcgpt train` and what else runs torch needs, beside the calculator.
+train: .venv/train.stamp
 
 # Lint and tests in parallel, because mypy uses one core for most of a minute on a fresh clone.
 test: .venv/dev.stamp
@@ -88,14 +91,19 @@ results: .venv/dev.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing the calculator and the libraries for training into .venv, 1.4 GB. This takes a minute or more."
-	$(PIP) --editable '.[train,onnx]'
+	@echo "Installing the calculator into .venv, 0.4 GB. This takes a minute or more."
+	$(PIP) --editable .
 	touch $@
+
+.venv/train.stamp: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing the libraries for training into .venv, 1.4 GB in all. This takes a minute or more."
+	$(PIP) --editable '.[train]'
+	touch $@ .venv/serve.stamp
 
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing what the tests need into .venv, about 3 GB. This takes some minutes."
 	$(PIP) --editable '.[dev,lab]'
-	touch $@ .venv/serve.stamp
+	touch $@ .venv/serve.stamp .venv/train.stamp
 
 # A separate environment for these tools. With their dependencies, importing Ray takes four times as
 # long, and `make sbom` would list the tools.
