@@ -96,7 +96,7 @@ results: .venv/dev.stamp
 	touch $@
 
 .venv/train.stamp: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing the libraries for training into .venv, 1.4 GB in all. This takes a minute or more."
+	@echo "Installing the libraries for training into .venv, 1.3 GB in all. This takes a minute or more."
 	$(PIP) --editable '.[train]'
 	touch $@ .venv/serve.stamp
 
