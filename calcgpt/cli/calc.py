@@ -47,7 +47,6 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
     "--percent",
     type=click.Choice(["relative", "plain"]),
     default="relative",
-    show_default=True,
     help="What 100-10% is: 90 (relative) or 99.9 (plain).",
 )
 @click.option("--decimal-comma", is_flag=True, help="Read 12,500 as 12.5 instead of 12500.")
@@ -74,17 +73,10 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 def calc(
     expressions: tuple[str, ...],
     checkpoint: str,
-    places: int | None,
-    fraction: bool,
+    engine: str,
     percent: Percent,
     decimal_comma: bool,
-    beyond_tested: bool,
-    require_verified: bool,
-    min_confidence: float,
-    work: bool,
-    as_json: bool,
-    quiet: bool,
-    engine: str,
+    **options: Any,
 ) -> None:
     """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
 
@@ -105,19 +97,8 @@ def calc(
     texts = as_expressions(expressions)
     if not texts and sys.stdin is None:
         raise UserError("standard input is closed: give an EXPRESSION")
-    answering = Answering(
-        Calculator.load(checkpoint, engine),
-        places=places,
-        fraction=fraction,
-        style=Style(percent, decimal_comma),
-        beyond_tested=beyond_tested,
-        require_verified=require_verified,
-        min_confidence=min_confidence,
-        work=work,
-        as_json=as_json,
-        quiet=quiet,
-        several=len(texts) != 1,
-    )
+    calculator, style = Calculator.load(checkpoint, engine), Style(percent, decimal_comma)
+    answering = Answering(calculator, style, several=len(texts) != 1, **options)
     if texts:
         sys.exit(max([answering.answer(text) for text in texts]))
     if sys.stdin.isatty() and sys.stdout.isatty():
@@ -129,19 +110,19 @@ def calc(
 
 @dataclass(frozen=True)
 class Answering:
-    """Answers expressions on stdout and stderr. The fields are the options of the command."""
+    """Answers expressions on stdout and stderr. Most fields are the options of the command."""
 
     calculator: Calculator
+    style: Style
+    several: bool  # whether notes have to name the expression
     places: int | None
     fraction: bool
-    style: Style
     beyond_tested: bool
     require_verified: bool
     min_confidence: float
     work: bool
     as_json: bool
     quiet: bool
-    several: bool  # whether notes have to name the expression
     names: dict[str, Expression] = field(default_factory=dict)  # values of earlier answers
 
     def answer(self, text: str, line: int | None = None) -> int:
