@@ -17,13 +17,7 @@ import numpy as np
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite
 from calcgpt.metrics import Row, read_rows
-from calcgpt.plots import (
-    LEGEND_OUTSIDE,
-    escape_dollars,
-    new_figure,
-    save_figures,
-    series_style,
-)
+from calcgpt.plots import LEGEND_OUTSIDE, escape_dollars, new_figure, save_figures, series_style
 from calcgpt.statistics import STUDENT_T
 from calcgpt.tables import markdown_table
 from calcgpt.training.run_folder import METRICS_FILE
@@ -73,12 +67,7 @@ def estimate(values: Sequence[float]) -> Record:
     n = len(values)
     sd = statistics.stdev(values) if n > 1 else None
     margin = sd and STUDENT_T[min(n - 1, len(STUDENT_T)) - 1] * sd / math.sqrt(n)
-    return {
-        "mean": statistics.fmean(values),
-        "sd": sd,
-        "margin_95": margin,
-        "values": list(values),
-    }
+    return {"mean": statistics.fmean(values), "sd": sd, "margin_95": margin, "values": list(values)}
 
 
 def report_record(suite: Suite, scores: Sequence[Score]) -> Record:
@@ -264,10 +253,7 @@ def _loss(variant: Record) -> float:
 
 
 def _draw_band(
-    axes: Axes,
-    runs: Sequence[Sequence[Row]],
-    value: Callable[[Row], float | None],
-    style: Record,
+    axes: Axes, runs: Sequence[Sequence[Row]], value: Callable[[Row], float | None], style: Record
 ) -> None:
     """Draws the mean of several runs at the steps that all of them have."""
     curves = [{row.step: y for row in rows if (y := value(row)) is not None} for rows in runs]

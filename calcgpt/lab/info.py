@@ -9,14 +9,7 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import StoredMetrics, perplexity, score_cells
-from calcgpt.model.parameters import (
-    SIZES,
-    count,
-    flop_formulas,
-    flops,
-    formulas,
-    sizes,
-)
+from calcgpt.model.parameters import SIZES, count, flop_formulas, flops, formulas, sizes
 from calcgpt.recipe import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
