@@ -319,10 +319,6 @@ def test_a_warm_up_that_never_ends_is_noted(
     assert "train.warmup_steps (2) is not below train.steps (2)" in caplog.text
 
 
-def test_the_scores_of_a_checkpoint_are_printed_by_its_name(run_cli: Callable[..., Any]) -> None:
-    assert run_cli("report", "direct").out.splitlines()[-1].startswith("| direct |")
-
-
 def test_help_names_every_command_in_its_section(run_cli: Callable[..., Any]) -> None:
     outcome = run_cli("--help")
     assert outcome.code == 0
@@ -340,13 +336,6 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
     assert tomllib.loads(shown)["model"]["n_embd"] == 96
     preset = tomllib.loads(run_cli("recipes", "llama").out)["model"]
     assert (preset["position"], preset["feedforward"]) == ("rope", "swiglu")
-
-
-def test_a_folder_is_scored_on_its_test_file(
-    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path
-) -> None:
-    outcome = run_cli("eval", tiny_folder, "--data", data_folder, "--quiet", "--n", 2)
-    assert f"{data_folder / 'test.txt'}: greedy" in outcome.out
 
 
 def test_the_file_of_a_task_is_for_its_own_option(

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from calcgpt.evaluation.calibration import (
     EDGES,
     N_BINS,
-    Threshold,
     confidence_record,
     reliability,
     threshold_without_error,
@@ -49,12 +48,6 @@ def test_bins_and_calibration_error_are_as_defined(rows: list[tuple[float, bool]
     assert result["expected_calibration_error"] == pytest.approx(float(error), abs=1e-12)
 
 
-def test_calibration_by_hand() -> None:
-    result = reliability([0.5] * 4, [True, False, True, False])
-    assert result["expected_calibration_error"] == 0
-    assert reliability([0.9, 0.9], [False, False])["expected_calibration_error"] == 0.9
-
-
 @given(answers)
 def test_the_threshold_is_the_least_above_which_nothing_is_wrong(
     rows: list[tuple[float, bool]],
@@ -66,14 +59,6 @@ def test_the_threshold_is_the_least_above_which_nothing_is_wrong(
     above = [ok for value, ok in rows if value > threshold.confidence]
     assert all(above)
     assert threshold.kept == (1.0 if all(right) else len(above) / len(rows))
-
-
-def test_the_threshold_is_strict_and_keeps_all_if_nothing_is_wrong() -> None:
-    tied = threshold_without_error([0.7, 0.7, 0.8, 0.2], [True, False, True, True])
-    assert tied == Threshold(0.7, 0.25)
-    assert threshold_without_error([0.0, 0.5], [True, True]) == Threshold(0.0, 1.0)
-    assert threshold_without_error([0.0, 0.5], [False, True]) == Threshold(0.0, 0.5)
-    assert threshold_without_error([1.0, 1.0], [False, True]) == Threshold(1.0, 0.0)
 
 
 def test_a_record_has_the_reliability_of_the_whole_and_every_threshold() -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from calcgpt.checkpoint import Checkpoint, model_card
 from calcgpt.config import Recipe
 from calcgpt.data.problems import Line, split_line
-from calcgpt.errors import CheckpointError, DataError
 from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.evaluation.evaluate import (
     Evaluation,
@@ -27,7 +26,6 @@ from calcgpt.evaluation.evaluate import (
     score,
 )
 from calcgpt.evaluation.report import (
-    comparison_table,
     confidence_line,
     evaluation_record,
     excerpt,
@@ -101,12 +99,6 @@ def test_a_record_says_what_was_scored_and_how(
     assert json.loads(json.dumps(record)) == record
 
 
-def test_wrong_answers_stand_beside_the_right_ones() -> None:
-    table = wrong_answers(evaluation(["3080000000$", "95.1000000$"]), 5).splitlines()
-    assert len(table) == 2
-    assert table[1].split() == ["$(0000000471/0000000299)=", "85.1000000$", "95.1000000$"]
-
-
 def test_the_first_wrong_step_has_a_caret_under_it() -> None:
     output = MUL[25:]
     index = output.index(";") + 3
@@ -142,36 +134,6 @@ def test_an_excerpt_contains_its_position(text: str, data: st.DataObject) -> Non
     assert inner == text[start : start + 20]
     assert part == "…" * (start > 0) + inner + "…" * (start + 20 < len(text))
     assert 0 <= index <= len(part)
-
-
-def test_the_confidence_line_names_the_measure_that_keeps_most() -> None:
-    thresholds = {
-        "answer": {"confidence": 0.25, "kept": 0.5},
-        "weakest_step": {"confidence": 0.9, "kept": 0.875},
-        "whole": {"confidence": 0.75, "kept": 0.75},
-    }
-    reliability = {"bins": [], "expected_calibration_error": 0.0125}
-    record = {"confidence": {"reliability": reliability, "no_error_above": thresholds}}
-    assert confidence_line(record) == (
-        "confidence: expected calibration error 0.0125; above 0.900000 (weakest step) no answer "
-        "is wrong, which keeps 87.50%"
-    )
-
-
-def test_the_table_of_first_errors_has_a_row_for_each_kind_of_step() -> None:
-    record = {
-        "by_operation": dict.fromkeys("+*/"),
-        "first_errors": {"*": {"product row": 3, "sign": 1}, "/": {"sign": 1500}},
-        "errors_of_right_answers": {"*": {"sign": 2}, "/": {"layout": 1}},
-    }
-    assert [line.split() for line in first_error_table(record).splitlines()] == [
-        ["first", "wrong", "step", "+", "*", "/"],
-        ["sign", "0", "1", "1,500"],
-        ["product", "row", "0", "3", "0"],
-        ["right", "answers", "with", "a", "wrong", "step:", "3"],
-    ]
-    nothing = {"by_operation": {"+": {}}, "first_errors": {}, "errors_of_right_answers": {}}
-    assert first_error_table(nothing) == "right answers with a wrong step: 0"
 
 
 def with_data(checkpoint: Checkpoint, **data: Any) -> Checkpoint:
@@ -215,28 +177,6 @@ def test_eval_shows_confidence_and_first_errors_and_writes_the_record(
     for text in (score_table(scores), confidence_line(record), first_error_table(record)):
         assert f"\n{text}\n" in ended.out
     assert ended.out.count(" expected, ") == 2
-
-
-def test_the_comparison_table_shows_the_scores_of_metrics_json(tmp_path: Path) -> None:
-    for name, share in (("one", 0.5), ("two", 0.125)):
-        (tmp_path / name).mkdir()
-        metrics = {"parameters": 12345, "test": scores(share), "test_sampled": scores(share / 2)}
-        (tmp_path / name / "metrics.json").write_text(json.dumps(metrics))
-    header, rule, *rows = comparison_table([tmp_path / "one", tmp_path / "two"]).splitlines()
-    assert [row.strip("| ").split(" | ") for row in rows] == [
-        ["one", "12,345", "1,234", "0.5000", "0.2500", "0.2500", "0.1250", *["0.2500"] * 4],
-        ["two", "12,345", "1,234", "0.1250", "0.0625", "0.0625", "0.0312", *["0.0625"] * 4],
-    ]
-    assert header.count("|") == rule.count("|") == rows[0].count("|")
-
-
-def test_a_checkpoint_that_is_not_published_is_named(tiny_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"tiny is not published: `calcgpt publish .*tiny OUT --data FOLDER`"
-    ):
-        comparison_table([tiny_folder])
-    with pytest.raises(CheckpointError, match=r"absent/metrics\.json"):
-        comparison_table([tmp_path / "absent"])
 
 
 def test_the_model_card_is_made_from_recipe_and_metrics(tiny: Checkpoint) -> None:

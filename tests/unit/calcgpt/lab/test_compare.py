@@ -14,12 +14,10 @@ import torch
 
 from calcgpt.lab.compare import (
     comparison_text,
-    draw_runs,
     field_differences,
     names,
     read_runs,
 )
-from calcgpt.plots import PALETTE
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import record_start
 from calcgpt.training.run_folder import RunFolder
@@ -176,32 +174,6 @@ def test_names_are_the_shortest_ends_that_differ(
     assert result == [name.replace("{}", tmp_path.name) for name in expected]
 
 
-BAD: dict[str, tuple[str | None, str]] = {
-    "absent": (None, "absent is not a folder"),
-    "empty": ("", "metrics.jsonl is empty"),
-    "no training": ('{"step": 1, "val_loss": 1.0}\n', "has no training row"),
-    "not JSON": ("{\n", "line 1: not JSON"),
-    "no number": ('{"step": 1, "tokens": 1, "loss": NaN}\n', "line 1: loss"),
-    "negative": ('{"step": 1, "tokens": 1, "loss": 1, "seconds": -1}\n', "line 1: seconds"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_folder_without_a_run_is_refused_in_one_line(
-    tmp_path: Path, run_cli: Callable[..., Any], name: str
-) -> None:
-    content, reason = BAD[name]
-    if content is not None:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "metrics.jsonl").write_text(content)
-    outcome = run_cli("compare", tmp_path / name, "--out", tmp_path / "out")
-    assert outcome.code == 2
-    assert outcome.err.startswith("error: ")
-    assert reason in outcome.err
-    assert len(outcome.err.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
-
-
 def test_the_command_prints_and_writes_its_files(
     make: Callable[..., Path], tmp_path: Path, run_cli: Callable[..., Any]
 ) -> None:
@@ -219,20 +191,3 @@ def test_the_command_prints_and_writes_its_files(
     written = json.loads((tmp_path / "all.json").read_text())
     assert [run["name"] for run in written["runs"]] == ["a", "b"]
     assert written["differences"] == {"train.lr": [1e-3, 2e-3]}
-
-
-def test_the_curves_of_all_runs_share_panels_and_one_legend(make: Callable[..., Path]) -> None:
-    pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
-    runs = read_runs([make("$a_{"), make("b", rows=ROWS[:1])])
-    plot = draw_runs(runs)
-    training, validation, exact = plot.axes
-    points = [[line.get_xydata().tolist() for line in axes.lines] for axes in plot.axes]
-    assert points[0] == [[[0.001, 3.0], [0.002, 2.5], [0.003, 2.0]], [[0.001, 3.0]]]
-    assert points[1] == [[[0.001, 2.0], [0.002, 1.5], [0.003, 1.0]], []]
-    assert points[2] == [[[0.001, 0.25], [0.002, 0.25], [0.003, 0.125]], []]
-    assert training.lines[1].get_marker() == "o"  # a line of one point would be invisible
-    for axes in (training, validation, exact):
-        assert [line.get_color() for line in axes.lines] == list(PALETTE.values())[:2]
-    [legend] = plot.legends
-    assert [text.get_text() for text in legend.get_texts()] == [r"\$a_{", "b"]
-    plot.savefig("/dev/null", format="png")  # the name is not a formula

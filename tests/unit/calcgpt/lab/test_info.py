@@ -12,7 +12,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
-from calcgpt.lab.info import choices, parameter_table, training, vocabulary_size
+from calcgpt.lab.info import choices, parameter_table, training
 from calcgpt.model.gpt import build_model
 from calcgpt.model.parameters import formulas
 from calcgpt.recipe import load_recipe
@@ -65,21 +65,6 @@ def test_the_command_shows_a_checkpoint_or_a_recipe(tiny_folder: Path) -> None:
     result = CliRunner().invoke(cli, ["info", *options], catch_exceptions=False)
     assert "position = alibi" in result.output
     assert "V = 21 " in result.output
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "tokens"),
-    [
-        ("nano", (), 21),
-        ("scratchpad-long", (), 24),
-        ("blog", ("tokenizer=bpe", "vocab_size=300"), 300),
-        ("task", (), 21),
-    ],
-)
-def test_the_tokens_of_a_recipe_are_those_of_its_tokenizer(
-    name: str, options: tuple[str, ...], tokens: int
-) -> None:
-    assert vocabulary_size(load_recipe(name, options)) == tokens
 
 
 def test_a_run_shows_its_best_checkpoint_and_its_environment(

@@ -19,10 +19,9 @@ pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` in
 pytest.importorskip("optuna")
 from ray import tune
 
-from calcgpt.cli.experiments import sweep
 from calcgpt.errors import ConfigError, TrainingError, UserError
 from calcgpt.lab.search import Progress, make_scheduler, make_search
-from calcgpt.lab.space import Hyperparameter, Space, load_space, space_names
+from calcgpt.lab.space import Hyperparameter, Space, load_space
 from calcgpt.lab.sweep_report import (
     PLOTS,
     draw_sweep,
@@ -73,14 +72,6 @@ def test_a_draw_beyond_a_bound_by_rounding_is_the_bound() -> None:
     rate = AXES["x.loguniform"]
     assert rate.value(math.nextafter(3e-2, 1)) == 3e-2
     assert rate.value(np.float64(math.nextafter(1e-5, 0))) == 1e-5
-
-
-def test_the_help_lists_the_spaces_and_each_has_a_search() -> None:
-    assert f"Spaces: {', '.join(space_names())}." in " ".join((sweep.help or "").split())
-    for name in space_names():
-        space = load_space(name)
-        assert None not in (make_search(space, []), make_scheduler(space))
-        assert space.description
 
 
 def test_a_trial_is_the_recipe_with_its_values_for_the_steps_of_the_sweep(space: Space) -> None:
