@@ -87,7 +87,7 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
     peer = peer.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
 
-    def peer_logits(tokens_BT: torch.Tensor, parsed: None) -> torch.Tensor:
+    def peer_logits(tokens_BT: torch.Tensor, features: None) -> torch.Tensor:
         logits_BTV: torch.Tensor = peer(tokens_BT, use_cache=False).logits
         return logits_BTV
 

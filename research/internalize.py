@@ -121,7 +121,7 @@ class ShorteningLoader(BatchLoader):
         random = np.random.Generator(np.random.Philox(np.random.SeedSequence((config.seed, step))))
         more_B = random.geometric(1 - np.exp(-SMOOTHING), size) - 1
         batch = self.batches.batch(step, size)
-        coordinates_BT6 = self.model.parse(batch[0])
+        coordinates_BT6 = self.model.text_features(batch[0])
         assert coordinates_BT6 is not None
         removed_B = torch.from_numpy(self.n_removed(step) + more_B)
         left, coordinates_BT6 = shorten(batch, coordinates_BT6, removed_B)
@@ -188,10 +188,10 @@ def score_lines(
     loss, n_target = 0.0, 0
     for rows in np.array_split(np.argsort(lines.lengths), -(-len(lines) // BATCH)):
         batch = lines.batch(rows)
-        parsed = model.parse(batch[0])
-        assert parsed is not None
-        (inputs, targets), parsed = shorten(batch, parsed, torch.full((len(rows),), removed))
-        logits_BTV = model(inputs, parsed=parsed)
+        features = model.text_features(batch[0])
+        assert features is not None
+        (inputs, targets), features = shorten(batch, features, torch.full((len(rows),), removed))
+        logits_BTV = model(inputs, features=features)
         has_target = targets != NO_LOSS
         right[rows] = ((logits_BTV.argmax(-1) == targets) | ~has_target).all(1).numpy()
         loss += float(

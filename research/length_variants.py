@@ -18,8 +18,7 @@ import torch
 
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
-from calcgpt.model.positions import POSITIONS
-from calcgpt.model.text_positions import CoordinatePositions
+from calcgpt.model.positions import POSITIONS, CoordinatePositions
 from tools import lengths
 
 BASE = 10_000.0
@@ -57,8 +56,8 @@ class LogLength(CoordinatePositions):
     """Scores are multiplied by the logarithm of the number of tokens so far, so that attention
     stays as sharp in long lines (Chiang & Cholak 2022)."""
 
-    def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
-        rotated = super().rotate(x_BXTD, located, start)
+    def rotate(self, x_BXTD: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+        rotated = super().rotate(x_BXTD, prepared, start)
         n_token_T = torch.arange(start, start + x_BXTD.size(2), device=x_BXTD.device) + 2.0
         scale_T1 = (n_token_T.log() / math.log(TYPICAL_LENGTH)).to(rotated.dtype)[:, None]
         queries, keys = rotated.split_with_sizes((self.n_head, self.n_kv_head), dim=1)

@@ -25,14 +25,15 @@ Loss = Callable[..., torch.Tensor]  # see `summed_loss`
 def summed_loss(forward: Callable[..., torch.Tensor]) -> Loss:
     """Returns a function that computes the loss of `forward`, which is a model or stands for one.
 
-    The function takes inputs and targets, each (B, T), and `parsed`: `model.parse(inputs)`, if you
-    have it. It returns the cross-entropy in nats, summed over the targets; a scalar.
+    The function takes inputs and targets, each (B, T), and `features`: the result of
+    `model.text_features(inputs)`, if you have it. It returns the cross-entropy in nats, summed over
+    the targets; a scalar.
     """
 
     def loss(
-        inputs: torch.Tensor, targets: torch.Tensor, parsed: torch.Tensor | None = None
+        inputs: torch.Tensor, targets: torch.Tensor, features: torch.Tensor | None = None
     ) -> torch.Tensor:
-        logits_BTV = forward(inputs, parsed=parsed)
+        logits_BTV = forward(inputs, features=features)
         return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
 
     return loss

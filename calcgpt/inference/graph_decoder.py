@@ -119,10 +119,10 @@ class _Memory:
         n_token = self.cache.tokens.size(1) + 1  # the last token is written, but never read
         self.tokens_BN = torch.zeros((n_slot, n_token), dtype=torch.int64, device=self.device)
         self.probs_BN = torch.zeros((n_slot, n_token), device=self.device)
-        self.parsed_BN6: torch.Tensor | None = None  # coordinates, if the model reads them
-        if model.codes(self.tokens_BN[:1, :1]) is not None:
+        self.features_BN6: torch.Tensor | None = None  # coordinates, if the model reads them
+        if model.ascii_codes(self.tokens_BN[:1, :1]) is not None:
             shape = (n_slot, n_token, N_COORDINATES)
-            self.parsed_BN6 = torch.zeros(shape, dtype=torch.int64, device=self.device)
+            self.features_BN6 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._can_capture = self.device.type == "cuda"
         self._stream: torch.cuda.Stream | None = None
         self._forget_graphs()
@@ -162,8 +162,8 @@ class _Memory:
         n_more = self.cache.tokens.size(1) - n_before
         self.tokens_BN = nn.functional.pad(self.tokens_BN[:n_row], (0, n_more))
         self.probs_BN = nn.functional.pad(self.probs_BN[:n_row], (0, n_more))
-        if self.parsed_BN6 is not None:
-            self.parsed_BN6 = nn.functional.pad(self.parsed_BN6[:n_row], (0, 0, 0, n_more))
+        if self.features_BN6 is not None:
+            self.features_BN6 = nn.functional.pad(self.features_BN6[:n_row], (0, 0, 0, n_more))
 
     def run(self, n_slot: int, start: int, end: int) -> None:
         """Reads the tokens from `start` to `end` of the first rows, and writes token `end`."""
@@ -206,7 +206,7 @@ class _Memory:
     def _step(self, n_slot: int, start: int, end: int) -> None:
         n_read, n_position = self.model.n_positions(start), self.model.n_positions(end)
         cache = self.cache.first(n_slot, n_read)
-        parsed = None if self.parsed_BN6 is None else self.parsed_BN6[:n_slot, :n_position]
+        features = None if self.features_BN6 is None else self.features_BN6[:n_slot, :n_position]
         kind = self.device.type
         # Autocast must not keep weights that it has cast for one step: they are in its graph.
         with torch.autocast(
@@ -215,7 +215,7 @@ class _Memory:
             enabled=torch.is_autocast_enabled(kind),
             cache_enabled=False,
         ):
-            logits_BV = self.model(self.tokens_BN[:n_slot, start:end], cache, True, parsed)[:, -1]
+            logits_BV = self.model(self.tokens_BN[:n_slot, start:end], cache, True, features)[:, -1]
         logits_BV = logits_BV.float()
         next_B1 = logits_BV.argmax(dim=1, keepdim=True)
         self.tokens_BN[:n_slot, end] = next_B1[:, 0]
@@ -229,8 +229,8 @@ class _Memory:
             store[:n, :, :n_position] = store[index, :, :n_position]
         self.cache.tokens[:n, :n_position] = self.cache.tokens[index, :n_position]
         self.tokens_BN[:n, :n_token] = self.tokens_BN[index, :n_token]
-        if self.parsed_BN6 is not None:
-            self.parsed_BN6[:n] = self.parsed_BN6[index]
+        if self.features_BN6 is not None:
+            self.features_BN6[:n] = self.features_BN6[index]
 
 
 class _Rows:
@@ -264,8 +264,8 @@ class _Rows:
         yet."""
         memory = self._memory
         memory.reserve(self.n_slot, end)
-        parsed_BN6, n_position = memory.parsed_BN6, memory.model.n_positions(end)
-        if parsed_BN6 is None or (self._n_located >= n_position).all():
+        features_BN6, n_position = memory.features_BN6, memory.model.n_positions(end)
+        if features_BN6 is None or (self._n_located >= n_position).all():
             return
         self.fetch(end)
         self._n_located[self.ended_B[self._row_of_slot]] = NEVER_NEEDED
@@ -273,16 +273,16 @@ class _Rows:
         if not len(slots):
             return
         text_BN = self._text_BN[self._row_of_slot[slots], :end]
-        codes_BS = memory.model.codes(torch.from_numpy(text_BN))
+        codes_BS = memory.model.ascii_codes(torch.from_numpy(text_BN))
         assert codes_BS is not None  # the model reads text
         lines = [code_coordinates(codes_S) for codes_S in codes_BS]
         if memory.has_inserted_tokens:  # the later characters of the lines lack them
             lines = [line[:n_position] for line in lines]
-        width = min(parsed_BN6.size(1), max(map(len, lines)))
+        width = min(features_BN6.size(1), max(map(len, lines)))
         padded = np.zeros((len(lines), width, N_COORDINATES), np.int16)
         for row, line in zip(padded, lines, strict=True):
             row[: len(line)] = line[:width]
-        parsed_BN6[self._on_device(slots), :width] = self._on_device(padded).long()
+        features_BN6[self._on_device(slots), :width] = self._on_device(padded).long()
         self._n_located[slots] = np.minimum([len(line) for line in lines], width)
 
     def fetch(self, n_token: int) -> None:

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
+from calcgpt.model.index_positions import PositionalScheme
 from calcgpt.model.layers import NORMS, Linear, dropout
-from calcgpt.model.positional_scheme import PositionalScheme
 
 MINUS_INF = float("-inf")
 FIRST_CAPACITY = 256  # tokens for which a cache has memory at first
@@ -231,7 +231,7 @@ ATTENTIONS: dict[str, type[AttentionScheme]] = {
 class Context:
     """What all layers share in one forward pass of `n_query` tokens after the tokens in the cache.
 
-    `located` is what the positional scheme computed from the text. `start` is the number of tokens
+    `prepared` is what the positional scheme computed from the text. `start` is the number of tokens
     in the cache. `mask` has one of three forms:
 
     - bool, (T, S) or (B, 1, T, S): True where a query sees a key.
@@ -244,21 +244,21 @@ class Context:
     def __init__(
         self,
         positions: PositionalScheme,
-        located: Any,
+        prepared: Any,
         scheme: AttentionScheme,
         n_query: int,
         cache: KVCache | None,
         device: torch.device,
     ) -> None:
         self.positions = positions
-        self.located = located
+        self.prepared = prepared
         self.scheme = scheme
         self.cache = cache
         self.start = cache.length if cache else 0
         n_key = self.start + n_query
         visible_TS = scheme.visible(n_query, n_key, device)
         bias_HTS = positions.bias(n_query, self.start)
-        near_B1TS = positions.visible(located)  # no scheme has both this and a bias
+        near_B1TS = positions.visible(prepared)  # no scheme has both this and a bias
         needs_mask = bias_HTS is not None or near_B1TS is not None or n_query not in (1, n_key)
         if visible_TS is None and needs_mask:
             visible_TS = causal_mask(n_query, n_key, device)
@@ -312,7 +312,7 @@ class CausalSelfAttention(nn.Module):
             if self.qk_norm:
                 q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
                 qk = torch.cat((self.q_norm(q_BHTD), self.k_norm(k_BGTD)), dim=1)
-            qk = positions.rotate(qk, context.located, start)
+            qk = positions.rotate(qk, context.prepared, start)
             q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
         else:
             q_BHTD, k_BGTD, v_BGTD = qkv.split_with_sizes((H, G, G), dim=1)

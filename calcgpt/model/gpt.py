@@ -77,23 +77,23 @@ class LanguageModel(nn.Module, ABC):
         tokens_BT: torch.Tensor,
         cache: KVCache | None = None,
         last_only: bool = False,
-        parsed: torch.Tensor | None = None,
+        features: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`.
 
-        With a cache, `tokens_BT` follow the cached tokens and are added to the cache. `parsed` is
-        the result of `parse` for all of them, if it was called before.
+        With a cache, `tokens_BT` follow the cached tokens and are added to the cache. `features`:
+        the result of `text_features` for all of them, if you have it.
         Raises ValueError for more than `block_size` tokens.
         """
 
-    def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
+    def text_features(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
         """Returns what the model computes from the tokens in Python, outside the graph of tensors;
-        None if there is nothing. With this result as `parsed`, a forward pass is a single graph."""
+        None if there is nothing. With this result, a forward pass is a single graph."""
         return None
 
-    def codes(self, tokens_BT: torch.Tensor) -> Codes | None:
-        """Returns the text whose `batch_coordinates` are the result of `parse`; None if `parse`
-        does not read text. Other processes can compute them."""
+    def ascii_codes(self, tokens_BT: torch.Tensor) -> Codes | None:
+        """Returns the text whose `batch_coordinates` are the text features, which other processes
+        can compute; None if there are none."""
         return None
 
     def n_positions(self, n_token: int) -> int:
@@ -134,7 +134,7 @@ class Bigram(LanguageModel):
         tokens_BT: torch.Tensor,
         cache: KVCache | None = None,
         last_only: bool = False,
-        parsed: torch.Tensor | None = None,
+        features: torch.Tensor | None = None,
     ) -> torch.Tensor:
         length = tokens_BT.size(1) + (cache.length if cache else 0)
         self._check_length(length)
@@ -177,28 +177,28 @@ class GPT(LanguageModel):
         plain.load_state_dict(self.state_dict())
         return plain.eval()
 
-    def parse(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
-        return self.positions.parse(self.scheme.insert(tokens_BT, 0), 0)
+    def text_features(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
+        return self.positions.text_features(self.scheme.insert(tokens_BT, 0), 0)
 
-    def codes(self, tokens_BT: torch.Tensor) -> Codes | None:
-        return self.positions.codes(self.scheme.insert(tokens_BT, 0))
+    def ascii_codes(self, tokens_BT: torch.Tensor) -> Codes | None:
+        return self.positions.ascii_codes(self.scheme.insert(tokens_BT, 0))
 
     def forward(
         self,
         tokens_BT: torch.Tensor,
         cache: KVCache | None = None,
         last_only: bool = False,
-        parsed: torch.Tensor | None = None,
+        features: torch.Tensor | None = None,
     ) -> torch.Tensor:
         start = cache.length if cache else 0
         tokens_BT = self.scheme.insert(tokens_BT, start)
         T = tokens_BT.size(1)
         self._check_length(start + T)
         tokens_BS = tokens_BT if cache is None else cache.append_tokens(tokens_BT)
-        located = self.positions.locate(tokens_BS, start, parsed)
-        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), located, start)
+        prepared = self.positions.prepare(tokens_BS, start, features)
+        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), prepared, start)
         x_BTC = self.embed_dropout(x_BTC)
-        context = Context(self.positions, located, self.scheme, T, cache, tokens_BT.device)
+        context = Context(self.positions, prepared, self.scheme, T, cache, tokens_BT.device)
         for block in self.blocks:
             x_BTC = block(x_BTC, context)
         if cache is not None:
@@ -248,10 +248,10 @@ def compiled(
     **options: Any,
 ) -> Callable[..., torch.Tensor]:
     """Returns a compiled `function`, which is the model, a wrapper of it, or its loss. It takes
-    tokens (B, T) first, and the result of `model.parse` by the name `parsed`.
+    tokens (B, T) first, and the result of `model.text_features` by the name `features`.
 
-    The result has the same arguments. Without `parsed`, it parses the text itself, before the graph
-    begins, because Python code does that. If `dynamic` is True, sizes are symbols in the graph:
+    The result has the same arguments. Without `features`, it computes them before the graph begins,
+    because Python code does that. If `dynamic` is True, sizes are symbols in the graph:
     batches of problems have many widths. If it is None, sizes are numbers until a second size is
     seen. `options` are passed to `torch.compile`.
     """
@@ -270,10 +270,10 @@ def compiled(
     graph = torch.compile(function, dynamic=dynamic, **options)
 
     def call(
-        tokens_BT: torch.Tensor, *others: torch.Tensor, parsed: torch.Tensor | None = None
+        tokens_BT: torch.Tensor, *others: torch.Tensor, features: torch.Tensor | None = None
     ) -> torch.Tensor:
-        parsed = model.parse(tokens_BT) if parsed is None else parsed
-        result: torch.Tensor = graph(tokens_BT, *others, parsed=parsed)
+        features = model.text_features(tokens_BT) if features is None else features
+        result: torch.Tensor = graph(tokens_BT, *others, features=features)
         return result
 
     return call

@@ -1,4 +1,5 @@
-"""Positional schemes that know the index of a token.
+"""The interface of positional schemes, so that attention has no branch for any of them, and the
+schemes that know only the index of a token.
 
 Shapes: B batch, T new tokens, S all tokens (cached and new), C n_embd, H query heads, G key/value
 heads, X query and key heads, D head width, N positions.
@@ -8,16 +9,81 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.positional_scheme import PositionalScheme
+
+if TYPE_CHECKING:
+    from datagen.coordinates import Codes
 
 BASE = 10_000.0  # of the sinusoidal frequencies
+
+
+class PositionalScheme(nn.Module):
+    """The interface. One instance serves all layers.
+
+    A scheme overrides the hooks that it uses. By default each hook does nothing.
+
+    `start` is the number of tokens before the first new one: the tokens in the key/value cache.
+
+    A scheme that computes positions from the text does so once per forward pass, in `prepare`. The
+    result is passed to `embed`, `rotate` and `visible`. What needs Python code is in
+    `text_features`, which may be called before a compiled forward pass: it would break the graph.
+    """
+
+    rotates = False  # whether `rotate` changes anything
+
+    def __init__(self, config: ModelConfig, n_positions: int) -> None:
+        super().__init__()
+
+    def text_features(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
+        """Returns what the scheme computes from the text in Python, on the device of the tokens;
+        None if there is nothing. Each row of the result belongs to the same row of the batch."""
+        return None
+
+    def ascii_codes(self, tokens_BS: torch.Tensor) -> Codes | None:
+        """Returns the text whose `batch_coordinates` are the text features, (B, S); None if there
+        are none."""
+        return None
+
+    def prepare(
+        self, tokens_BS: torch.Tensor, start: int, features: torch.Tensor | None = None
+    ) -> Any:
+        """Returns what `embed`, `rotate` and `visible` need from the text: by default all tokens so
+        far, S = start + T. `features`: the result of `text_features` from 0 on, if you have it."""
+        return tokens_BS
+
+    def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+        """Adds positions to the token embeddings, (B, T, C)."""
+        return x_BTC
+
+    def rotate(self, x_BXTD: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+        """Rotates queries and keys, (B, X, T, D), by their position. X = H + G: the heads of the
+        queries come first."""
+        return x_BXTD
+
+    def keys(self, k_BGTD: torch.Tensor, start: int, layer: int) -> torch.Tensor:
+        """Adds positions to the keys of one layer, (B, G, T, D)."""
+        return k_BGTD
+
+    def bias(self, n_query: int, start: int) -> torch.Tensor | None:
+        """Returns what is added to the scores of every layer, (H or 1, T, S), for T = n_query and
+        S = start + n_query, without the causal mask. None means zero."""
+        return None
+
+    def scores(self, q_BHTD: torch.Tensor, start: int, layer: int) -> torch.Tensor | None:
+        """Returns what is added to the scores of one layer, (B, H, T, S), divided by sqrt(D) as
+        the scores are, without the causal mask. None means zero."""
+        return None
+
+    def visible(self, prepared: Any) -> torch.Tensor | None:
+        """Returns a mask (B, 1, T, S), True where a query may see a key, without the causal mask.
+        None means everywhere."""
+        return None
 
 
 class NoPositions(PositionalScheme):
@@ -31,7 +97,7 @@ class LearnedPositions(PositionalScheme):
         super().__init__(config, n_positions)
         self.table = nn.Embedding(n_positions, config.n_embd)
 
-    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
         return x_BTC + self.table.weight[start : start + x_BTC.size(1)]
 
 
@@ -52,7 +118,7 @@ class SinusoidalPositions(PositionalScheme):
         # The config determines the table, so checkpoints do not store it.
         self.register_buffer("table_NC", table.float(), persistent=False)
 
-    def embed(self, x_BTC: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
         return x_BTC + self.table_NC[start : start + x_BTC.size(1)]
 
 
@@ -80,7 +146,7 @@ class RotaryPositions(PositionalScheme):
         sin = angles.sin().float()
         self.register_buffer("sin_ND", torch.cat((-sin, sin), dim=1), persistent=False)
 
-    def rotate(self, x_BXTD: torch.Tensor, located: Any, start: int) -> torch.Tensor:
+    def rotate(self, x_BXTD: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
         stop = start + x_BXTD.size(2)
         return rotate(x_BXTD, self.cos_ND[start:stop], self.sin_ND[start:stop])
 

@@ -28,7 +28,7 @@ class MicroBatch(NamedTuple):
 
     inputs: torch.Tensor
     targets: torch.Tensor
-    parsed: torch.Tensor | None
+    features: torch.Tensor | None
 
 
 class StepBatch(NamedTuple):
@@ -118,7 +118,7 @@ class BatchLoader:
         parts, local_parts = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
         readable = [
-            self.model.codes(inputs) if self._workers else None for inputs, _ in local_parts
+            self.model.ascii_codes(inputs) if self._workers else None for inputs, _ in local_parts
         ]
         return _SplitBatch(list(zip(local_parts, readable, strict=True)), n_target, shapes)
 
@@ -128,15 +128,15 @@ class BatchLoader:
         """Returns what the model parses from a micro-batch, from another process if its text was
         to be read there."""
         if self._workers is None or codes is None:
-            return self.model.parse(batch[0])
+            return self.model.text_features(batch[0])
         return torch.tensor(self._workers.receive(key, codes), dtype=torch.int64)
 
-    def _to_device(self, batch: Batch, parsed: torch.Tensor | None) -> MicroBatch:
+    def _to_device(self, batch: Batch, features: torch.Tensor | None) -> MicroBatch:
         inputs, targets = batch
         if self._copy_stream is None:
-            return MicroBatch(inputs, targets, parsed)
+            return MicroBatch(inputs, targets, features)
         with torch.cuda.stream(self._copy_stream):
-            copied = None if parsed is None else self._copy(parsed)
+            copied = None if features is None else self._copy(features)
             return MicroBatch(self._copy(inputs), self._copy(targets), copied)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:

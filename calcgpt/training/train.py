@@ -237,11 +237,11 @@ class Trainer:
                 param_group["lr"] = param_group["peak_lr"] * factor
         batch = self.loader.load(step)
         total = torch.zeros((), device=self.device)
-        for number, (inputs, targets, parsed) in enumerate(batch.micro_batches, start=1):
+        for number, (inputs, targets, features) in enumerate(batch.micro_batches, start=1):
             is_last = number == len(batch.micro_batches)
             with nullcontext() if is_last else self.group.no_sync(self.module):
                 with self.autocast:
-                    loss = self.loss(inputs, targets, parsed=parsed) / batch.n_target
+                    loss = self.loss(inputs, targets, features=features) / batch.n_target
                 # Gradients are means over the processes. Their sum is needed.
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()

@@ -122,14 +122,14 @@ def test_one_offset_for_each_sequence_and_axis_in_training_alone() -> None:
     scheme = POSITIONS["coordinates"](config, 200)
     tokens = ids(LINES[0]).repeat(200, 1)
     torch.manual_seed(1)
-    moved = scheme.train().locate(tokens, 0)
-    still = scheme.eval().locate(tokens, 0)
+    moved = scheme.train().prepare(tokens, 0)
+    still = scheme.eval().prepare(tokens, 0)
     # The angles of a key whose row and column are known: both axes have 6 offsets, so 36 pairs.
     position = LINES[0].index(";") + 3
     angles = torch.cat((moved.cos_BXTD, moved.sin_BXTD), dim=3)[:, -1, position]
     assert 30 <= len(angles.unique(dim=0)) <= 36
     assert len(still.cos_BXTD[:, -1, position].unique(dim=0)) == 1
-    axes_BT4 = scheme.parse(tokens, 0)[..., ROW:]
+    axes_BT4 = scheme.text_features(tokens, 0)[..., ROW:]
     offsets_BT4 = scheme.train().add_offsets(axes_BT4) - axes_BT4
     assert torch.equal(offsets_BT4[axes_BT4 > 0].unique(), torch.arange(6))
     assert not offsets_BT4[axes_BT4 == 0].any()

@@ -73,7 +73,7 @@ CHUNK = 48  # rows per pass through the layers: their activations and a layer's 
 ) = range(36)
 
 # The features of a token that are computed from the text, for the kind embeddings and the windows
-# (`calcgpt.model.text_positions.CoordinatePositions`).
+# (`calcgpt.model.positions.CoordinatePositions`).
 N_FEATURES = 7
 (
     TOKEN_KIND,

@@ -100,6 +100,6 @@ def test_a_model_that_reads_no_text_starts_no_process(
     used, alone = trainer("direct"), trainer("direct")
     with used.loader.reading(2):
         batch = used.loader.load(0)
-    assert [part.parsed for part in batch.micro_batches] == [None]
+    assert [part.features for part in batch.micro_batches] == [None]
     assert batch.shapes == alone.loader.load(0).shapes
     assert started == []
