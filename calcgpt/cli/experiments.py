@@ -149,12 +149,13 @@ def sweep(
 
     loaded = load_space(space, trials=trials, seed=seed)
     try:
-        result = run(loaded, out, data, Resources(**resources), address=address, progress=not quiet)
+        results, files = run(
+            loaded, out, data, Resources(**resources), address=address, progress=not quiet
+        )
     except KeyboardInterrupt as stop:
         click.echo("interrupted; the same command continues", err=True)
         sys.exit(128 + signal_of(stop))
-    method = summary(loaded, result.trials, result.algorithm)
-    echo_report(f"{method}\n{table(loaded, result.trials, MAX_ROWS)}", result.files)
+    echo_report(f"{summary(loaded, results)}\n{table(loaded, results, MAX_ROWS)}", files)
 
 
 @click.command()

@@ -36,7 +36,7 @@ def make_search(space: Space, previous: Sequence[Trial]) -> Any:
 
     Its seed depends on their number, so that a resumed search does not draw the same values again.
     """
-    method, values = space.search.method, [dict(trial.file.values) for trial in previous] or None
+    method, values = space.search.method, [dict(trial.values) for trial in previous] or None
     seed = int(np.random.SeedSequence([space.search.seed, len(previous)]).generate_state(1)[0] >> 1)
     if method == "bohb":  # Falkner et al. 2018
         from ray.tune.search.bohb import TuneBOHB
@@ -105,8 +105,8 @@ def search(
         ):
             raise ConfigError(f"no machine has {resources} for a trial")
         for trial in previous:
-            if trial.file.status == "failed":
-                Trial.write(trial.path, trial.file.values)
+            if trial.status == "failed":
+                Trial.write(trial.path, trial.values)
         shutil.rmtree(out / "ray", ignore_errors=True)
         tune.Tuner(
             tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
@@ -182,6 +182,6 @@ class Progress(tune.Callback):
 
     def _end(self, trial: Any, status: Status, reason: str = "") -> None:
         path = self._folder / str(trial)
-        if not (path / "trial.json").exists() or Trial.load(path).file.status == "running":
+        if not (path / "trial.json").exists() or Trial.load(path).status == "running":
             Trial.write(path, self._space.values_of(trial.config), status, reason)
         self.bar.update(str(trial) not in self._known)

@@ -107,16 +107,17 @@ class Search(Section):
         """Whether the metric is minimized or maximized."""
         return "min" if self.metric == "val_loss" else "max"
 
+    @model_validator(mode="after")
+    def _check_algorithm(self) -> Self:
+        if self.scheduler == "bohb" and self.algorithm is not None:
+            raise ValueError("scheduler 'bohb' has its own search: leave out the algorithm")
+        return self
+
     @property
     def method(self) -> str:
-        """The name of the algorithm that proposes values.
-
-        Raises ConfigError if the algorithm and the scheduler do not fit together.
-        """
+        """The name of the algorithm that proposes values."""
         if self.scheduler != "bohb":
             return self.algorithm or "optuna"
-        if self.algorithm is not None:
-            raise ConfigError("scheduler 'bohb' has its own search: leave out the algorithm")
         try:
             import_module("ConfigSpace")
             import_module("hpbandster.optimizers.config_generators.bohb")

@@ -24,7 +24,7 @@ from typing import Any
 from calcgpt.data.sources import training_data
 from calcgpt.errors import ConfigError, DataError, TrainingError
 from calcgpt.lab.space import Space
-from calcgpt.lab.sweep_report import Outcome, write_report
+from calcgpt.lab.sweep_report import Result, write_report
 from calcgpt.lab.trials import Resources, trials_in
 from calcgpt.recipe import differences
 from calcgpt.training.run_folder import RunFolder
@@ -51,8 +51,9 @@ def sweep(
     *,
     address: str | None = None,
     progress: bool = True,
-) -> Outcome:
-    """Trains the trials of a space that are missing in `out`, then writes the report.
+) -> tuple[list[Result], list[Path]]:
+    """Trains the trials of a space that are missing in `out`, then writes the report. Returns
+    the results of the trials, the best first, and the files.
 
     Raises ConfigError if `out` holds another sweep, UserError for anything that is wrong before a
     trial starts, KeyboardInterrupt on SIGTERM as well as SIGINT, and TrainingError, after the
@@ -67,22 +68,20 @@ def sweep(
     prepare_ray(address)
     from calcgpt.lab.search import search  # imports Ray
 
-    method = space.search.method
     identity = _identity(space, data)
     with locked(out, "making a sweep"):
         trials = trials_in(out)
         for trial in trials:
-            if trial.file.values.keys() != space.space.keys():
+            if trial.values.keys() != space.space.keys():
                 raise DataError(f"{trial.path / 'trial.json'} does not belong to this sweep")
         _claim(out, identity)
         if sum(trial.has_ended for trial in trials) < space.search.trials:
             search(space, out, trials, data, resources, address, progress)
-        outcome = write_report(space, trials_in(out), out, method)
-    best = outcome.trials[0] if outcome.trials else None
-    if best is None or best.best is None:
-        reason = best.reason if best else ""
+        results, files = write_report(space, trials_in(out), out)
+    if not results or results[0]["best"] is None:
+        reason = results[0]["reason"] if results else ""
         raise TrainingError(f"no trial has a result; the first: {reason or 'it was stopped'}")
-    return outcome
+    return results, files
 
 
 def _identity(space: Space, data: Path | None) -> dict[str, Any]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcgpt.lab.space import Hyperparameter, Space, Value
+from calcgpt.lab.space import Hyperparameter, Space
 from calcgpt.lab.trials import Trial
 from calcgpt.plots import HEAT_MAP, RC_PARAMS, save_figures
 from calcgpt.recipe import recipe_toml
@@ -24,136 +23,113 @@ if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
 
+Result = dict[str, Any]  # of a trial: one of `trials` in report.json
 STATUSES = ("running", "completed", "stopped", "diverged", "failed")
 MAX_ROWS = 10  # of the table on a terminal
 
 
-@dataclass(frozen=True)
-class TrialResult:
-    """A trial and its result: the best of its validations."""
-
-    trial: str
-    values: dict[str, Value]
-    status: str
-    reason: str
-    steps: int  # of its last validation
-    best: float | None  # value of the metric; None without a validation
-    best_step: int | None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a sweep."""
-
-    trials: list[TrialResult]  # best first, those without a result last
-    algorithm: str  # that proposed them
-    files: list[Path]
-
-
-def results_of(trials: Sequence[Trial], space: Space) -> list[TrialResult]:
-    """Returns the results of the trials, the best first and those without one last."""
+def results_of(trials: Sequence[Trial], space: Space) -> list[Result]:
+    """Returns the results of the trials, the best first and those without a validation last."""
     metric, sign = space.search.metric, 1 if space.search.mode == "min" else -1
     results = []
     for trial in trials:
-        rows, file = trial.validations(metric), trial.file
+        rows = trial.validations(metric)
         best = min(rows, key=lambda row: sign * row[metric], default={})
-        steps = max((row["step"] for row in rows), default=0)
-        result = best.get(metric), best.get("step")
         results.append(
-            TrialResult(trial.path.name, file.values, file.status, file.reason, steps, *result)
+            {
+                "trial": trial.path.name,
+                **trial.model_dump(),
+                "steps": max((row["step"] for row in rows), default=0),
+                "best": best.get(metric),
+                "best_step": best.get("step"),
+            }
         )
-    return sorted(results, key=lambda result: (result.best is None, sign * (result.best or 0.0)))
+    return sorted(results, key=lambda r: (r["best"] is None, sign * (r["best"] or 0.0)))
 
 
-def write_report(space: Space, trials: Sequence[Trial], out: Path, algorithm: str) -> Outcome:
-    """Writes the report on the trials to the folder `out`.
-
-    `algorithm` is the name of the search algorithm that proposed the trials.
-    """
-    results = results_of(trials, space)
+def write_report(
+    space: Space, trials: Sequence[Trial], out: Path
+) -> tuple[list[Result], list[Path]]:
+    """Writes the report on the trials to the folder `out`; returns their results and its files."""
+    results, search = results_of(trials, space), space.search
     report, page, best = out / "report.json", out / "report.md", out / "best.toml"
     plots = draw_sweep(space, results, out / "plots")
-    write_json(
-        report,
-        {
-            "metric": space.search.metric,
-            "mode": space.search.mode,
-            "max_steps": space.max_steps,
-            "algorithm": algorithm,
-            "scheduler": space.search.scheduler,
-            "trials": [asdict(result) for result in results],
-        },
-    )
+    record: dict[str, Any] = {
+        "metric": search.metric,
+        "mode": search.mode,
+        "max_steps": space.max_steps,
+    }
+    record |= {"algorithm": search.method, "scheduler": search.scheduler, "trials": results}
+    write_json(report, record)
     files = [page, report, *plots]
-    if results and results[0].best is not None:
+    if results and results[0]["best"] is not None:
         write_text(best, _best_recipe(space, results[0]))
         files.append(best)
-    names = [plot.relative_to(out) for plot in plots]
-    write_text(page, _page(space, results, names, algorithm))
-    return Outcome(results, algorithm, files)
+    write_text(page, _page(space, results, [plot.relative_to(out) for plot in plots]))
+    return results, files
 
 
-def _best_recipe(space: Space, best: TrialResult) -> str:
+def _best_recipe(space: Space, best: Result) -> str:
     """Returns the recipe with the best values as TOML, with its own number of steps."""
-    recipe = space.recipe_with(best.values)
-    result = f"{space.search.metric} {best.best:.4f} at step {best.best_step}"
-    description = f"{space.recipe} with the best values of a sweep: trial {best.trial}, {result}."
+    recipe = space.recipe_with(best["values"])
+    result = f"{space.search.metric} {best['best']:.4f} at step {best['best_step']}"
+    source = f"trial {best['trial']}, {result}"
+    description = f"{space.recipe} with the best values of a sweep: {source}."
     return recipe_toml(recipe.model_copy(update={"description": description}))
 
 
-def _page(
-    space: Space, trials: Sequence[TrialResult], plots: Sequence[Path], algorithm: str
-) -> str:
+def _page(space: Space, results: Sequence[Result], plots: Sequence[Path]) -> str:
     search = space.search
     superlative = "smallest" if search.mode == "min" else "largest"
     parts = [
         "# Hyperparameter search",
         " ".join(space.description.split()),
-        f"{summary(space, trials, algorithm)} A trial has at most {space.max_steps} steps, with a "
+        f"{summary(space, results)} A trial has at most {space.max_steps} steps, with a "
         f"validation every {search.grace_steps}. Its result is its {superlative} {search.metric}. "
         f"The seed is {search.seed}.",
-        table(space, trials),
-        "\n".join(f"- {t.trial} {t.status}: {t.reason}" for t in trials if t.reason),
+        table(space, results),
+        "\n".join(f"- {r['trial']} {r['status']}: {r['reason']}" for r in results if r["reason"]),
     ]
-    if trials and trials[0].best is not None:
+    if results and results[0]["best"] is not None:
         parts.append("The best values as a recipe: `calcgpt train --recipe best.toml --out RUN`.")
     parts += [f"![{plot.stem}]({plot.as_posix()})" for plot in plots]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def summary(space: Space, trials: Sequence[TrialResult], algorithm: str) -> str:
+def summary(space: Space, results: Sequence[Result]) -> str:
     """Returns how the trials ended and how the space was searched, in two sentences."""
-    counts = Counter(trial.status for trial in trials)
+    counts = Counter(result["status"] for result in results)
     ended = ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
-    scheduler = space.search.scheduler
-    if scheduler != "bohb":
-        method = f"Proposed by {algorithm}, stopped early by {scheduler}."
-    elif algorithm == "bohb":
-        method = "BOHB: proposed by its own model, stopped early by HyperBand."
-    else:
-        method = (
-            "BOHB without its own model, because its packages hpbandster and ConfigSpace are "
-            f"missing or do not work: proposed by {algorithm}, stopped early by HyperBand."
-        )
-    return f"{counted(len(trials), 'trial')}: {ended}. {method}"
+    scheduler, method = space.search.scheduler, space.search.method
+    how = f"Proposed by {method}, stopped early by {scheduler}."
+    if scheduler == "bohb":
+        how = "BOHB: proposed by its own model, stopped early by HyperBand."
+        if method != "bohb":
+            how = (
+                "BOHB without its own model, because its packages hpbandster and ConfigSpace are "
+                f"missing or do not work: proposed by {method}, stopped early by HyperBand."
+            )
+    return f"{counted(len(results), 'trial')}: {ended}. {how}"
 
 
-def table(space: Space, trials: Sequence[TrialResult], limit: int | None = None) -> str:
+def table(space: Space, results: Sequence[Result], limit: int | None = None) -> str:
     """Returns the first `limit` trials, or all, as a Markdown table."""
     names = list(space.space)
     header = ["trial", space.search.metric, "at step", "steps", "status", *names]
     rows = []
-    for trial in trials[:limit]:
-        result = ["–", "–"] if trial.best is None else [f"{trial.best:.4f}", f"{trial.best_step}"]
-        values = [trial.values[name] for name in names]
+    for result in results[:limit]:
+        best = ["–", "–"]
+        if result["best"] is not None:
+            best = [f"{result['best']:.4f}", str(result["best_step"])]
+        values = [result["values"][name] for name in names]
         cells = [f"{value:.4g}" if isinstance(value, float) else str(value) for value in values]
-        rows.append([trial.trial, *result, f"{trial.steps}", trial.status, *cells])
+        rows.append([result["trial"], *best, str(result["steps"]), result["status"], *cells])
     return markdown_table(header, rows)
 
 
-def draw_sweep(space: Space, results: Sequence[TrialResult], out: Path) -> list[Path]:
+def draw_sweep(space: Space, results: Sequence[Result], out: Path) -> list[Path]:
     """Draws the results into the folder `out`; returns the paths of the plots."""
-    if all(result.best is None for result in results):
+    if all(result["best"] is None for result in results):
         return []
     study = make_study(space, results)
     with warnings.catch_warnings():
@@ -163,7 +139,7 @@ def draw_sweep(space: Space, results: Sequence[TrialResult], out: Path) -> list[
         )
 
 
-def make_study(space: Space, results: Sequence[TrialResult]) -> Study:
+def make_study(space: Space, results: Sequence[Result]) -> Study:
     """Returns the trials as a study of Optuna, in the order of their numbers.
 
     A trial's value is its result, even if the scheduler stopped it. Without one it has failed.
@@ -173,13 +149,13 @@ def make_study(space: Space, results: Sequence[TrialResult]) -> Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(direction="minimize" if space.search.mode == "min" else "maximize")
     distributions = {name: _distribution(axis) for name, axis in space.space.items()}
-    for result in sorted(results, key=lambda result: result.trial):
-        state = "FAIL" if result.best is None else "COMPLETE"
+    for result in sorted(results, key=lambda result: str(result["trial"])):
+        state = "FAIL" if result["best"] is None else "COMPLETE"
         study.add_trial(
             optuna.trial.create_trial(
                 state=optuna.trial.TrialState[state],
-                value=result.best,
-                params=dict(result.values),
+                value=result["best"],
+                params=dict(result["values"]),
                 distributions=distributions,
             )
         )

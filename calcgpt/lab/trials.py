@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from calcgpt.errors import TrainingError, UserError, one_line
 from calcgpt.lab.space import Search, Space, Value
@@ -23,41 +23,36 @@ Row = dict[str, Any]  # of metrics.jsonl
 Status = Literal["running", "completed", "stopped", "diverged", "failed"]
 
 
-class TrialFile(BaseModel):
-    """`trial.json`."""
+class Trial(BaseModel):
+    """A trial: its folder, and the content of its `trial.json`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    path: Path = Field(exclude=True)
     values: dict[str, Value]
     # running: or waiting, paused, interrupted. stopped: by the scheduler. diverged: its loss is
     # not finite. failed: for another reason; the same command tries it again.
     status: Status = "running"
     reason: str = ""
 
-
-class Trial(NamedTuple):
-    """A trial: its folder, and the content of its file."""
-
-    path: Path
-    file: TrialFile
-
     @classmethod
     def load(cls, path: Path) -> Self:
         """Returns the trial in a folder. Raises ConfigError or DataError if there is none."""
-        return cls(path, build(TrialFile, read_json(path / "trial.json"), f"{path}/trial.json"))
+        file = path / "trial.json"
+        return build(cls, {**read_json(file), "path": path}, str(file))
 
     @classmethod
     def write(cls, path: Path, values: Any, status: Status = "running", reason: str = "") -> Self:
         """Writes the file of a trial, and returns the trial."""
-        file = TrialFile(values=values, status=status, reason=one_line(reason)[:500])
+        trial = cls(path=path, values=values, status=status, reason=one_line(reason)[:500])
         path.mkdir(parents=True, exist_ok=True)
-        write_json(path / "trial.json", file.model_dump())
-        return cls(path, file)
+        write_json(path / "trial.json", trial.model_dump())
+        return trial
 
     @property
     def has_ended(self) -> bool:
         """Whether the trial is never trained again."""
-        return self.file.status not in ("running", "failed")
+        return self.status not in ("running", "failed")
 
     def validations(self, metric: str) -> list[Row]:
         """Returns the validation rows of its `metrics.jsonl`, in order. Other lines, such as the
@@ -105,16 +100,16 @@ def run_trial(
     from calcgpt.training.train import train
 
     torch.set_num_threads(resources.cpus)
-    is_known = (path / "trial.json").exists() and Trial.load(path).file.values == values
+    is_known = (path / "trial.json").exists() and Trial.load(path).values == values
     trial = Trial.load(path) if is_known else Trial.write(path, values)
     reporter = RoundReporter(space.search)
     rows = trial.validations(space.search.metric) if is_known else []
     for row in rows:
         reporter.report(row)
     try:
-        if trial.file.status in ("diverged", "failed"):
-            raise TrainingError(trial.file.reason)
-        if trial.file.status == "running":
+        if trial.status in ("diverged", "failed"):
+            raise TrainingError(trial.reason)
+        if trial.status == "running":
             with locked(path, "training", timeout=LOCK_TIMEOUT):
                 pass  # a process of an earlier start may need a moment to end
             train(
@@ -128,7 +123,7 @@ def run_trial(
                 trackers=[lambda run, recipe: reporter],
             )
     except UserError as error:
-        if trial.file.status == "running":
+        if trial.status == "running":
             Trial.write(
                 path,
                 values,
