@@ -129,9 +129,11 @@ results: .venv/dev.stamp
 openapi: .venv/dev.stamp
 	$(BIN)/python -m api.app docs/openapi.json
 
-# The tables by which the page reads expressions, written from Python's; a test compares them.
+# What the page has in common with Python, written from it: the tables by which expressions are read, and the layouts
+# of operations. Tests compare them.
 tables: .venv/dev.stamp
 	$(BIN)/python -m calcgpt.inference.spelling > api/static/engine/tables.js
+	$(BIN)/python -m tools.javascript > api/static/engine/layouts.js
 
 # The exact versions that were tested, from a fresh environment.
 constraints:

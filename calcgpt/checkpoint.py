@@ -27,7 +27,7 @@ from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.model.parameters import count
+from calcgpt.model.parameters import KIND_TABLES, count
 from calcgpt.recipe import build
 from datagen.extras import require
 from datagen.files import (
@@ -40,6 +40,7 @@ from datagen.files import (
     write_text,
 )
 from datagen.operations import SIGNS
+from datagen.slots import N_KINDS, Kind
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
     import torch
@@ -108,6 +109,8 @@ class Checkpoint:
         _check_types(path)
         arrays = _read_safetensors(load_file, path)
         for name, array in arrays.items():
+            if name in KIND_TABLES and array.ndim == 2 and len(array) < N_KINDS:  # an earlier one
+                arrays[name] = np.pad(array, ((0, N_KINDS - len(array)), (0, 0)))
             if not np.isfinite(array).all():
                 raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
         metrics = _load_metrics(folder, hashes)
@@ -275,7 +278,11 @@ def _new_model(
     from calcgpt.model.gpt import build_model
 
     n_parameter = sum(count(recipe.model, len(tokenizer)).values())
-    if n_parameter != sum(tensor.numel() for tensor in tensors.values()):
+    n_stored = sum(
+        (tensor[: len(Kind)] if name in KIND_TABLES else tensor).numel()
+        for name, tensor in tensors.items()
+    )
+    if n_parameter != n_stored:
         with torch.device("meta"):  # slow: torch imports its compiler
             _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, file)
     model = build_model(recipe.model, len(tokenizer))

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
 WIDTH = 10  # as in `datagen.notation`: the least number of characters of an operand or answer
 LOWEST = 2  # column of a row's lowest digit
+N_KINDS = 64  # rows of a model's tables of kinds: room for kinds that are added later
 MAX_SLOTS = 150_000  # of all that a `ShapeCache` keeps; a slot of a layout takes 200 bytes
 
 S = TypeVar("S", bound=Hashable)
@@ -26,7 +27,8 @@ T = TypeVar("T")
 class Kind(IntEnum):
     """What a slot is for. One rule writes all slots of a kind (`datagen.rules`).
 
-    The embeddings in checkpoints are indexed by these numbers: add new kinds at the end.
+    The embeddings in checkpoints are indexed by these numbers: add new kinds at the end, up to
+    N_KINDS.
     """
 
     QUESTION = 0  # the characters of the question outside the operands, or not in the notation

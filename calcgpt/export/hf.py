@@ -112,7 +112,7 @@ def _write(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> None:
     )
     hf_model.save_pretrained(folder)
     for file in hf_class.code:
-        write_text(folder / file.name, _with_relative_imports(file.read_text("utf-8")))
+        write_text(folder / flat_name(file), with_relative_imports(file.read_text("utf-8")))
     write_text(folder / "tokenizer.json", hf_tokenizer(tokenizer).to_str(pretty=True))
     write_json(folder / "tokenizer_config.json", tokenizer_config(block_size, stop is not None))
     write_json(folder / METRICS, checkpoint.metrics)
@@ -120,9 +120,18 @@ def _write(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> None:
         file.chmod(0o644)  # safetensors makes files that only their owner can read
 
 
-def _with_relative_imports(source: str) -> str:
+def flat_name(file: Path) -> str:
+    """Returns the name of a module's file in a folder without packages."""
+    inside = file.parent.name not in ("datagen", "export")
+    stem = f"{file.parent.name}_{file.stem}" if inside else file.stem
+    return f"{stem.removesuffix('___init__')}.py"
+
+
+def with_relative_imports(source: str) -> str:
     """Returns the source of a module that imports the modules of `datagen` from its own folder."""
-    return re.sub(r"^from datagen\.", "from .", source, flags=re.MULTILINE)
+    return re.sub(
+        r"^from datagen\.([\w.]+)", lambda m: f"from .{m[1].replace('.', '_')}", source, flags=re.M
+    )
 
 
 def hf_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-import datagen
+import datagen.operations
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.model.gpt import GPT, LanguageModel
 from datagen.coordinates import rotary_frequencies
-from datagen.slots import Kind
+from datagen.slots import N_KINDS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -309,8 +309,9 @@ class Coordinates(Qwen3):
         Path(__file__).with_name("hf_coordinates.py"),
         *(
             Path(datagen.__file__).with_name(f"{name}.py")
-            for name in ("answer_layout", "arithmetic", "coordinates", "layout", "slots")
+            for name in ("answer_layout", "arithmetic", "coordinates", "layout", "rules", "slots")
         ),
+        *sorted(Path(datagen.operations.__file__).parent.glob("*.py")),
     )
 
     def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
@@ -322,7 +323,7 @@ class Coordinates(Qwen3):
         return super().settings(config) | {
             "characters": config.characters,
             "frequencies": rotary_frequencies(config.head_dim).tolist(),
-            "n_kind": len(Kind),
+            "n_kind": N_KINDS,
             "row_window": config.row_window,
             "column_window": config.column_window,
             "auto_map": {name: f"{module}.{class_name}" for name, class_name in auto.items()},

@@ -16,8 +16,10 @@ from torch import nn
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context, KVCache
 from calcgpt.model.layers import NORMS, Linear, dropout, feed_forward
-from calcgpt.model.positions import POSITIONS
+from calcgpt.model.parameters import KIND_TABLES
+from calcgpt.model.positions import POSITIONS, KindTable
 from datagen.coordinates import Codes
+from datagen.slots import Kind
 
 
 class Block(nn.Module, ABC):
@@ -112,8 +114,11 @@ class LanguageModel(nn.Module, ABC):
         return next(self.parameters()).device
 
     def n_parameters(self) -> int:
-        """Returns the number of trainable parameters. Shared ones count once."""
-        return sum(p.numel() for p in self.parameters())
+        """Returns the number of trainable parameters. Shared ones count once, and rows that are
+        reserved for new kinds of slots do not count."""
+        tables = [module for module in self.modules() if isinstance(module, KindTable)]
+        n_reserved = sum(table.n_reserved * table.embedding_dim for table in tables)
+        return sum(p.numel() for p in self.parameters()) - n_reserved
 
     def _check_length(self, n_position: int) -> None:
         limit = self.n_positions(self.config.block_size)
@@ -232,7 +237,8 @@ def gpt2_init(model: GPT) -> None:
         elif parameter.dim() == 2:
             writes_residual = name.endswith(("attn.out.weight", "ff.down.weight"))
             scale = math.sqrt(2 * model.config.n_layer) if writes_residual else 1.0
-            nn.init.normal_(parameter, std=0.02 / scale)
+            drawn = parameter.data[: len(Kind)] if name in KIND_TABLES else parameter
+            nn.init.normal_(drawn, std=0.02 / scale)
 
 
 INITS: dict[str, Callable[[GPT], None]] = {"torch": torch_init, "gpt2": gpt2_init}

@@ -15,6 +15,8 @@ from calcgpt.config import ModelConfig
 from datagen.extras import require
 from datagen.slots import Kind
 
+# Tensors with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
+KIND_TABLES = ("positions.kinds.weight", "positions.next_kinds.weight")
 SIZES = {
     "V": "vocabulary",
     "C": "n_embd, width of the residual stream",

@@ -39,7 +39,7 @@ from datagen.coordinates import (
     batch_coordinates,
     rotary_frequencies,
 )
-from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FAR, FIELDS, N_KINDS, ROW_ENDS, Kind
 
 
 class CoupledPositions(PositionalScheme):
@@ -89,6 +89,19 @@ class CoupledAndRotaryPositions(CoupledPositions, RotaryPositions):
     """Coupled and rotary positions: which digits belong together, and how far apart they are."""
 
 
+class KindTable(nn.Embedding):
+    """A vector for each kind of slot, and a row of zeros for each kind that may be added later."""
+
+    n_reserved = N_KINDS - len(Kind)
+
+    def __init__(self, n_embd: int) -> None:
+        super().__init__(N_KINDS, n_embd)
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.weight)
+        nn.init.normal_(self.weight.data[: len(Kind)])
+
+
 class CoordinatePositions(PositionalScheme):
     """Coordinates of worked steps, computed from the text (`datagen.coordinates`): the row and the
     column of each character, and of what the next character is computed from.
@@ -131,8 +144,7 @@ class CoordinatePositions(PositionalScheme):
         self.offset = config.place_offset
         self.row_window, self.column_window = config.row_window, config.column_window
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
-        self.kinds = nn.Embedding(len(Kind), config.n_embd)
-        self.next_kinds = nn.Embedding(len(Kind), config.n_embd)
+        self.kinds, self.next_kinds = KindTable(config.n_embd), KindTable(config.n_embd)
         # Not a buffer: the text is read on the CPU, wherever the model is.
         self.character_of_token = np.zeros(2**8, np.uint8)  # 0: not a character
         self.character_of_token[: len(config.characters)] = list(config.characters.encode())

@@ -75,7 +75,7 @@ def rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[i
     plan.put(Kind.RESULT_MARK)
     result: list[int] = []
     for j in range(drop, len(exact) + extra):
-        before = [exact[j - 1], result[-1]] if result else [NOWHERE, rounding]
+        before = [exact[j - 1], result[-1]] if j > drop else [NOWHERE, rounding]
         kind = Kind.ROUNDED_RESULT if j < len(exact) else Kind.ROUNDED_TOP
         sources = [position_of(exact, j), *before]
         result.append(plan.put(kind, 0, j + LOWEST, (0, j + LOWEST), sources))

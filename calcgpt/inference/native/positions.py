@@ -56,7 +56,7 @@ from datagen.coordinates import (
     work_coordinates,
 )
 from datagen.layout import layout
-from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind, Shape, ShapeCache
+from datagen.slots import COPIES, FAR, FIELDS, N_KINDS, ROW_ENDS, Kind, Shape, ShapeCache
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_CHARACTER_ID = 2**8 - 1  # larger token ids are not characters
@@ -99,7 +99,7 @@ def positional_tables(config: ModelConfig, tensors: Tensors) -> dict[int, Floats
         return {POSITIONS: table.astype(np.float32)}
     learned = {POSITIONS: ("table", config.block_size)}
     coupled = {PLACES: ("places", config.n_place), ROWS: ("rows", len(config.row_marks) + 1)}
-    kinds = {KINDS: ("kinds", len(Kind)), NEXT_KINDS: ("next_kinds", len(Kind))}
+    kinds = {KINDS: ("kinds", N_KINDS), NEXT_KINDS: ("next_kinds", N_KINDS)}
     tables = {
         "learned": learned,
         "learned+rope": learned,
@@ -145,7 +145,7 @@ class CoordinatePositions:
             np.array([kind in kinds for kind in Kind]) for kinds in (FIELDS, COPIES, ROW_ENDS)
         )
         far_kinds = [sum(1 << kind for kind in FAR.get(query, ())) for query in Kind]
-        self._far_kinds = np.array(far_kinds)
+        self._far_kinds = np.array(far_kinds, np.uint64).view(np.int64)  # N_KINDS bits
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
         # These depend only on the shapes. Computing them for each line would take 0.1 ms.

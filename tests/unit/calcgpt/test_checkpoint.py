@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from checkpoint_folders import (
@@ -34,6 +35,7 @@ from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.errors import CheckpointError
 from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve, shipped_names
+from datagen.slots import N_KINDS
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,17 @@ def test_a_checkpoint_loads_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) 
     tokens = torch.randint(21, (2, 64))
     assert torch.equal(saved.model(tokens), loaded.model(tokens))
     assert not loaded.model.training
+
+
+def test_a_checkpoint_has_room_for_new_kinds_of_characters(tmp_path: Path) -> None:
+    saved = Checkpoint.load(resolve("scratchpad-tiny"))  # stored with a row for each kind then
+    full = saved.model.state_dict()["positions.kinds.weight"]
+    assert (len(full), full[56:].any()) == (N_KINDS, False)
+    assert saved.n_parameters == saved.model.n_parameters() == saved.metrics["parameters"]
+    larger = {"positions.kinds.weight": np.ones((N_KINDS + 1, full.shape[1]), np.float32)}
+    dataclasses.replace(saved, arrays=saved.arrays | larger).save(tmp_path / "saved")
+    with pytest.raises(CheckpointError, match=r"kinds.weight' is \(65, 24\), .* says \(64, 24\)"):
+        Checkpoint.load(tmp_path / "saved").model  # noqa: B018
 
 
 def test_tied_embeddings_stay_tied_and_are_stored_once(tmp_path: Path) -> None:

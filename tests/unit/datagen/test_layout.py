@@ -1,6 +1,7 @@
 """The layouts are those that the shipped models were trained with, slot by slot."""
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from datagen.coordinates import determined_coordinates
 from datagen.layout import layout, shape_of, work_length
 from datagen.work import render
+from tools.javascript import javascript
 
 # Problems whose layouts have all parts: rounding, zeros brought down, padding, few and many rows.
 PROBLEMS = {
@@ -83,3 +85,8 @@ def test_the_length_of_a_layout_is_known_without_making_it(op: str) -> None:
     assert [work_length(shape) for shape in shapes] == [
         len(layout(shape).slots) for shape in shapes
     ]
+
+
+def test_the_page_has_the_same_layouts() -> None:
+    file = Path(__file__).parents[3] / "api" / "static" / "engine" / "layouts.js"
+    assert file.read_text("utf-8") == javascript(), "run `make tables`"

@@ -30,7 +30,14 @@ from calcgpt.data.tokenizer import (
 )
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS, hf
-from calcgpt.export.hf import EXAMPLE_PROMPT, hf_card, hf_tokenizer, stop_id
+from calcgpt.export.hf import (
+    EXAMPLE_PROMPT,
+    flat_name,
+    hf_card,
+    hf_tokenizer,
+    stop_id,
+    with_relative_imports,
+)
 from calcgpt.export.hf_classes import (
     HF_CLASSES,
     Coordinates,
@@ -254,10 +261,12 @@ class TestTokenizers:
 
 
 def test_the_code_of_a_folder_imports_nothing_that_is_not_there() -> None:
-    files = Coordinates.code
-    for file in files:
-        imported = re.findall(r"^from datagen\.(\w+) import", file.read_text("utf-8"), re.MULTILINE)
-        assert set(imported) <= {other.stem for other in files}, file.name
+    code = {
+        flat_name(file): with_relative_imports(file.read_text("utf-8")) for file in Coordinates.code
+    }
+    for name, source in code.items():
+        imported = re.findall(r"^from \.(\w+) import", source, re.MULTILINE)
+        assert {f"{module}.py" for module in imported} <= code.keys(), name
 
 
 class TestTheFolder:
