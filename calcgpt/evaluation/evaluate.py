@@ -118,31 +118,22 @@ def _by_decoding(
     batch_size: int,
 ) -> Iterator[dict[int, Answer]]:
     """Yields the answers to these rows, batch by batch. The prompts of a batch have one length."""
+
+    def length(row: int) -> int:
+        return len(lines[row].prompt)
+
     stop = int(tokenizer.encode("$")[0])
-    for index, batch in enumerate(_same_length_batches(lines, rows, batch_size)):
-        prompts = [tokenizer.encode(lines[row].prompt) for row in batch]
+    groups = [list(group) for _, group in groupby(sorted(rows, key=length), key=length)]
+    batches = [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
+    for index, batch in enumerate(batches):
         seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
         seeded = dataclasses.replace(sampling, seed=int(seed))
-        prompts_BP = np.array(prompts, np.int64)
+        prompts_BP = np.array([tokenizer.encode(lines[row].prompt) for row in batch], np.int64)
         completions = generate(decoder, prompts_BP, stop, sampling=seeded)
         yield {
             row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
             for row, completion in zip(batch, completions, strict=True)
         }
-
-
-def _same_length_batches(
-    lines: Sequence[Line], rows: Sequence[int], batch_size: int
-) -> Iterator[Sequence[int]]:
-    """Yields batches of rows whose prompts have the same length."""
-
-    def prompt_length(row: int) -> int:
-        return len(lines[row].prompt)
-
-    for _, group in groupby(sorted(rows, key=prompt_length), key=prompt_length):
-        same_length = list(group)
-        for start in range(0, len(same_length), batch_size):
-            yield same_length[start : start + batch_size]
 
 
 @dataclass(frozen=True)

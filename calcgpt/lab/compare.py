@@ -20,7 +20,6 @@ from calcgpt.training.run_folder import RunFolder
 from datagen.operations import SIGNS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -212,36 +211,19 @@ def draw_runs(runs: Sequence[Run]) -> Figure:
     grid = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
     for axes, (label, lines) in zip(grid, panels.items(), strict=True):
         for index, points in enumerate(lines):
-            _draw_line(axes, points, index, is_thin=label.startswith("training"))
+            style = {**series_style(index), "linewidth": 1.2, "markersize": 4}
+            style |= {"markevery": max(1, len(points) // 12), "label": runs[index].name}
+            axes.plot([tokens / 1e6 for tokens, _ in points], [y for _, y in points], **style)
         axes.set_ylabel(label)
+        axes.grid()
         if "exact match" in label:
             axes.set_ylim(bottom=0)  # a share
-        axes.grid()
-        if "loss" in label and needs_log_scale([value for points in lines for _, value in points]):
+        elif needs_log_scale([value for points in lines for _, value in points]):
             axes.set_yscale("log")
     if needs_log_scale([c.loss[-1][0] for c in all_curves]):
         grid[-1].set_xscale("log")
     grid[-1].set_xlabel("tokens seen in training (millions)")
-    _draw_legend(figure, [run.name for run in runs])
+    handles, _ = grid[0].get_legend_handles_labels()  # a run always has a training loss
+    labels, columns = [escape_dollars(run.name) for run in runs], 1 + len(runs) // 36
+    figure.legend(handles, labels, loc="outside right upper", ncols=columns)
     return figure
-
-
-def _draw_line(axes: Axes, points: list[Point], index: int, is_thin: bool) -> None:
-    style = series_style(index)
-    if is_thin:
-        style |= {"linewidth": 0.9, "marker": "o" if len(points) == 1 else "", "markersize": 3}
-    else:
-        style |= {"linewidth": 1.5, "markersize": 4, "markevery": max(1, len(points) // 12)}
-    axes.plot([tokens / 1e6 for tokens, _ in points], [value for _, value in points], **style)
-
-
-def _draw_legend(figure: Figure, names: Sequence[str]) -> None:
-    """Draws one legend for all panels beside them."""
-    from matplotlib.lines import Line2D
-
-    lines = [
-        Line2D([], [], linewidth=1.5, markersize=5, **series_style(i)) for i in range(len(names))
-    ]
-    figure.legend(
-        lines, map(escape_dollars, names), loc="outside right upper", ncols=1 + len(names) // 36
-    )
