@@ -1,11 +1,9 @@
 // The state of the page in its address: `#q=471/299&model=scratchpad-small&step=2&at=17`.
 
-/** @type {Record<string, string>} */
-const SIGNS = { "×": "*", "÷": "/", "−": "-" };
+/** @type {Record<string, string>} */ const SIGNS = { "×": "*", "÷": "/", "−": "-" };
 // `2× ×3` is not `2**3`, `7÷ ÷2` not `7//2`, and in `1 1/2÷3` a second / would be in the way.
 const PLAIN = /−|(?<![*×]\s*)×(?!\s*[*×])|(?<![/÷]\s*|\/\s*\d+\s*)÷(?!\s*[/÷])/g;
-/** @type {Record<string, string>} */
-const READABLE = { "%2F": "/", "%2B": "+" };
+/** @type {Record<string, string>} */ const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 11_000; // characters of an expression; the service has a lower limit and reports it
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 

@@ -11,8 +11,7 @@ import { recordedLook } from "./example.js";
  * @typedef {{service: boolean, models: (service.Model & {file: string, bytes: number} & Record<string, any>)[]}} Host
  */
 
-/** @type {Promise<Host> | undefined} */
-let host;
+/** @type {Promise<Host> | undefined} */ let host;
 
 /** Returns what the host of the page offers.
  * @returns {Promise<Host>}

@@ -23,8 +23,7 @@ import { Tour } from "./tour.js";
 /** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
 /** @typedef {import("./steps.js").Step} Step */
 
-/** @type {Record<string, string>} */
-const KEYPAD_SIGNS = { "*": "×", x: "×", X: "×", "/": "÷", "-": "−" };
+/** @type {Record<string, string>} */ const KEYPAD_SIGNS = { "*": "×", x: "×", X: "×", "/": "÷", "-": "−" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
@@ -82,8 +81,7 @@ const runner = new Runner(
   { ask: calculateText, askBeyondTested: () => start({ beyond_tested: true }), onUnauthorized: askForKey },
 );
 
-/** @type {{model: string, places: string} | null} */
-let choiceBeforeTour = null;
+/** @type {{model: string, places: string} | null} */ let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
 
@@ -199,8 +197,7 @@ async function ask(question, model) {
 function showView(view) {
   const selected = VIEWS.includes(view) ? view : VIEWS[0];
   byId("work").dataset.view = selected;
-  /** @type {HTMLInputElement | null} */
-  const radio = document.querySelector(`input[name=view][value=${selected}]`);
+  /** @type {HTMLInputElement | null} */ const radio = document.querySelector(`input[name=view][value=${selected}]`);
   if (radio) radio.checked = true;
   link.setView(selected === VIEWS[0] ? "" : selected);
 }

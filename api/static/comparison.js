@@ -66,8 +66,7 @@ export class Comparison {
 class Samples {
   #operation;
   #firstSeed = 1; // the seed of the first sample
-  /** @type {AbortController | null} */
-  #controller = null;
+  /** @type {AbortController | null} */ #controller = null;
   #temperature = labelControl("Temperature", createElement("input"));
   #temperatureText = createElement("output");
   #topK = labelControl("Sample from", createElement("select"));
@@ -232,8 +231,7 @@ function nearestPlaces(places, { digits, decimal_places: maxPlaces, default_plac
 /** Asks a model for the result of an operation.
  * @type {(model: string, problem: string, places: number) => Promise<CardContent>} */
 async function ask(model, problem, places) {
-  /** @type {import("./client.js").Calculation | undefined} */
-  let calculation;
+  /** @type {import("./client.js").Calculation | undefined} */ let calculation;
   for await (const { name, data } of calculate(problem, { model, places })) {
     if (name === "result") calculation = data;
   }

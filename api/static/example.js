@@ -10,8 +10,7 @@ export const HIGHLIGHTED_INDEX = 19;
  * @typedef {{attention: number[][], candidates: [string, number][], lens: [string, number][]}} RecordedLook
  * @typedef {{model: string, events: import("./client.js").CalculationEvent[], looks: RecordedLook[]}} Example */
 
-/** @type {Example | null} */
-let loaded = null;
+/** @type {Example | null} */ let loaded = null;
 
 /** Loads the example. Returns null if the host has none. @returns {Promise<Example | null>} */
 export async function loadExample() {

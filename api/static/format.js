@@ -2,8 +2,7 @@
 
 /** The decimal sign of the browser's language, as far as expressions can have it: a point or a comma. */
 export const POINT = new Intl.NumberFormat(navigator.language).format(0.5).includes(",") ? "," : ".";
-/** @type {Record<string, string>} */
-const SIGNS = { "*": "×", "/": "÷", "-": "−" };
+/** @type {Record<string, string>} */ const SIGNS = { "*": "×", "/": "÷", "-": "−" };
 /** The least probability at which the model counts as sure of a whole answer. */
 export const SURE = 0.97;
 /** The least probability at which the model counts as sure of a character. */

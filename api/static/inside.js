@@ -48,8 +48,7 @@ class Panel {
   #operation;
   #text;
   #position = 0;
-  /** @type {import("./engine/generate.js").Look | null} */
-  #look = null;
+  /** @type {import("./engine/generate.js").Look | null} */ #look = null;
   #requestId = 0; // of the last request: only its result is shown
   #characters;
   #strip = createElement("div", "strip");
@@ -62,8 +61,7 @@ class Panel {
   #lens = createElement("ol", "lens");
   #whatIf = createElement("div", "what-if");
   #instead = ""; // the character that replaces the one at #position
-  /** @type {AbortController | null} */
-  #controller = null;
+  /** @type {AbortController | null} */ #controller = null;
 
   /** @param {Operation} operation */
   constructor(operation) {

@@ -19,8 +19,7 @@ const LEGEND =
  * @typedef {{description: string, parameters: number, snapshots: Snapshot[], curve: [number, number][]}} Run
  * curve: pairs of step and loss */
 
-/** @type {Promise<Run> | undefined} */
-let loading;
+/** @type {Promise<Run> | undefined} */ let loading;
 
 /** Loads the training run once. @returns {Promise<Run>} */
 function loadRun() {
@@ -44,21 +43,18 @@ export class Learning {
 /** Shows what the snapshots write for one problem. */
 class Panel {
   #problem;
-  /** @type {AbortController | null} */
-  #controller = null;
+  /** @type {AbortController | null} */ #controller = null;
   #slider = labelControl("Steps of training", createElement("input"));
   #stepsText = createElement("output");
   #answer = createElement("div", "sample");
   #plot = createElement("div", "part");
-  /** @type {Curve | null} */
-  #curve = null;
+  /** @type {Curve | null} */ #curve = null;
   #hint = createElement("p", "hint");
   #play = createButton("plain", "Play", () => (this.#isPlaying ? this.#pause() : this.#startPlaying()));
   #isPlaying = false;
   #playing = 0; // the number of the last step that was played; a pause counts as one
   #timer = 0;
-  /** @type {Run | null} */
-  #run = null;
+  /** @type {Run | null} */ #run = null;
 
   /** @param {string} problem */
   constructor(problem) {

@@ -10,8 +10,7 @@ const canShare = "share" in navigator && matchMedia("(pointer: coarse)").matches
 
 /** Keeps the state that the page shows, and writes it to the address. */
 export class Link {
-  /** @type {State | null} */
-  #state = null;
+  /** @type {State | null} */ #state = null;
   #view = "";
   #isExample = false;
   #ownHash = ""; // the last hash that this object wrote to the address

@@ -32,8 +32,7 @@ export class Models {
   #facts;
   #onChange;
   #onUnauthorized;
-  /** @type {Model[]} */
-  #models = [];
+  /** @type {Model[]} */ #models = [];
   #timer = 0;
   #requestId = 0; // of the last request: only its result is used
   #retrySeconds = RETRY_SECONDS;

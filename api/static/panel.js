@@ -33,8 +33,7 @@ export function addPanelButton(step, name, text, create) {
     }
   });
   button.ariaExpanded = "false";
-  /** @type {T | null} */
-  let panel = null;
+  /** @type {T | null} */ let panel = null;
   const toggle = {
     get panel() {
       return panel?.element.isConnected ? panel : null;

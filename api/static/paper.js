@@ -21,8 +21,7 @@ import { readSum } from "./paper/sums.js";
 export const HAS_WORK = /^[-+]/;
 /** @type {Record<string, RowReader>} */
 const WORK_READERS = { "+": readSum, "-": readSum, "*": readProduct, "/": readQuotient };
-/** @type {Record<string, string>} */
-const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
+/** @type {Record<string, string>} */ const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
 
 /** Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt is not in the
  * notation. hasWork: whether worked steps stand before the answer, which an empty text does not tell.

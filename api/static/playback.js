@@ -8,8 +8,7 @@ const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more event
 /** Queues events and shows them in animation frames.
  * @template {{name: string}} PlayedEvent an event; events named `token` are shown one after the other */
 export class Playback {
-  /** @type {PlayedEvent[]} */
-  #queue = [];
+  /** @type {PlayedEvent[]} */ #queue = [];
   #frame = 0;
   #lastTime = 0;
   #budget = 0; // the number of characters that may be shown now

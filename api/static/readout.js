@@ -24,8 +24,7 @@ export class Readout {
   #anchor = null;
   #isTouched = false;
   #requestId = 0; // of the last request: only its result is shown
-  /** @type {(weights: number[]) => void} */
-  #onWeights = () => {};
+  /** @type {(weights: number[]) => void} */ #onWeights = () => {};
 
   constructor() {
     this.#box.ariaHidden = "true"; // the label of the character has the same text

@@ -7,8 +7,7 @@ export class Row {
   #label;
   #start; // the index of its first character in what the model wrote
   #count = 0; // of its characters that are shown
-  /** @type {number | null} */
-  #lowest = null;
+  /** @type {number | null} */ #lowest = null;
   #least = createElement("span", "least");
   #spoken = createElement("span", "unseen");
 

@@ -45,10 +45,8 @@ export class Runner {
   #slow = byId("slow", HTMLInputElement);
   #nodes = byId("nodes");
   #status = /** @type {HTMLElement} */ (byId("running").firstElementChild);
-  /** @type {Run | null} */
-  #run = null;
-  /** @type {Step[]} */
-  #steps = [];
+  /** @type {Run | null} */ #run = null;
+  /** @type {Step[]} */ #steps = [];
 
   /** @param {Parts} parts
    * @param {Callbacks} callbacks */
@@ -89,13 +87,11 @@ export class Runner {
     this.stop();
     const typed = state.question;
     const controller = new AbortController();
-    /** @type {Step[]} */
-    const steps = [];
+    /** @type {Step[]} */ const steps = [];
     const isSlow = () => this.#slow.checked || (isExample && !reducedMotion.matches);
     const show = (/** @type {CalculationEvent} */ event) => this.#show(event, steps, typed);
     const playback = new Playback(show, isSlow);
-    /** @type {Run} */
-    const run = { controller, playback, steps, isExample, isKept, isComplete: false };
+    /** @type {Run} */ const run = { controller, playback, steps, isExample, isKept, isComplete: false };
     this.#run = run;
     this.#steps = steps;
     try {

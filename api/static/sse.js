@@ -5,8 +5,7 @@ export class Parser {
   #incompleteLine = "";
   #afterReturn = false;
   #name = "";
-  /** @type {string[]} */
-  #data = [];
+  /** @type {string[]} */ #data = [];
 
   /** Yields the events that the next piece of text completes.
    * @param {string} text

@@ -29,15 +29,12 @@ const ROW_LABELS = { ";": "row by row", "|": "exact result", ":": "result, sign"
 /** Shows one operation: its heading, its work as on paper, and the rows that the model wrote. */
 export class Step {
   #model;
-  /** @type {{problem: string, prompt: string} | null} */
-  #question = null;
+  /** @type {{problem: string, prompt: string} | null} */ #question = null;
   #text = "";
-  /** @type {number[]} */
-  #probabilities = [];
+  /** @type {number[]} */ #probabilities = [];
   /** @type {Row[]} the rows that the model wrote */
   #lines = [];
-  /** @type {Timeline | null} */
-  #timeline = null;
+  /** @type {Timeline | null} */ #timeline = null;
   #foldsWhenDone; // if the answer is right and the model is sure
   #frame = 0;
   #heading;
@@ -186,8 +183,7 @@ export class Step {
    * the character: the time line says the same, and the box could cover it.
    * @param {number} at */
   choose(at) {
-    /** @type {Point} */
-    const detail = { at, isChosen: true, anchor: this.element };
+    /** @type {Point} */ const detail = { at, isChosen: true, anchor: this.element };
     this.element.dispatchEvent(new CustomEvent("point", { detail }));
     reportState(this.element, { at: at + 1 });
   }
@@ -262,8 +258,7 @@ export class Step {
     const at = index ?? Number(anchor.dataset.at);
     if (isChosen) this.#timeline?.pause();
     this.highlight(at);
-    /** @type {Point} */
-    const detail = { at, isChosen, anchor };
+    /** @type {Point} */ const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }
 

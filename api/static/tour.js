@@ -73,8 +73,7 @@ export class Tour {
   #page;
   #steps = STEPS;
   #index = -1; // of the step that is shown, or -1
-  /** @type {Element | null} */
-  #target = null;
+  /** @type {Element | null} */ #target = null;
   /** @type {Element | null} the element that had the focus before the tour */
   #origin = null;
 

@@ -2,8 +2,7 @@
 // Code is a list of bytes. Functions named after the instructions return the code of an expression. The
 // specification is https://webassembly.github.io/spec/core/binary.
 
-/** @type {Record<string, number>} */
-const TYPES = { i32: 0x7f, v128: 0x7b };
+/** @type {Record<string, number>} */ const TYPES = { i32: 0x7f, v128: 0x7b };
 const NO_RESULT = 0x40; // the type of a block without a result
 const PAGE = 2 ** 16; // bytes of a page of memory
 

@@ -32,8 +32,7 @@ export class Computation {
   #isInTestedRange = true;
   #plan;
   #readings;
-  /** @type {Problem | null} */
-  #problem = null;
+  /** @type {Problem | null} */ #problem = null;
   /** @type {any[]} the answers, by step; see Node of client.js */
   #nodes = [];
   /** @type {(Decimal | null)[]} the values of the answers, by step; null if it is not a number */
@@ -153,8 +152,7 @@ export class Computation {
   }
 }
 
-/** @type {Confidence} */
-const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
+/** @type {Confidence} */ const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 
 /** Returns the confidence in what the model wrote after a prompt. Digits of a quotient do not count, because several
  * digits may be correct.

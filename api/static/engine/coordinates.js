@@ -12,10 +12,8 @@ import { KIND, LOWEST, Layout, shapeOf } from "./layout.js";
 /** Computes the coordinates of a text that grows. It keeps those that the question determines. */
 export class CoordinateReader {
   #prompt = "";
-  /** @type {Layout | null} */
-  #layout = null;
-  /** @type {Coordinates[]} */
-  #fixed = [];
+  /** @type {Layout | null} */ #layout = null;
+  /** @type {Coordinates[]} */ #fixed = [];
 
   /** Returns the coordinates of the characters of a line from `start` on. The line may be unfinished, and it may be any
    * text: the coordinates of characters outside the notation are 0.

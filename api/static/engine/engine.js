@@ -6,8 +6,7 @@ import { ServiceError } from "../client.js";
 
 /** Runs models in a worker. The first task starts the worker, if `start` has not. */
 export class Engine {
-  /** @type {Worker | null} */
-  #worker = null;
+  /** @type {Worker | null} */ #worker = null;
   /** @type {Map<number, (message: Message) => void>} the handlers of messages, by the id of the task */
   #tasks = new Map();
   #nextId = 0;
@@ -72,10 +71,8 @@ export class Engine {
     signal?.throwIfAborted();
     const worker = this.start();
     const id = this.#nextId++;
-    /** @type {Message[]} */
-    const received = [];
-    /** @type {(value?: unknown) => void} */
-    let wake = () => {};
+    /** @type {Message[]} */ const received = [];
+    /** @type {(value?: unknown) => void} */ let wake = () => {};
     const cancel = () => {
       worker.postMessage({ id, task: "cancel" });
       wake();

@@ -18,10 +18,8 @@ const MAX_BITS = Math.floor(MAX_DIGITS * Math.log2(10));
  * @throws {ExpressionError} for a division by zero, for an exponent or a factorial that is not a whole number
  * in its range, and for a value of more than MAX_DIGITS */
 export function evaluate(root) {
-  /** @type {Fraction[]} */
-  const values = [];
-  /** @type {Fraction[]} */
-  const waiting = [];
+  /** @type {Fraction[]} */ const values = [];
+  /** @type {Fraction[]} */ const waiting = [];
   for (const node of postorder(root)) {
     const value = valueOf(node, waiting.splice(waiting.length - node.operands.length));
     if (bits(value) > MAX_BITS) throw tooLong(node);

@@ -20,16 +20,11 @@ import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, stri
 export const { MAX_LENGTH } = tables; // characters of an expression
 export const ANSWER = "ans"; // the name of the last answer
 const { CURRENCIES, MAX_OPERATIONS, MESSAGES } = tables;
-/** @type {Record<string, string>} */
-const OPERATIONS = tables.OPERATIONS;
-/** @type {Record<string, string>} */
-const POSTFIXES = tables.POSTFIXES;
-/** @type {Record<string, string>} */
-const FACTORS = tables.FACTORS;
-/** @type {Record<string, string>} */
-const SUPERSCRIPTS = tables.SUPERSCRIPTS;
-/** @type {Style} */
-const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
+/** @type {Record<string, string>} */ const OPERATIONS = tables.OPERATIONS;
+/** @type {Record<string, string>} */ const POSTFIXES = tables.POSTFIXES;
+/** @type {Record<string, string>} */ const FACTORS = tables.FACTORS;
+/** @type {Record<string, string>} */ const SUPERSCRIPTS = tables.SUPERSCRIPTS;
+/** @type {Style} */ const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
 
 /** Returns the expression that a text stands for. Does not check the range of numbers or division by zero. names:
  * values that the text may use.
@@ -73,8 +68,7 @@ class Reader {
       throw new ExpressionError("syntax", reason, 0, this.#text.length);
     }
     const [start, character] = this.#next(0);
-    /** @type {number | null} */
-    let position = character === "=" ? start + 1 : 0; // as spreadsheets begin
+    /** @type {number | null} */ let position = character === "=" ? start + 1 : 0; // as spreadsheets begin
     const isPrefix = this.#match("prefix", start);
     const continues = this.#names.has(ANSWER) && character === "+";
     const isOperation = this.#match("operation", start) && !this.#name(start);
@@ -106,8 +100,7 @@ class Reader {
     for (;;) {
       const [start, character] = this.#next(position);
       position = start + 1;
-      /** @type {Match | null} */
-      let found;
+      /** @type {Match | null} */ let found;
       let numeral;
       let name;
       if ((found = this.#match("factor", start))) {
@@ -143,8 +136,7 @@ class Reader {
       position = start + 1;
       const typed = this.#typedOperation(start);
       if (typed) return this.#stack.wait(...typed);
-      /** @type {Match | null} */
-      let found;
+      /** @type {Match | null} */ let found;
       let between;
       if ((found = this.#match("percent", start))) {
         position = found.end;

@@ -35,12 +35,9 @@ const APPLIED = ["+", "-", "*", "/", "//", "mod", "^", "off"]; // signs that hav
 export class Stack {
   #text;
   #style;
-  /** @type {Part[]} */
-  parts = [];
-  /** @type {Sign[]} */
-  signs = [];
-  /** @type {Reading[]} */
-  readings = [];
+  /** @type {Part[]} */ parts = [];
+  /** @type {Sign[]} */ signs = [];
+  /** @type {Reading[]} */ readings = [];
 
   /** @param {Text} text
    * @param {Style} style */

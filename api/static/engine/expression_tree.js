@@ -48,8 +48,7 @@ export function postorder(root) {
  * @param {(node: Expression, operands: T[]) => T} combine
  * @returns {T} */
 export function fold(root, combine) {
-  /** @type {T[]} */
-  const made = [];
+  /** @type {T[]} */ const made = [];
   for (const node of postorder(root)) made.push(combine(node, made.splice(made.length - node.operands.length)));
   return made[0];
 }
@@ -57,8 +56,7 @@ export function fold(root, combine) {
 /** Returns the canonical texts of all nodes in the order of `postorder`, long ones shortened.
  * @param {Expression} root */
 export function texts(root) {
-  /** @type {string[]} */
-  const found = [];
+  /** @type {string[]} */ const found = [];
   fold(root, (node, /** @type {string[]} */ operands) => {
     const whole = showNode(node, operands);
     found.push(shorten(whole));

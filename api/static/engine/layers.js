@@ -93,12 +93,9 @@ export class Norm {
 
 /** @typedef {(x: number) => number} Activation */
 
-/** @type {Activation} */
-const sigmoid = (x) => 1 / (1 + Math.exp(-x));
-/** @type {Activation} */
-const silu = (x) => x * sigmoid(x);
-/** @type {Activation} */
-const relu = (x) => Math.max(0, x);
+/** @type {Activation} */ const sigmoid = (x) => 1 / (1 + Math.exp(-x));
+/** @type {Activation} */ const silu = (x) => x * sigmoid(x);
+/** @type {Activation} */ const relu = (x) => Math.max(0, x);
 /** @type {Activation} */
 const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 

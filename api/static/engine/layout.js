@@ -80,8 +80,7 @@ function digitsAndPlaces(field) {
 
 /** Lists the slots of a question and its work, in order. */
 export class Layout {
-  /** @type {Slot[]} */
-  slots = [];
+  /** @type {Slot[]} */ slots = [];
   /** @type {number[]} the positions of the result's digits, lowest first */
   result = [];
   resultPlaces = 0;
@@ -192,8 +191,7 @@ export class Layout {
     this.#copy(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A);
     this.#put(KIND.B_SIGN);
     this.#copy(b, -shape.bPlaces, nB, nB - shape.bPlaces - 1, COPY_OF_B);
-    /** @type {[row: number, column: number][]} */
-    const digits = [];
+    /** @type {[row: number, column: number][]} */ const digits = [];
     for (let k = 1; k <= nB; k += 1) {
       this.#put(KIND.ROW_MARK, k);
       this.#put(KIND.MULTIPLIER, k, 0, 0, k - 1 + LOWEST);
@@ -282,8 +280,7 @@ export class Layout {
    * @type {(row: number, width: number, kind: number) => void} */
   #remainder(row, width, kind) {
     for (let j = 0; j <= width; j += 1) {
-      /** @type {[number, number]} */
-      const position = [row, j + LOWEST];
+      /** @type {[number, number]} */ const position = [row, j + LOWEST];
       if (j) this.#put(KIND.REMAINDER_CARRY, ...position, ...position);
       this.#put(kind, ...position, ...position);
     }
@@ -308,8 +305,7 @@ export class Layout {
     const places = this.resultPlaces;
     const nonzero = this.result.flatMap((position, index) => (line[position] === "0" ? [] : [index]));
     const lastPlace = Math.min(nonzero[0] ?? places, Math.max(places - 1, 0));
-    /** @type {Slot[]} */
-    const slots = [];
+    /** @type {Slot[]} */ const slots = [];
     for (let index = lastPlace; index <= Math.max(nonzero.at(-1) ?? 0, places); index += 1) {
       if (index >= this.result.length) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
       else {

@@ -14,11 +14,9 @@ const BYTES = 4; // bytes of a number
 
 /** Stores 32-bit floats and computes products of them. */
 export class Memory {
-  /** @type {Float32Array} */
-  numbers;
+  /** @type {Float32Array} */ numbers;
   #nAllocated = 0;
-  /** @type {((...args: number[]) => void) | null} */
-  #addProducts = null;
+  /** @type {((...args: number[]) => void) | null} */ #addProducts = null;
 
   /** @param {number} size the most numbers that can be allocated
    * @param {boolean} [useWebAssembly] whether WebAssembly may be used */
@@ -141,8 +139,7 @@ const ADD_PRODUCTS = {
   },
 };
 
-/** @type {WebAssembly.Module | null | undefined} */
-let cachedModule;
+/** @type {WebAssembly.Module | null | undefined} */ let cachedModule;
 
 /** Returns the compiled module. Returns null if the browser has no WebAssembly or no vectors, or if a
  * Content-Security-Policy forbids it. */

@@ -7,10 +7,8 @@ import tables from "./tables.js";
 import { format, isDigit, match, search, stripEnd } from "./text.js";
 
 const TAIL = 60; // characters of the end of a text in which places are asked for
-/** @type {Map<string, number>} */
-const NEAREST = new Map(Object.entries(tables.NEAREST));
-/** @type {Map<string, number>} */
-const NUMBER_WORDS = new Map(Object.entries(tables.NUMBER_WORDS));
+/** @type {Map<string, number>} */ const NEAREST = new Map(Object.entries(tables.NEAREST));
+/** @type {Map<string, number>} */ const NUMBER_WORDS = new Map(Object.entries(tables.NUMBER_WORDS));
 
 /** Returns a normal text in which what people say around a calculation is replaced by spaces, and the decimal places
  * that they ask for: what is 1/3 to 4 places?
@@ -19,8 +17,7 @@ const NUMBER_WORDS = new Map(Object.entries(tables.NUMBER_WORDS));
  * @throws {ExpressionError} */
 export function withoutPhrases(normal) {
   let [start, end] = [0, normal.length];
-  /** @type {number | null} */
-  let places = null;
+  /** @type {number | null} */ let places = null;
   for (let leading; (leading = match("leading", normal, start)); ) {
     start = leading.end;
     while ([" ", ",", ":"].includes(normal[start])) start += 1;

@@ -15,8 +15,7 @@ import { format, formatCount, shorten } from "./text.js";
 const MAX_WORK = 400_000; // characters that a model writes for an expression
 const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES } = tables;
 const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers may be larger than exact ones
-/** @type {Record<string, string>} */
-const READINGS = tables.READINGS;
+/** @type {Record<string, string>} */ const READINGS = tables.READINGS;
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./exact.js").Fraction} Fraction */
@@ -136,12 +135,9 @@ class ArithmeticError extends Error {}
 
 /** Makes the plan of an expression. T is how the value of a part is represented. @template T */
 class Planner {
-  /** @type {number | null} */
-  guardPlaces = null;
-  /** @type {Step[]} */
-  steps = [];
-  /** @type {Reading[]} */
-  #readings = [];
+  /** @type {number | null} */ guardPlaces = null;
+  /** @type {Step[]} */ steps = [];
+  /** @type {Reading[]} */ #readings = [];
   #index = 0; // of the part that is planned
 
   /** @param {Parts} parts
@@ -184,8 +180,7 @@ class Planner {
    * @throws {ExpressionError} for more than MAX_OPERATIONS */
   plan() {
     const { nodes, values } = this.parts;
-    /** @type {{made: T, value: Fraction}[]} */
-    const waiting = [];
+    /** @type {{made: T, value: Fraction}[]} */ const waiting = [];
     let result;
     try {
       for (const [index, value] of values.entries()) {

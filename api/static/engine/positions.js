@@ -37,8 +37,7 @@ export class Positions {
     this.#config = config;
     this.#tensors = tensors;
     this.#vocabulary = vocabulary;
-    /** @type {number[]} */
-    const rowMarks = config.row_marks;
+    /** @type {number[]} */ const rowMarks = config.row_marks;
     this.#rowOfToken = new Map(rowMarks.map((token, index) => [token, index + 1]));
     this.#half = config.head_dim / 2;
     this.#rope = Array.from({ length: this.#half }, (_, i) => config.rope_base ** (-i / this.#half));

@@ -3,8 +3,7 @@
 
 const MAX_HEADER = 2 ** 20; // bytes
 
-/** @type {Record<string, number>} */
-const BYTES_PER_NUMBER = { F16: 2, F32: 4 };
+/** @type {Record<string, number>} */ const BYTES_PER_NUMBER = { F16: 2, F32: 4 };
 
 /** A file cannot be read. The message is one line for the user. */
 export class WeightsError extends Error {}
@@ -28,8 +27,7 @@ export function readWeights(buffer) {
     throw damagedError();
   }
   delete header.__metadata__;
-  /** @type {Tensors} */
-  const tensors = {};
+  /** @type {Tensors} */ const tensors = {};
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
     tensors[name] = { shape, data: readNumbers(buffer, dtype, shape, offsets, 8 + length) };
   }

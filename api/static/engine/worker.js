@@ -47,8 +47,7 @@ const TASKS = {
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
     for (const question of computation.questions()) {
       yield { name: "node", data: question };
-      /** @type {import("../client.js").Token[]} */
-      const tokens = [];
+      /** @type {import("../client.js").Token[]} */ const tokens = [];
       for (const token of generate(decoder, manifest.vocabulary, question.prompt)) {
         tokens.push(token);
         yield { name: "token", data: { node: question.node, ...token } };
@@ -79,8 +78,7 @@ const TASKS = {
 /** Runs a task and sends its events. @param {{id: number, task: string, payload: any}} message */
 async function run({ id, task, payload }) {
   let lastSent = performance.now();
-  /** @type {TaskEvent[]} */
-  let events = [];
+  /** @type {TaskEvent[]} */ let events = [];
   const send = (/** @type {Partial<Message>} */ fields) => {
     postMessage({ id, events, ...fields });
     [events, lastSent] = [[], performance.now()];

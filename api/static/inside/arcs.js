@@ -8,8 +8,7 @@ const MAX_ARCS = 16;
 /** Draws arcs over the characters of a text. */
 export class Arcs {
   #svg = document.createElementNS(SVG, "svg");
-  /** @type {[Element, Source[], number] | null} */
-  #lastDrawn = null;
+  /** @type {[Element, Source[], number] | null} */ #lastDrawn = null;
 
   constructor() {
     this.#svg.setAttribute("class", "arcs");

@@ -22,8 +22,7 @@ export function* readProduct(reader, { a, b, places }) {
   const second = readCopies(reader, b, b.digits.length, 0, "second number");
   yield { names: ["b"], label: "second number", operator: "×", sign: bSign, cells: second, unit: b.places };
 
-  /** @type {Cell[]} */
-  let previous = [];
+  /** @type {Cell[]} */ let previous = [];
   const lowest = [];
   for (let k = 1; k <= second.length; k++) {
     const row = readRow(reader, first, second[k - 1], previous, k);
@@ -64,10 +63,8 @@ export function* readProduct(reader, { a, b, places }) {
 function readRow(reader, first, source, previous, k) {
   reader.expect(";", `row ${k} begins`);
   const multiplier = reader.take(source.text, `${source.text}, the digit of the second number for row ${k}`);
-  /** @type {Cell[]} */
-  const digits = [];
-  /** @type {Cell[]} */
-  const carries = [];
+  /** @type {Cell[]} */ const digits = [];
+  /** @type {Cell[]} */ const carries = [];
   for (const [j, cell] of first.entries()) {
     const above = previous[j + 1];
     const carry = carries.at(-1);
@@ -104,13 +101,11 @@ function* readResult(reader, { first, second, aSign, bSign, a, b, places, source
   const productPlaces = a.places + b.places;
   const drop = Math.max(0, productPlaces - places);
   const signsDiffer = aSign.text !== bSign.text;
-  /** @type {Row} */
-  let resultRow = { names: ["result"], label: "", cells: [], unit: productPlaces };
+  /** @type {Row} */ let resultRow = { names: ["result"], label: "", cells: [], unit: productPlaces };
   if (drop > sources.length) reader.expect(":", "the result, less than half of the last place");
   else {
     reader.expect(drop ? "|" : ":", drop ? "the exact product begins" : "the product begins");
-    /** @type {Cell[]} */
-    const digits = [];
+    /** @type {Cell[]} */ const digits = [];
     for (const [m, { text }] of sources.entries()) {
       const previous = m < drop - 1 ? digits[m - 1] : undefined;
       digits.push(reader.takeMarked(text, `${text}, from the rows above`, m, previous));

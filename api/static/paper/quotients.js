@@ -57,8 +57,7 @@ export function* readQuotient(reader, { a, b, places }) {
     return;
   }
   const division = { divisor, first, width, leadColumn, n };
-  /** @type {Digit[]} */
-  const digits = [];
+  /** @type {Digit[]} */ const digits = [];
   const remainder = yield* readRemainders(reader, division, digits);
   if (digits.length < n || !isComplete(remainder)) return;
   yield* quotientRow(digits, places, unit);
@@ -80,10 +79,8 @@ function* readRemainders(reader, { divisor, first, width, leadColumn, n }, digit
     return reader.take(source?.text ?? "0", why, leadColumn + 1 + j);
   });
   let label = "the leading digits";
-  /** @type {Cell[]} */
-  let carries = [];
-  /** @type {Cell[]} */
-  let below = [];
+  /** @type {Cell[]} */ let carries = [];
+  /** @type {Cell[]} */ let below = [];
   for (let k = 1; k <= n + 1; k++) {
     const column = leadColumn + 1 - k;
     const cells = [...below, ...remainder];
@@ -182,10 +179,8 @@ function readQuotientDigit(reader, dividend, divisor, sign) {
  * @param {Cell | undefined} below the digit below the last remainder, whose digits are marked; undefined
  * for the others */
 function readSubtraction(reader, divisor, dividend, { sign, digit, column }, below) {
-  /** @type {Cell[]} */
-  const remainder = [];
-  /** @type {Cell[]} */
-  const carries = [];
+  /** @type {Cell[]} */ const remainder = [];
+  /** @type {Cell[]} */ const carries = [];
   const direction = sign.text === "-" ? 1 : -1;
   let total = 0;
   const carriesOrBorrows = direction > 0 ? "carries" : "borrows";
@@ -261,15 +256,13 @@ function* readQuotientRounding(reader, digits, top, ending) {
     `the last digit, ${isPositive ? "" : "−"}${digit.text}, is rounded away: it ${effect}`,
   );
   reader.expect(":", "the result begins");
-  /** @type {Cell[]} */
-  const result = [];
+  /** @type {Cell[]} */ const result = [];
   const roundingCarry = change.text === "+" ? 1 : change.text === "-" ? -1 : 0;
   const n = digits.length;
   for (let m = 0; m < n - 1; m++) {
     const current = digits[n - 2 - m];
     const previous = m ? digits[n - 1 - m] : null;
-    /** @type {number} */
-    const carry = previous ? carryFrom(previous, result[m - 1]) : roundingCarry;
+    /** @type {number} */ const carry = previous ? carryFrom(previous, result[m - 1]) : roundingCarry;
     const q = digitValue(current.digit) * (current.sign.text === "-" ? -1 : 1);
     const sum = q + carry;
     const digit = (sum + 10) % 10;

@@ -57,8 +57,7 @@ export class LayoutError extends Error {
 
 /** Reads a text character by character, and makes a cell of each. */
 export class Reader {
-  /** @type {Cell[]} */
-  cells = [];
+  /** @type {Cell[]} */ cells = [];
   #text;
 
   /** @param {string} text */
@@ -75,8 +74,7 @@ export class Reader {
    * @type {(expected: string | null, why: string, column?: number) => Cell} */
   take(expected, why, column = 0) {
     const at = this.cells.length;
-    /** @type {Cell} */
-    const cell = { at, text: this.#text[at] ?? "", expected, why, column, copies: [] };
+    /** @type {Cell} */ const cell = { at, text: this.#text[at] ?? "", expected, why, column, copies: [] };
     this.cells.push(cell);
     return cell;
   }
@@ -112,8 +110,7 @@ export class Reader {
  * @param {{lowest?: number, nMarked?: number}} [options] the column of the lowest digit, and the number of
  * lowest digits that are marked */
 export function readCopies(reader, { digits }, count, zeros, name, { lowest = 0, nMarked = 0 } = {}) {
-  /** @type {Cell[]} */
-  const cells = [];
+  /** @type {Cell[]} */ const cells = [];
   for (let j = 0; j < count; j++) {
     const digit = digits[j - zeros];
     const why = digit === undefined ? "a zero that fills the row" : `${digit}, a digit of the ${name}`;
@@ -137,12 +134,10 @@ export function readRounding(reader, { cells: exact, unit }, drop, extra, places
     `${dropped} is dropped${tie}: ${roundsUp ? "rounds up" : "adds nothing"}`,
   );
   reader.expect(":", "the rounded result begins");
-  /** @type {Cell[]} */
-  const digits = [];
+  /** @type {Cell[]} */ const digits = [];
   for (let j = drop; j < exact.length + extra; j++) {
     const before = digits.at(-1);
-    /** @type {boolean} */
-    const carry = before
+    /** @type {boolean} */ const carry = before
       ? exact[j - 1].text === "9" && before.text === "0"
       : rounding.text === "+";
     const digit = digitValue(exact[j]);
@@ -172,11 +167,9 @@ export function readAnswerRow(reader, { digits, places, sign, unit }) {
 /** Reads the characters of an answer and returns its row. expected: null if any characters are correct.
  * @type {(reader: Reader, expected: string[] | null, unit: number) => Row} */
 export function readAnyAnswer(reader, expected, unit) {
-  /** @type {Cell[]} */
-  const cells = [];
+  /** @type {Cell[]} */ const cells = [];
   while (reader.remaining || (expected && cells.length < expected.length)) {
-    /** @type {string | null} */
-    const character = expected ? (expected[cells.length] ?? "") : null;
+    /** @type {string | null} */ const character = expected ? (expected[cells.length] ?? "") : null;
     const cell = reader.take(character, "");
     if (cell.text === "$") {
       cell.why = "the end";

@@ -21,10 +21,8 @@ export function* readSum(reader, { operation, a, b, places }) {
 
   const aSign = reader.take(a.isNegative ? "-" : "+", "the sign of the first number");
   const first = readCopies(reader, a, count, decimals - a.places, "first number");
-  /** @type {Cell[]} */
-  const carries = [];
-  /** @type {[number, number]} */
-  const extent = [0, Math.max(count - 1, decimals)];
+  /** @type {Cell[]} */ const carries = [];
+  /** @type {[number, number]} */ const extent = [0, Math.max(count - 1, decimals)];
   const top = { names: ["a"], label: "first number", sign: aSign, cells: first, carries, unit: decimals, extent };
   yield top;
 
@@ -45,11 +43,9 @@ export function* readSum(reader, { operation, a, b, places }) {
   );
   if (operator.text === bSign.text) bSign.copies.push(operator.at);
   const direction = operator.text === "-" ? -1 : 1;
-  /** @type {Cell[]} */
-  const total = [];
+  /** @type {Cell[]} */ const total = [];
   for (let j = 0; j < count; j++) {
-    /** @type {number} */
-    const carry = j ? carryFrom(direction, first[j - 1], second[j - 1], total[j - 1]) : 0;
+    /** @type {number} */ const carry = j ? carryFrom(direction, first[j - 1], second[j - 1], total[j - 1]) : 0;
     const sum = digitValue(first[j]) + direction * digitValue(second[j]) + carry;
     if (carry && total.at(-1)?.text) carries.push(...derivedCells(carry < 0 ? 1 : carry, j));
     const why = explainColumn(digitValue(first[j]), digitValue(second[j]), carry, sum, direction);
@@ -75,11 +71,9 @@ export function* readSum(reader, { operation, a, b, places }) {
  * @returns {Generator<Row>} */
 function* readResult(reader, { total, isNegative, aSign, decimals, drop, places }) {
   reader.expect(drop ? "|" : ":", drop ? "the exact result begins" : "the result begins");
-  /** @type {Cell[]} */
-  const magnitude = [];
+  /** @type {Cell[]} */ const magnitude = [];
   for (const [j, cell] of total.entries()) {
-    /** @type {boolean} */
-    const isFirst = !j || (total[j - 1].text === "0" && magnitude[j - 1].text === "0");
+    /** @type {boolean} */ const isFirst = !j || (total[j - 1].text === "0" && magnitude[j - 1].text === "0");
     const digit = digitValue(cell);
     const expected = isNegative ? (9 + Number(isFirst) - digit) % 10 : digit;
     const minuend = isFirst ? 10 : 9;
@@ -88,8 +82,7 @@ function* readResult(reader, { total, isNegative, aSign, decimals, drop, places 
       : `${digit}, a copy of the sum's digit`;
     magnitude.push(reader.takeMarked(String(expected), why, j, j < drop - 1 ? magnitude[j - 1] : undefined));
   }
-  /** @type {Row} */
-  const exact = {
+  /** @type {Row} */ const exact = {
     names: [drop ? "exact" : "result"],
     label: isComplete(magnitude)
       ? `the size of the sum: ${formatDecimal(integerOf(magnitude), decimals)}`

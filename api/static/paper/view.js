@@ -6,16 +6,13 @@ import { explain, isWrong } from "../paper.js";
 /** @typedef {import("./sheet.js").Cell} Cell */
 /** @typedef {import("../paper.js").ShownRow} ShownRow */
 
-/** @type {Record<string, string>} */
-const SIGNS = { "-": "−" };
+/** @type {Record<string, string>} */ const SIGNS = { "-": "−" };
 const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
 
 /** Shows the sheet of an operation. */
 export class SheetView {
-  /** @type {import("../paper.js").Sheet | null} */
-  #sheet = null;
-  /** @type {number[]} */
-  #probabilities = [];
+  /** @type {import("../paper.js").Sheet | null} */ #sheet = null;
+  /** @type {number[]} */ #probabilities = [];
   /** The rows of the work. key: the row as JSON; element: the whole row; shown: what stands in its place, which is
    * another element while the user sees only a part of the row.
    * @type {{name: string, key: string, element: HTMLElement, shown: HTMLElement}[]} */
@@ -165,8 +162,7 @@ export class SheetView {
     const rowIndex = rows.findIndex((cells) => cells.includes(target));
     const cells = rows[rowIndex];
     const index = cells.indexOf(target);
-    /** @type {Record<string, () => HTMLElement | undefined>} */
-    const moves = {
+    /** @type {Record<string, () => HTMLElement | undefined>} */ const moves = {
       ArrowLeft: () => cells[index - 1],
       ArrowRight: () => cells[index + 1],
       ArrowUp: () => nearest(rows[rowIndex - 1], target),
