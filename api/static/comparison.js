@@ -4,11 +4,11 @@ import { calculate, write } from "./backend.js";
 import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { plainText } from "./engine/exact.js";
+import { shapeOf } from "./engine/layout.js";
 import {
   createButton, createElement, createVerdict, describeConfidence, formatCount, formatPlaces,
 } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
-import { parseQuestion } from "./paper/sheet.js";
 
 const N_SAMPLES = 6;
 const DEFAULT_TEMPERATURE = 1;
@@ -39,7 +39,7 @@ export class Comparison {
   /** Adds the button that opens the panel to an operation.
    * @type {(step: HTMLElement, node: import("./client.js").Node) => void} */
   addButton(step, { problem, prompt, output, exact }) {
-    const question = prompt && parseQuestion(prompt);
+    const question = prompt && shapeOf(prompt);
     if (!question || !output) return;
     const [model, { places }] = [this.#model, question]; // steps before the last may have more places
     addPanelButton(step, "beside", "Compare models", () => {

@@ -5,11 +5,11 @@ import { look, write } from "./backend.js";
 import { isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { plainText } from "./engine/exact.js";
+import { shapeOf } from "./engine/layout.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT, createBar, meanWeights } from "./inside/bars.js";
 import { createButton, createElement, doubt, formatNumbers, formatProbability } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
-import { parseQuestion } from "./paper/sheet.js";
 
 /** @typedef {import("./panel.js").State} State */
 /** @typedef {import("./client.js").Node} Node */
@@ -31,7 +31,7 @@ export class Inside {
 
   /** Adds the button that opens the panel to an operation. @type {(step: HTMLElement, node: Node) => void} */
   addButton(step, { prompt, output, exact }) {
-    const question = prompt && parseQuestion(prompt);
+    const question = prompt && shapeOf(prompt);
     if (!question || !output) return;
     const { places } = question; // steps before the last may have more places
     const operation = { model: this.#model, places, prompt, output, exact };

@@ -3,7 +3,7 @@
 
 import { USUAL_PLACES, WIDTH } from "./arithmetic.js";
 
-const MIN_DIVISOR = 3; // digits of a divisor; a quotient digit is chosen by so many leading digits
+export const MIN_DIVISOR = 3; // digits of a divisor; a quotient digit is chosen by so many leading digits
 export const LOWEST = 2; // the column of a row's lowest digit
 const NOWHERE = -1; // the position of a character that does not exist
 
@@ -32,15 +32,17 @@ export const FAR = new Map([
   [KIND.SIGN, new Set([KIND.PRODUCT_RESULT, KIND.QUOTIENT_RESULT, ...ROUNDED])],
 ]);
 // The kinds of the digits and zeros in a copy of an operand.
-const COPY_OF_A = { digit: KIND.A_DIGIT, zero: KIND.A_ZERO };
-const COPY_OF_B = { digit: KIND.B_DIGIT, zero: KIND.B_ZERO };
+const COPY_OF_A = [KIND.A_DIGIT, KIND.A_ZERO];
+const COPY_OF_B = [KIND.B_DIGIT, KIND.B_ZERO];
 
 /** The properties of a question that determine its layout (datagen.slots.Shape).
  * @typedef {{op: string, aDigits: number, aPlaces: number, bDigits: number, bPlaces: number,
  * places: number, aWidth: number, bWidth: number, byZero: boolean}} Shape */
 
-/** The slot of a character: its kind, its row and column, and the row and column that its rule needs.
- * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number]} Slot */
+/** The slot of a character: its kind, its row and column, the row and column that its rule needs, and the positions of
+ * the characters that the rule reads.
+ * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number, sources: number[]]
+ *   } Slot */
 
 export const PROMPT = /^\$(|[013-9]|[12][0-9]|30)\(([-0-9.]{10,100}?)([-+*/])([-0-9.]{10,100})\)=$/;
 
@@ -95,50 +97,50 @@ export class Layout {
     this.#put(KIND.EQUALS);
   }
 
-  /** Adds a slot and returns its position.
-   * @type {(kind: number, row?: number, column?: number, queryRow?: number, queryColumn?: number) => number} */
-  #put(kind, row = 0, column = 0, queryRow = 0, queryColumn = 0) {
-    this.slots.push([kind, row, column, queryRow, queryColumn]);
+  /** Adds a slot and returns its position. query: the row and column that its rule needs.
+   * @type {(kind: number, row?: number, column?: number, query?: number[], sources?: number[]) => number} */
+  #put(kind, row = 0, column = 0, [queryRow, queryColumn] = [0, 0], sources = []) {
+    this.slots.push([kind, row, column, queryRow, queryColumn, sources]);
     return this.slots.length - 1;
   }
 
-  /** Adds the slots of the question. Returns the columns of each operand's digits, by power of ten.
+  /** Adds the slots of the question. Returns the positions of its parts, those of digits by power of ten.
    * @param {Shape} shape */
   #question(shape) {
     for (const _ of `$${placesText(shape)}(`) this.#put(KIND.QUESTION);
     const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces);
-    this.#put(KIND.QUESTION);
+    const op = this.#put(KIND.QUESTION);
     const b = this.#operand(KIND.B_FIELD, shape.bWidth, shape.bPlaces);
     for (const _ of ")=") this.#put(KIND.QUESTION);
     this.promptLength = this.slots.length;
-    return { a, b };
+    return { a, op, b };
   }
 
-  /** Adds the slots of an operand. Returns the columns of its digits, by power of ten.
-   * @type {(kind: number, width: number, places: number) => Map<number, number>} */
+  /** @type {(kind: number, width: number, places: number) => {field: number[], digits: Map<number, number>}} */
   #operand(kind, width, places) {
-    const columns = Array.from({ length: width }, (_, index) => LOWEST + index);
-    for (const column of columns) this.#put(kind, 0, column);
-    columns.reverse(); // lowest digit first
-    if (places) columns.splice(places, 1); // removes the point
-    return new Map(columns.map((column, index) => [index - places, column]));
+    const field = Array.from({ length: width }, (_, index) => this.#put(kind, 0, LOWEST + index));
+    const lowestFirst = field.toReversed();
+    if (places) lowestFirst.splice(places, 1); // removes the point
+    return { field, digits: new Map(lowestFirst.map((position, index) => [index - places, position])) };
   }
 
-  /** Adds a row of copies of an operand's digits. The slots are zeros where the question writes no digit, and above its
-   * padding.
-   * @param {Map<number, number>} columns
-   * @param {number} first the exponent of the lowest digit
-   * @param {number} n the number of digits
-   * @param {number} largest the largest exponent of a digit that is not padding
-   * @param {{digit: number, zero: number}} kinds
-   * @param {number} nBelow the number of lowest digits that no row brings down; 0 for B */
-  #copy(columns, first, n, largest, kinds, nBelow = 0) {
+  /** Adds a row of copies of an operand's digits. They are zeros where the question writes no digit, and above its
+   * padding. first: the exponent of the lowest digit; n: the number of digits; largest: the largest exponent of a
+   * digit that is not padding; nBelow: the number of lowest digits that no row brings down, 0 for B.
+   * @type {(digits: Map<number, number>, first: number, n: number, largest: number, kinds: number[],
+   *   nBelow?: number) => number[]} */
+  #copy(digits, first, n, largest, [digit, zero], nBelow = 0) {
+    /** @type {number[]} */ const copies = [];
     for (let index = 0; index < n; index += 1) {
-      const exponent = first + index;
-      const from = exponent <= largest ? columns.get(exponent) : undefined;
-      if (from === undefined) this.#put(kinds.zero, 0, LOWEST + index);
-      else this.#put(index < nBelow ? KIND.A_BELOW : kinds.digit, 0, LOWEST + index, 0, from);
+      const from = first + index <= largest ? digits.get(first + index) : undefined;
+      const column = LOWEST + index;
+      if (from === undefined) copies.push(this.#put(zero, 0, column));
+      else {
+        const [kind, before] = index < nBelow ? [KIND.A_BELOW, copies.slice(-1)] : [digit, []];
+        copies.push(this.#put(kind, 0, column, [0, this.slots[from][2]], [from, ...before]));
+      }
     }
+    return copies;
   }
 
   /** @param {Shape} shape */
@@ -146,39 +148,46 @@ export class Layout {
     const d = Math.max(shape.aPlaces, shape.bPlaces);
     const drop = Math.max(0, d - shape.places);
     const n = Math.max(shape.aDigits + d - shape.aPlaces, shape.bDigits + d - shape.bPlaces, drop);
-    const { a, b } = this.#question(shape);
-    this.#put(KIND.A_SIGN);
-    this.#copy(a, -d, n + 1, shape.aDigits - shape.aPlaces - 1, COPY_OF_A);
-    this.#put(KIND.B_SIGN_OF_SUM);
-    this.#copy(b, -d, n + 1, shape.bDigits - shape.bPlaces - 1, COPY_OF_B);
-    this.#put(KIND.ADD_OR_SUBTRACT);
-    for (let j = 0; j <= n; j += 1) this.#digit(j ? KIND.SUM_DIGIT : KIND.SUM_LOWEST, j);
-    const kinds = [KIND.SUM_KEPT, KIND.SUM_HALF, KIND.SUM_BELOW];
-    this.#put(drop ? KIND.EXACT_MARK : KIND.RESULT_MARK);
-    const magnitude = [];
+    const question = this.#question(shape);
+    const aSign = this.#put(KIND.A_SIGN, 0, 0, [0, 0], question.a.field);
+    const a = this.#copy(question.a.digits, -d, n + 1, shape.aDigits - shape.aPlaces - 1, COPY_OF_A);
+    const bSign = this.#put(KIND.B_SIGN_OF_SUM, 0, 0, [0, 0], [...question.b.field, question.op]);
+    const b = this.#copy(question.b.digits, -d, n + 1, shape.bDigits - shape.bPlaces - 1, COPY_OF_B);
+    const operator = this.#put(KIND.ADD_OR_SUBTRACT, 0, 0, [0, 0], [aSign, bSign]);
+    /** @type {number[]} */ const total = [];
     for (let j = 0; j <= n; j += 1) {
-      magnitude.push(this.#digit(drop ? kindOf(kinds, j, drop) : KIND.SUM_RESULT, j));
+      const before = j ? [a[j - 1], b[j - 1], total[j - 1]] : [];
+      total.push(this.#digit(j ? KIND.SUM_DIGIT : KIND.SUM_LOWEST, j, [operator, a[j], b[j], ...before]));
     }
-    this.result = drop ? this.#rounded(n + 1, drop) : magnitude;
+    this.#put(drop ? KIND.EXACT_MARK : KIND.RESULT_MARK);
+    const kinds = drop ? [KIND.SUM_KEPT, KIND.SUM_HALF, KIND.SUM_BELOW] : [KIND.SUM_RESULT];
+    /** @type {number[]} */ const magnitude = [];
+    for (let j = 0; j <= n; j += 1) {
+      const before = j ? [total[j - 1], magnitude[j - 1]] : [];
+      magnitude.push(this.#digit(kindOf(kinds, j, drop), j, [total[n], total[j], ...before]));
+    }
+    this.result = drop ? this.#rounded(magnitude, drop) : magnitude;
     this.resultPlaces = Math.min(d, shape.places);
-    this.sign = this.#put(KIND.SUM_SIGN, 0, 0, 0, n + LOWEST);
+    this.sign = this.#put(KIND.SUM_SIGN, 0, 0, [0, n + LOWEST], [aSign, total[n], ...this.result]);
   }
 
-  /** Adds digit j of a row outside of products and quotients. @type {(kind: number, j: number) => number} */
-  #digit(kind, j) {
-    return this.#put(kind, 0, j + LOWEST, 0, j + LOWEST);
+  /** Adds digit j of a row outside of products and quotients.
+   * @type {(kind: number, j: number, sources: number[]) => number} */
+  #digit(kind, j, sources) {
+    return this.#put(kind, 0, j + LOWEST, [0, j + LOWEST], sources);
   }
 
-  /** Adds the rounding of an exact row and the rounded digits. Returns their positions. n: the number of digits of the
-   * exact row; drop: the number of digits that are rounded off; extra: the number of rounded digits above the exact
-   * row.
-   * @type {(n: number, drop: number, extra?: number) => number[]} */
-  #rounded(n, drop, extra = 0) {
-    this.#put(KIND.ROUNDING, 0, 0, 0, drop - 1 + LOWEST);
+  /** Adds the rounding of an exact row and the rounded digits. Returns their positions. drop: the number of digits that
+   * are rounded off; extra: the number of rounded digits above the exact row.
+   * @type {(exact: number[], drop: number, extra?: number) => number[]} */
+  #rounded(exact, drop, extra = 0) {
+    const at = (/** @type {number} */ j) => exact[j] ?? NOWHERE;
+    const rounding = this.#put(KIND.ROUNDING, 0, 0, [0, drop - 1 + LOWEST], [at(drop - 1), at(drop), at(drop - 2)]);
     this.#put(KIND.RESULT_MARK);
-    const result = [];
-    for (let j = drop; j < n + extra; j += 1) {
-      result.push(this.#digit(j < n ? KIND.ROUNDED_RESULT : KIND.ROUNDED_TOP, j));
+    /** @type {number[]} */ const result = [];
+    for (let j = drop; j < exact.length + extra; j += 1) {
+      const before = j > drop ? [exact[j - 1], result[j - drop - 1]] : [NOWHERE, rounding];
+      result.push(this.#digit(j < exact.length ? KIND.ROUNDED_RESULT : KIND.ROUNDED_TOP, j, [at(j), ...before]));
     }
     return result;
   }
@@ -186,37 +195,43 @@ export class Layout {
   /** @param {Shape} shape */
   #product(shape) {
     const { aDigits: nA, bDigits: nB } = shape;
-    const { a, b } = this.#question(shape);
-    this.#put(KIND.A_SIGN);
-    this.#copy(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A);
-    this.#put(KIND.B_SIGN);
-    this.#copy(b, -shape.bPlaces, nB, nB - shape.bPlaces - 1, COPY_OF_B);
-    /** @type {[row: number, column: number][]} */ const digits = [];
+    const question = this.#question(shape);
+    const aSign = this.#put(KIND.A_SIGN, 0, 0, [0, 0], question.a.field);
+    const a = this.#copy(question.a.digits, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A);
+    const bSign = this.#put(KIND.B_SIGN, 0, 0, [0, 0], question.b.field);
+    const b = this.#copy(question.b.digits, -shape.bPlaces, nB, nB - shape.bPlaces - 1, COPY_OF_B);
+    /** @type {{position: number, query: number[]}[]} */ const digits = [];
+    /** @type {number[]} */ let above = [];
     for (let k = 1; k <= nB; k += 1) {
       this.#put(KIND.ROW_MARK, k);
-      this.#put(KIND.MULTIPLIER, k, 0, 0, k - 1 + LOWEST);
+      const multiplier = this.#put(KIND.MULTIPLIER, k, 0, [0, k - 1 + LOWEST], [b[k - 1]]);
+      const [digit, carry] = k > 1 ? [KIND.PRODUCT_DIGIT, KIND.PRODUCT_CARRY] : [KIND.FIRST_DIGIT, KIND.FIRST_CARRY];
+      const row = [];
+      let carried = NOWHERE; // the last one is the row's top digit
       for (let j = 0; j < nA; j += 1) {
-        const [digit, carry] =
-          k > 1 ? [KIND.PRODUCT_DIGIT, KIND.PRODUCT_CARRY] : [KIND.FIRST_DIGIT, KIND.FIRST_CARRY];
-        this.#put(digit, k, j + LOWEST, k, j + LOWEST);
-        this.#put(carry, k, j + 1 + LOWEST, k, j + LOWEST);
+        const sources = [multiplier, a[j], above[j + 1] ?? NOWHERE, carried];
+        row.push(this.#put(digit, k, j + LOWEST, [k, j + LOWEST], sources));
+        carried = this.#put(carry, k, j + 1 + LOWEST, [k, j + LOWEST], sources);
       }
-      digits.push([k, LOWEST]);
+      above = [...row, carried];
+      digits.push({ position: above[0], query: [k, LOWEST] });
     }
-    for (let j = 1; j <= nA; j += 1) digits.push([nB, j + LOWEST]);
+    for (let j = 1; j <= nA; j += 1) digits.push({ position: above[j], query: [nB, j + LOWEST] });
     const places = shape.aPlaces + shape.bPlaces;
     const drop = Math.max(0, places - shape.places);
     this.resultPlaces = Math.min(places, shape.places);
     if (drop > digits.length) this.#put(KIND.RESULT_MARK); // less than half of the last place
     else {
-      const kinds = [KIND.PRODUCT_KEPT, KIND.PRODUCT_HALF, KIND.PRODUCT_BELOW];
       this.#put(drop ? KIND.EXACT_MARK : KIND.RESULT_MARK);
-      const magnitude = digits.map(([row, column], m) =>
-        this.#put(drop ? kindOf(kinds, m, drop) : KIND.PRODUCT_RESULT, 0, m + LOWEST, row, column),
-      );
-      this.result = drop ? this.#rounded(digits.length, drop, 1) : magnitude;
+      const kinds = drop ? [KIND.PRODUCT_KEPT, KIND.PRODUCT_HALF, KIND.PRODUCT_BELOW] : [KIND.PRODUCT_RESULT];
+      /** @type {number[]} */ const magnitude = [];
+      for (const [m, { position, query }] of digits.entries()) {
+        const before = m < drop - 1 ? magnitude.slice(-1) : []; // a mark reads the one before
+        magnitude.push(this.#put(kindOf(kinds, m, drop), 0, m + LOWEST, query, [position, ...before]));
+      }
+      this.result = drop ? this.#rounded(magnitude, drop, 1) : magnitude;
     }
-    this.sign = this.#put(KIND.SIGN);
+    this.sign = this.#put(KIND.SIGN, 0, 0, [0, 0], [aSign, bSign, ...this.result]);
   }
 
   /** @param {Shape} shape */
@@ -225,65 +240,74 @@ export class Layout {
     const width = Math.max(nB, MIN_DIVISOR);
     const nRow = quotientRows(shape);
     const nBelow = nRow ? nA - (width - 2) - nRow : 0;
-    const { a, b } = this.#question(shape);
+    const question = this.#question(shape);
     this.resultPlaces = shape.places;
-    this.#put(KIND.A_SIGN);
-    this.#copy(a, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A, nBelow);
-    this.#put(KIND.B_SIGN);
+    const aSign = this.#put(KIND.A_SIGN, 0, 0, [0, 0], question.a.field);
+    const a = this.#copy(question.a.digits, -shape.aPlaces, nA, nA - shape.aPlaces - 1, COPY_OF_A, nBelow);
+    const bSign = this.#put(KIND.B_SIGN, 0, 0, [0, 0], question.b.field);
     const lowest = -shape.bPlaces - (width - nB);
-    this.#copy(b, lowest, width + 1, nB - shape.bPlaces - 1, COPY_OF_B);
-    if (shape.byZero) {
+    const b = this.#copy(question.b.digits, lowest, width + 1, nB - shape.bPlaces - 1, COPY_OF_B);
+    if (shape.byZero || !nRow) {
       this.#put(KIND.RESULT_MARK);
-      this.#put(KIND.NAN);
+      if (shape.byZero) this.#put(KIND.NAN);
+      else this.sign = this.#put(KIND.SIGN, 0, 0, [0, 0], [aSign, bSign]);
       return;
     }
-    if (!nRow) {
-      this.#put(KIND.RESULT_MARK);
-      this.sign = this.#put(KIND.SIGN);
-      return;
-    }
-    this.#firstRemainder(nA, width);
+    let remainder = this.#firstRemainder(a, width);
+    const quotient = []; // the positions of sign and digit
     for (let k = 1; k <= nRow; k += 1) {
-      this.#bringDown(nBelow + nRow - k, k);
-      this.#put(KIND.DIVIDEND_SIGN, k + 1, 0, k, width + LOWEST);
-      this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, k, width + LOWEST);
-      if (k === nRow) this.#bringDown(nBelow - 1, k + 1); // copied, but not divided
-      this.#remainder(k + 1, width, k < nRow ? KIND.REMAINDER_DIGIT : KIND.LAST_DIGIT);
+      const dividend = [this.#bringDown(a, nBelow + nRow - k, k), ...remainder];
+      const leading = [k, width + LOWEST];
+      const sign = this.#put(KIND.DIVIDEND_SIGN, k + 1, 0, leading, dividend.slice(-1));
+      const digit = this.#put(KIND.QUOTIENT_DIGIT, k + 1, 0, leading);
+      quotient.push([sign, digit]);
+      const below = k === nRow ? this.#bringDown(a, nBelow - 1, k + 1) : NOWHERE; // copied, but not divided
+      remainder = this.#remainder(k + 1, [sign, digit], b, dividend, below);
     }
-    this.#put(KIND.QUOTIENT_ROUNDING, 0, 0, nRow + 1, width + LOWEST);
+    const kept = quotient.slice(0, -1).reverse(); // from the lowest on
+    const sources = [...quotient[nRow - 1], kept[0][1], remainder[width]];
+    const rounding = this.#put(KIND.QUOTIENT_ROUNDING, 0, 0, [nRow + 1, width + LOWEST], sources);
     this.#put(KIND.RESULT_MARK);
-    for (let m = 0; m < nRow - 1; m += 1) {
-      this.result.push(this.#put(KIND.QUOTIENT_RESULT, 0, m + LOWEST, nRow - m, 0));
+    for (const [m, signedDigit] of kept.entries()) {
+      const before = m ? [...kept[m - 1], this.result[m - 1]] : [NOWHERE, NOWHERE, rounding];
+      const position = this.#put(KIND.QUOTIENT_RESULT, 0, m + LOWEST, [nRow - m, 0], [...signedDigit, ...before]);
+      this.result.push(position);
     }
-    this.sign = this.#put(KIND.SIGN);
+    this.sign = this.#put(KIND.SIGN, 0, 0, [0, 0], [aSign, bSign, ...this.result]);
   }
 
-  /** @type {(nA: number, width: number) => void} */
-  #firstRemainder(nA, width) {
+  /** @type {(a: number[], width: number) => number[]} */
+  #firstRemainder(a, width) {
     this.#put(KIND.REMAINDER_MARK, 1);
-    for (let j = 0; j <= width; j += 1) {
-      const source = nA - (width - 2) + j;
-      if (j < width - 2 && source >= 0) {
-        this.#put(KIND.REMAINDER_COPY, 1, j + LOWEST, 0, source + LOWEST);
-      } else this.#put(KIND.REMAINDER_ZERO, 1, j + LOWEST);
-    }
+    return Array.from({ length: width + 1 }, (_, j) => {
+      const source = a.length - (width - 2) + j;
+      if (j >= width - 2 || source < 0) return this.#put(KIND.REMAINDER_ZERO, 1, j + LOWEST);
+      return this.#put(KIND.REMAINDER_COPY, 1, j + LOWEST, [0, source + LOWEST], [a[source]]);
+    });
   }
 
   /** Adds a digit of A below the remainder of a row. index: the index of the digit, negative if A has no more digits.
-   * @type {(index: number, row: number) => void} */
-  #bringDown(index, row) {
-    if (index >= 0) this.#put(KIND.BROUGHT_DOWN, row, LOWEST - 1, 0, index + LOWEST);
-    else this.#put(KIND.BROUGHT_ZERO, row, LOWEST - 1);
+   * @type {(a: number[], index: number, row: number) => number} */
+  #bringDown(a, index, row) {
+    if (index < 0) return this.#put(KIND.BROUGHT_ZERO, row, LOWEST - 1);
+    return this.#put(KIND.BROUGHT_DOWN, row, LOWEST - 1, [0, index + LOWEST], [a[index]]);
   }
 
-  /** Adds the digits of a remainder and the carries between them. kind: the kind of a digit.
-   * @type {(row: number, width: number, kind: number) => void} */
-  #remainder(row, width, kind) {
-    for (let j = 0; j <= width; j += 1) {
-      /** @type {[number, number]} */ const position = [row, j + LOWEST];
-      if (j) this.#put(KIND.REMAINDER_CARRY, ...position, ...position);
-      this.#put(kind, ...position, ...position);
+  /** Adds the digits of a remainder and the carries between them. quotient: the positions of the sign and the digit;
+   * mark: that of the digit below the last remainder, whose digits are marked.
+   * @type {(row: number, quotient: number[], b: number[], dividend: number[], mark: number) => number[]} */
+  #remainder(row, quotient, b, dividend, mark) {
+    const isLast = mark !== NOWHERE;
+    /** @type {number[]} */ const digits = [];
+    let carry = NOWHERE;
+    for (let j = 0; j < b.length; j += 1) {
+      const [column, query] = [j + LOWEST, [row, j + LOWEST]];
+      const before = [...quotient, b[j - 1], dividend[j - 1], carry];
+      if (j) carry = this.#put(KIND.REMAINDER_CARRY, row, column, query, before);
+      const sources = [...quotient, b[j], dividend[j], carry, ...(isLast ? [digits.at(-1) ?? mark] : [])];
+      digits.push(this.#put(isLast ? KIND.LAST_DIGIT : KIND.REMAINDER_DIGIT, row, column, query, sources));
     }
+    return digits;
   }
 
   /** Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so it may have
@@ -310,7 +334,7 @@ export class Layout {
       if (index >= this.result.length) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
       else {
         const column = this.slots[this.result[index]][2];
-        slots.push([KIND.ANSWER_DIGIT, 0, column, 0, column]);
+        slots.push([KIND.ANSWER_DIGIT, 0, column, 0, column, [this.result[index]]]);
       }
     }
     if (places) slots.splice(places - lastPlace, 0, slotWithoutCoordinates(KIND.ANSWER_POINT));
@@ -322,10 +346,11 @@ export class Layout {
  * @param {number} kind
  * @returns {Slot} */
 function slotWithoutCoordinates(kind) {
-  return [kind, 0, 0, 0, 0];
+  return [kind, 0, 0, 0, 0, []];
 }
 
-/** Returns the kind of digit j of an exact row: it is kept, or it determines the rounding, or it is below.
+/** Returns the kind of digit j of an exact row: it is kept, or it determines the rounding, or it is below. Without
+ * rounding, all digits have the first kind.
  * @type {(kinds: number[], j: number, drop: number) => number} */
 function kindOf([kept, half, below], j, drop) {
   if (j >= drop) return kept;
