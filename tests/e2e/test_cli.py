@@ -88,6 +88,7 @@ def files_in(folder: Path) -> list[Path]:
 
 
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
+EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "native", "--quiet"]
 PUBLISH = ["{tiny}", "out", "--data", "{data}", "--quiet"]
 ABLATE = ["ablate", "--suite", "nano", "--out", "x"]
 SHAKESPEARE = (
@@ -198,7 +199,18 @@ SHAKESPEARE = (
         ([*TRAIN, "--out", "{data}"], "is the folder of the data: --out must be"),
         ([*TRAIN, "--recipe", "scratchpad"], "has no worked steps: `calcgpt datagen --format"),
         ([*TRAIN, "--recipe", "task", "--task", "own.txt"], "use only one of --data and --task"),
-        (["eval", "{tiny}", "--data", "{data}", "--workers", "1", "--temperature", "1"], "greedy"),
+        ([*EVAL, "--ray-address", "127.0.0.1:1"], "no Ray at 127.0.0.1:1: "),
+        ([*EVAL, "--ray-address", "127.0.0.1:1", "--workers", "2"], "no workers with an address"),
+        ([*EVAL, "--ray-address", "127.0.0.1:1", "--temperature", "1"], "at temperature 0"),
+        (["datagen", "out", "--engine", "ray", "--workers", "0"], "workers must be"),
+        (
+            ["datagen", "out", "--engine", "ray", "--ray-address", "x:1", "--workers", "2"],
+            "no workers",
+        ),
+        (
+            [*TRAIN, "--set", "model.attention=sparse"],
+            "unknown attention 'sparse'; valid names: full",
+        ),
         (["publish", *PUBLISH, "--digits", "40"], "give both --digits and --places"),
         (["publish", *PUBLISH, "--digits", "40", "--places", "31"], "31 is not in the range"),
         (["publish", *PUBLISH, "--digits", "9", "--places", "2"], "answers at once"),
