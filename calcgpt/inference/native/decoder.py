@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.inference.generate import shared_prefix
+from calcgpt.inference.native import entries as e
 from calcgpt.inference.native.machine_code import load_decode
 from calcgpt.inference.native.positions import (
     ROTATIONS,
@@ -25,11 +26,7 @@ from calcgpt.inference.native.positions import (
     unsupported_part,
 )
 from calcgpt.inference.native.weights import (
-    LAST_ID,
-    LAST_PLACE,
-    N_FEATURES,
     PANEL,
-    ROTATION,
     TILE,
     Floats,
     Tensors,
@@ -63,8 +60,11 @@ class NativeDecoder:
         self.vocab_size, self._n_logit = vocab_size, padded(vocab_size)
         weights = pack_weights(config, vocab_size, tensors, positional_tables(config, tensors))
         row_of_token, rotations = row_table(config), rotary_table(config)
-        weights.plan[LAST_ID], weights.plan[LAST_PLACE] = len(row_of_token) - 1, config.n_place - 1
-        weights.plan[ROTATION] = ROTATIONS[config.position]
+        weights.plan[e.LAST_ID], weights.plan[e.LAST_PLACE] = (
+            len(row_of_token) - 1,
+            config.n_place - 1,
+        )
+        weights.plan[e.ROTATION] = ROTATIONS[config.position]
         has_coordinates = config.position == "coordinates"
         self._coordinates = CoordinatePositions(config, vocab_size) if has_coordinates else None
         scratch = np.zeros(scratch_size(config), np.float32)
@@ -314,7 +314,7 @@ class NativeCache:
         self.lengths = np.zeros(n_slot, np.int64)
         # Only the entries of the first `n_located` tokens of a slot are valid.
         n_position = capacity if self._has_coordinates else 0
-        self.features = np.empty((n_slot, N_FEATURES, n_position), np.int64)
+        self.features = np.empty((n_slot, e.N_FEATURES, n_position), np.int64)
         self.rotations = np.empty((n_slot, n_position, 2, self._key_width), np.float32)
         self.n_located = np.zeros(n_slot, np.int64)
 

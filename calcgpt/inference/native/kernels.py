@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcgpt.inference.native import entries as e
 from calcgpt.inference.native.layers import (
     activate,
     attend,
@@ -36,43 +37,7 @@ from calcgpt.inference.native.numba_types import (
     store,
 )
 from calcgpt.inference.native.products import add_linear, linear
-from calcgpt.inference.native.weights import (
-    ATTENTION_NORM,
-    CHUNK,
-    COLUMN_WINDOW,
-    DOWN,
-    FF_NORM,
-    FF_WIDTH,
-    FINAL_NORM,
-    HEAD,
-    HEAD_DIM,
-    IS_GATED,
-    KINDS,
-    LAST_ID,
-    LAST_PLACE,
-    LAYER_SIZE,
-    LAYERS,
-    N_EMBD,
-    N_FEATURES,
-    N_HEAD,
-    N_KV_HEAD,
-    N_LAYER,
-    N_LOGIT,
-    N_ZERO,
-    NEXT_KINDS,
-    NEXT_TOKEN_KIND,
-    OUT,
-    PANEL,
-    PLACES,
-    POSITIONS,
-    QKV,
-    ROW_WINDOW,
-    ROWS,
-    TILE,
-    TOKEN_KIND,
-    UP,
-    VOCAB_SIZE,
-)
+from calcgpt.inference.native.weights import CHUNK, PANEL, TILE
 
 F32 = np.float32
 
@@ -80,8 +45,8 @@ F32 = np.float32
 @compiled
 def add_row(plan: Ints, w: Floats, row: int, x: Floats) -> None:
     """Adds a row of the embedding tables to x, (C,)."""
-    for i in range(plan[N_EMBD]):
-        x[i] += w[row * plan[N_EMBD] + i]
+    for i in range(plan[e.N_EMBD]):
+        x[i] += w[row * plan[e.N_EMBD] + i]
 
 
 @compiled
@@ -103,18 +68,18 @@ def embed(
     for i in range(stride):
         x[i] = F32(0)
     add_row(plan, w, tokens[position], x)
-    if plan[POSITIONS]:
-        add_row(plan, w, plan[POSITIONS] + position, x)
-    if plan[PLACES]:
+    if plan[e.POSITIONS]:
+        add_row(plan, w, plan[e.POSITIONS] + position, x)
+    if plan[e.PLACES]:
         start = position  # of the row: the last token that starts one
-        while start > 0 and row_of_token[min(tokens[start], plan[LAST_ID])] == 0:
+        while start > 0 and row_of_token[min(tokens[start], plan[e.LAST_ID])] == 0:
             start -= 1
-        row = row_of_token[min(tokens[start], plan[LAST_ID])]
-        add_row(plan, w, plan[PLACES] + min(position - start, plan[LAST_PLACE]), x)
-        add_row(plan, w, plan[ROWS] + row, x)
-    if plan[KINDS]:
-        add_row(plan, w, plan[KINDS] + features[TOKEN_KIND * capacity + position], x)
-        add_row(plan, w, plan[NEXT_KINDS] + features[NEXT_TOKEN_KIND * capacity + position], x)
+        row = row_of_token[min(tokens[start], plan[e.LAST_ID])]
+        add_row(plan, w, plan[e.PLACES] + min(position - start, plan[e.LAST_PLACE]), x)
+        add_row(plan, w, plan[e.ROWS] + row, x)
+    if plan[e.KINDS]:
+        add_row(plan, w, plan[e.KINDS] + features[e.TOKEN_KIND * capacity + position], x)
+        add_row(plan, w, plan[e.NEXT_KINDS] + features[e.NEXT_TOKEN_KIND * capacity + position], x)
 
 
 @compiled
@@ -128,7 +93,7 @@ def embed_rows(
         slot = slots[(row + r) // n_token]
         position = lengths[slot] + (row + r) % n_token
         slot_tokens = at(tokens, slot * capacity)
-        slot_features = at(features, N_FEATURES * slot * capacity)
+        slot_features = at(features, e.N_FEATURES * slot * capacity)
         x_r = at(x, r * stride)
         embed(plan, w, row_of_token, slot_features, capacity, slot_tokens, position, x_r, stride)
 
@@ -148,7 +113,7 @@ def store_rows(
     keys and values."""
     plan, w, _row_of_token, rotations = model
     _features, slots, lengths, _tokens, kv, n_slot, capacity = cache
-    layer_w = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
+    layer_w = at(w, plan[e.LAYERS] + layer * plan[e.LAYER_SIZE])
     for r in range(n_row):
         slot = slots[(row + r) // n_token]
         position = lengths[slot] + (row + r) % n_token
@@ -201,7 +166,7 @@ def write_masks(
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
         n_seen = lengths[slot] + offset + token + 1
-        slot_features = at(features, N_FEATURES * slot * capacity)
+        slot_features = at(features, e.N_FEATURES * slot * capacity)
         write_mask(plan, slot_features, capacity, n_seen, at(mask, r * stride), stride, n_query)
         r += n_query
 
@@ -233,12 +198,12 @@ def forward(
     """
     plan, w, _row_of_token, _rotations = model
     capacity = cache[-1]
-    stride = padded_width(plan[N_EMBD])
-    n_qkv = padded_width((plan[N_HEAD] + 2 * plan[N_KV_HEAD]) * plan[HEAD_DIM])
-    n_up = padded_width(plan[FF_WIDTH]) * (1 + plan[IS_GATED])
+    stride = padded_width(plan[e.N_EMBD])
+    n_qkv = padded_width((plan[e.N_HEAD] + 2 * plan[e.N_KV_HEAD]) * plan[e.HEAD_DIM])
+    n_up = padded_width(plan[e.FF_WIDTH]) * (1 + plan[e.IS_GATED])
     max_rows = CHUNK + TILE
-    zero_row = scratch  # (N_ZERO,)
-    x = at(scratch, plan[N_ZERO])  # the residual stream, (max_rows, stride)
+    zero_row = scratch  # (e.N_ZERO,)
+    x = at(scratch, plan[e.N_ZERO])  # the residual stream, (max_rows, stride)
     # The normalised rows of x, then the outputs of the heads. The last head also writes padding.
     a = at(x, max_rows * stride)  # (max_rows, a_stride)
     a_stride = stride + PANEL
@@ -246,19 +211,19 @@ def forward(
     h = at(a, max_rows * a_stride)  # (max_rows, n_qkv or n_up)
     scores = at(h, max_rows * max(n_qkv, n_up))
     masks = (zero_row, zero_row, 0)
-    if plan[ROW_WINDOW] or plan[COLUMN_WINDOW]:
+    if plan[e.ROW_WINDOW] or plan[e.COLUMN_WINDOW]:
         masks = (zero_row, at(scores, TILE * capacity + PANEL), capacity)
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
         n_each, offset = n_token, 0  # n_each: rows per sequence
         embed_rows(model, cache, row, n_token, x, stride, n_row)
         write_masks(plan, cache, row, n_each, offset, masks, n_row)
-        for layer in range(plan[N_LAYER]):
-            layer_w = at(w, plan[LAYERS] + layer * plan[LAYER_SIZE])
-            norm_rows(plan, at(layer_w, plan[ATTENTION_NORM]), x, stride, a, a_stride, n_row)
-            linear(at(layer_w, plan[QKV]), a, a_stride, h, plan[N_EMBD], n_qkv, n_row)
+        for layer in range(plan[e.N_LAYER]):
+            layer_w = at(w, plan[e.LAYERS] + layer * plan[e.LAYER_SIZE])
+            norm_rows(plan, at(layer_w, plan[e.ATTENTION_NORM]), x, stride, a, a_stride, n_row)
+            linear(at(layer_w, plan[e.QKV]), a, a_stride, h, plan[e.N_EMBD], n_qkv, n_row)
             store_rows(model, cache, layer, row, n_token, h, n_qkv, n_row)
-            if last_only and layer == plan[N_LAYER] - 1 and n_token > 1:
+            if last_only and layer == plan[e.N_LAYER] - 1 and n_token > 1:
                 # The rest is computed only for the last row of each sequence.
                 first_kept = n_token - 1 - row % n_token
                 row, n_each, offset = row // n_token, 1, n_token - 1
@@ -269,14 +234,14 @@ def forward(
             attention(
                 plan, cache, layer, row, n_each, offset, masks, h, n_qkv, scores, a, a_stride, n_row
             )
-            add_linear(at(layer_w, plan[OUT]), a, a_stride, x, plan[N_EMBD], stride, n_row)
-            norm_rows(plan, at(layer_w, plan[FF_NORM]), x, stride, a, a_stride, n_row)
-            linear(at(layer_w, plan[UP]), a, a_stride, h, plan[N_EMBD], n_up, n_row)
+            add_linear(at(layer_w, plan[e.OUT]), a, a_stride, x, plan[e.N_EMBD], stride, n_row)
+            norm_rows(plan, at(layer_w, plan[e.FF_NORM]), x, stride, a, a_stride, n_row)
+            linear(at(layer_w, plan[e.UP]), a, a_stride, h, plan[e.N_EMBD], n_up, n_row)
             activate(plan, h, n_up, n_row)
-            add_linear(at(layer_w, plan[DOWN]), h, n_up, x, plan[FF_WIDTH], stride, n_row)
-        norm_rows(plan, at(w, plan[FINAL_NORM]), x, stride, a, a_stride, n_row)
-        row_logits, n_logit = at(logits, row * plan[N_LOGIT]), plan[N_LOGIT]
-        linear(at(w, plan[HEAD]), a, a_stride, row_logits, plan[N_EMBD], n_logit, n_row)
+            add_linear(at(layer_w, plan[e.DOWN]), h, n_up, x, plan[e.FF_WIDTH], stride, n_row)
+        norm_rows(plan, at(w, plan[e.FINAL_NORM]), x, stride, a, a_stride, n_row)
+        row_logits, n_logit = at(logits, row * plan[e.N_LOGIT]), plan[e.N_LOGIT]
+        linear(at(w, plan[e.HEAD]), a, a_stride, row_logits, plan[e.N_EMBD], n_logit, n_row)
 
 
 @compiled
@@ -294,12 +259,12 @@ def choose_greedily(
     row of its slot. Of equal logits, the first is the largest. A NaN is larger than any number.
     """
     for b in range(batch):
-        row, output_index, best = at(logits, b * plan[N_LOGIT]), slots[b] * length + index, 0
-        for token in range(1, plan[VOCAB_SIZE]):
+        row, output_index, best = at(logits, b * plan[e.N_LOGIT]), slots[b] * length + index, 0
+        for token in range(1, plan[e.VOCAB_SIZE]):
             if row[token] > row[best] or row[token] != row[token]:
                 best = token
         zero = row[best] - row[best]  # NaN if the logit is not finite
-        total = softmax_numerators(row, plan[VOCAB_SIZE], plan[N_LOGIT], F32(1))
+        total = softmax_numerators(row, plan[e.VOCAB_SIZE], plan[e.N_LOGIT], F32(1))
         output_tokens[output_index] = best
         probabilities[output_index] = (row[best] + zero) / total
 
@@ -357,7 +322,7 @@ def decode(
     `kv` has the keys and values (`layers.store_kv`).
 
     `scratch` is memory (`weights.scratch_size`), all zeros before the first call. `logits`,
-    (rows + TILE, N_LOGIT), is overwritten. The results for each slot are in its row of
+    (rows + TILE, e.N_LOGIT), is overwritten. The results for each slot are in its row of
     `output_tokens` and `probabilities`, both (n_slot, length).
     """
     model = (plan, w, row_of_token, rotations)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calcgpt.inference.native import entries as e
 from calcgpt.inference.native.numba_types import (
     Cache,
     Float,
@@ -38,36 +39,7 @@ from calcgpt.inference.native.numba_types import (
     zeros,
 )
 from calcgpt.inference.native.products import product
-from calcgpt.inference.native.weights import (
-    ACTIVATION,
-    CENTER_COLUMN,
-    CENTER_ROW,
-    COLUMN_WINDOW,
-    FAR_KINDS,
-    FF_WIDTH,
-    FIELD_OFFSET,
-    HAS_QK_NORM,
-    HEAD_DIM,
-    IS_GATED,
-    IS_LAYERNORM,
-    K_NORM,
-    N_EMBD,
-    N_HEAD,
-    N_KV_HEAD,
-    PANEL,
-    Q_NORM,
-    RELU,
-    ROTATE_BY_COORDINATES,
-    ROTATION,
-    ROW_WINDOW,
-    SIGMOID,
-    SILU,
-    SQUARED_RELU,
-    TILE,
-    TOKEN_COLUMN,
-    TOKEN_KIND,
-    TOKEN_ROW,
-)
+from calcgpt.inference.native.weights import PANEL, TILE
 
 F32 = np.float32
 MASKED, SKIPPED = F32(-1e30), F32(-2e30)  # added to scores: see `write_mask`
@@ -108,15 +80,15 @@ def sigmoid(x: Vector) -> Vector:
 @compiled
 def activation(kind: int, x: Vector) -> Vector:
     """Returns the activation function `kind` of x. The kinds are those of `weights.ACTIVATIONS`."""
-    if kind == RELU:
+    if kind == e.RELU:
         return maximum(x, zeros())
-    if kind == SQUARED_RELU:
+    if kind == e.SQUARED_RELU:
         return multiply(maximum(x, zeros()), maximum(x, zeros()))
-    if kind == SILU:
+    if kind == e.SILU:
         return multiply(x, sigmoid(x))
-    if kind == SIGMOID:
+    if kind == e.SIGMOID:
         return sigmoid(x)
-    # GELU_TANH: (1 + tanh(u)) / 2 = sigmoid(2 u)
+    # e.GELU_TANH: (1 + tanh(u)) / 2 = sigmoid(2 u)
     cubic = multiply(multiply(x, x), multiply(x, broadcast(F32(0.044715))))
     return multiply(x, sigmoid(multiply(broadcast(F32(1.5957691216)), add(x, cubic))))
 
@@ -128,7 +100,7 @@ def activate(plan: Ints, hidden: Floats, stride: int, n_row: int) -> None:
     A gated layer has rows of gates and then values. The activated gates times the values replace
     the gates.
     """
-    width, kind, is_gated = padded_width(plan[FF_WIDTH]), plan[ACTIVATION], plan[IS_GATED]
+    width, kind, is_gated = padded_width(plan[e.FF_WIDTH]), plan[e.ACTIVATION], plan[e.IS_GATED]
     for r in range(n_row):
         for i in range(r * stride, r * stride + width, PANEL):
             value = activation(kind, load(hidden, i))
@@ -139,7 +111,7 @@ def activate(plan: Ints, hidden: Floats, stride: int, n_row: int) -> None:
 def norm_row(plan: Ints, gain: Floats, width: int, x: Floats, y: Floats) -> None:
     """Computes y = LayerNorm(x) or RMSNorm(x) for a row. The bias follows the gain. y may be x."""
     n, epsilon, mean = F32(width), F32(1e-6), zeros()
-    if plan[IS_LAYERNORM]:
+    if plan[e.IS_LAYERNORM]:
         epsilon, total = F32(1e-5), zeros()
         for i in range(0, width, PANEL):
             total = add(total, select_first(width - i, load(x, i), zeros()))
@@ -162,7 +134,7 @@ def norm_rows(
 ) -> None:
     """Computes y = norm(x) for rows of n_embd numbers."""
     for r in range(n_row):
-        norm_row(plan, gain, plan[N_EMBD], at(x, r * x_stride), at(y, r * y_stride))
+        norm_row(plan, gain, plan[e.N_EMBD], at(x, r * x_stride), at(y, r * y_stride))
 
 
 @compiled
@@ -173,14 +145,14 @@ def rotate_heads(
 
     `cache_index` is slot * capacity + position. `rotations` are those of `kernels.decode`.
     """
-    head_dim, half = plan[HEAD_DIM], plan[HEAD_DIM] // 2
-    for head in range(plan[N_HEAD] + plan[N_KV_HEAD]):
-        is_key, x = head >= plan[N_HEAD], at(qkv, head * head_dim)
-        if plan[HAS_QK_NORM]:
-            gain = plan[K_NORM] if is_key else plan[Q_NORM]
+    head_dim, half = plan[e.HEAD_DIM], plan[e.HEAD_DIM] // 2
+    for head in range(plan[e.N_HEAD] + plan[e.N_KV_HEAD]):
+        is_key, x = head >= plan[e.N_HEAD], at(qkv, head * head_dim)
+        if plan[e.HAS_QK_NORM]:
+            gain = plan[e.K_NORM] if is_key else plan[e.Q_NORM]
             norm_row(plan, at(layer, gain), head_dim, x, x)
-        if plan[ROTATION]:
-            by_coordinates = plan[ROTATION] == ROTATE_BY_COORDINATES
+        if plan[e.ROTATION]:
+            by_coordinates = plan[e.ROTATION] == e.ROTATE_BY_COORDINATES
             index = (2 * cache_index + is_key if by_coordinates else position) * head_dim
             for i in range(half):
                 cos, sin = rotations[index + i], rotations[index + half + i]
@@ -194,8 +166,8 @@ def head_keys(plan: Ints, kv: Floats, layer_slot: int, kv_head: int, capacity: i
 
     `layer_slot` is layer * n_slot + slot.
     """
-    head_dim = plan[HEAD_DIM]
-    index = layer_slot * plan[N_KV_HEAD] + kv_head
+    head_dim = plan[e.HEAD_DIM]
+    index = layer_slot * plan[e.N_KV_HEAD] + kv_head
     return at(kv, index * (head_dim + padded_width(head_dim)) * capacity)
 
 
@@ -208,11 +180,11 @@ def store_kv(
     With D = head_dim, the keys of a head are (capacity / PANEL, D, PANEL): a key is a column. The
     values are (padded D / PANEL, capacity, PANEL): a value is a row.
     """
-    head_dim = plan[HEAD_DIM]
+    head_dim = plan[e.HEAD_DIM]
     panel, column = position // PANEL, position % PANEL
-    for kv_head in range(plan[N_KV_HEAD]):
-        key = at(qkv, (plan[N_HEAD] + kv_head) * head_dim)
-        value = at(key, plan[N_KV_HEAD] * head_dim)
+    for kv_head in range(plan[e.N_KV_HEAD]):
+        key = at(qkv, (plan[e.N_HEAD] + kv_head) * head_dim)
+        value = at(key, plan[e.N_KV_HEAD] * head_dim)
         keys = head_keys(plan, kv, layer_slot, kv_head, capacity)
         values = at(keys, head_dim * capacity)
         for i in range(head_dim):
@@ -249,15 +221,15 @@ def write_mask(
     A number is 0 if the causal mask and the windows let the query see the key, else MASKED. If no
     query sees a key of a panel, the first number of the panel in the first row is SKIPPED.
     """
-    kinds, n_key = at(features, TOKEN_KIND * capacity), padded_width(n_seen + n_query - 1)
-    rows, columns = at(features, TOKEN_ROW * capacity), at(features, TOKEN_COLUMN * capacity)
-    row_window = plan[ROW_WINDOW] if plan[ROW_WINDOW] else 2 * FIELD_OFFSET
-    column_window = plan[COLUMN_WINDOW]
+    kinds, n_key = at(features, e.TOKEN_KIND * capacity), padded_width(n_seen + n_query - 1)
+    rows, columns = at(features, e.TOKEN_ROW * capacity), at(features, e.TOKEN_COLUMN * capacity)
+    row_window = plan[e.ROW_WINDOW] if plan[e.ROW_WINDOW] else 2 * e.FIELD_OFFSET
+    column_window = plan[e.COLUMN_WINDOW]
     for r in range(n_query):
         mask_r, query = at(mask, r * stride), n_seen + r - 1
-        row = features[CENTER_ROW * capacity + query]
-        column = features[CENTER_COLUMN * capacity + query]
-        far_kinds = features[FAR_KINDS * capacity + query]
+        row = features[e.CENTER_ROW * capacity + query]
+        column = features[e.CENTER_COLUMN * capacity + query]
+        far_kinds = features[e.FAR_KINDS * capacity + query]
         for key in range(n_key):  # without branches, so that LLVM vectorises the loop
             is_in_row = (rows[key] == 0) | (abs(rows[key] - row) < row_window)
             is_in_column = (columns[key] == 0) | (abs(columns[key] - column) < column_window)
@@ -300,18 +272,18 @@ def attend(
     matrix.
 
     The first query sees the `n_seen` first tokens of its slot, and each next query one token more.
-    `masks` is (zero_row, mask, mask_stride). `zero_row` has N_ZERO zeros. `mask` is the result
+    `masks` is (zero_row, mask, mask_stride). `zero_row` has e.N_ZERO zeros. `mask` is the result
     of `write_mask` or, without windows, `zero_row` with a stride of 0. `scores` has room for TILE
     rows of `capacity` scores and one sum per row. The scores of skipped panels are left out, so the
     other scores of a row are contiguous.
     """
     _features, _slots, _lengths, _tokens, kv, n_slot, capacity = cache
     zero_row, mask, mask_stride = masks
-    head_dim, width = plan[HEAD_DIM], padded_width(plan[HEAD_DIM])
-    group_size, n_key = plan[N_HEAD] // plan[N_KV_HEAD], n_seen + n_query - 1
+    head_dim, width = plan[e.HEAD_DIM], padded_width(plan[e.HEAD_DIM])
+    group_size, n_key = plan[e.N_HEAD] // plan[e.N_KV_HEAD], n_seen + n_query - 1
     n_padded, scale = padded_width(n_key), F32(1) / sqrt(F32(head_dim))
     sums = at(scores, TILE * capacity)
-    for head in range(plan[N_HEAD]):
+    for head in range(plan[e.N_HEAD]):
         keys = head_keys(plan, kv, layer * n_slot + slot, head // group_size, capacity)
         values = at(keys, head_dim * capacity)
         q_head, y_head = at(q, head * head_dim), at(y, head * head_dim)

@@ -24,6 +24,7 @@ SOURCES = (
     "products.py",
     "numba_types.py",
     "weights.py",
+    "entries.py",
     "machine_code.py",
 )
 N_POINTER, N_INT = 13, 8  # arguments of `kernels.decode`: pointers, then integers

@@ -38,8 +38,26 @@ class _VectorModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, numba_type, FLOAT_VECTOR)
 
 
-def _minimum(builder: Any, a: Any, b: Any) -> Any:
-    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+def _operation(result: Any, *operands: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Returns a decorator that makes an operation of these types for the kernels. The decorated
+    function gets an LLVM builder and the operands, and builds the instructions."""
+
+    def decorate(build: Callable[..., Any]) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = build(builder, *arguments)
+            return context.get_dummy_value() if result is types.void else value
+
+        typed = result(*operands), codegen
+        # Numba counts the parameters: the context and the operands.
+        by_count: tuple[Callable[..., Any], ...] = (
+            lambda context: typed,
+            lambda context, a: typed,
+            lambda context, a, b: typed,
+            lambda context, a, b, c: typed,
+        )
+        return intrinsic(by_count[len(operands)])
+
+    return decorate
 
 
 def _int_vector(values: list[int]) -> Any:
@@ -56,154 +74,99 @@ def _vector_pointer(builder: Any, pointer: Any, offset: Any) -> Any:
     return builder.bitcast(builder.gep(pointer, [offset]), FLOAT_VECTOR.as_pointer())
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load(typing_context: Any, pointer: Any, offset: Any) -> Any:
-    """load(pointer, offset): returns the 16 numbers from `offset` on."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_vector_pointer(builder, *arguments), align=ALIGNMENT)
-
-    return vector(types.CPointer(types.float32), types.int64), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def store(typing_context: Any, pointer: Any, offset: Any, value: Any) -> Any:
-    """store(pointer, offset, value): writes the 16 numbers from `offset` on."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer_, offset_, value_ = arguments
-        builder.store(value_, _vector_pointer(builder, pointer_, offset_), align=ALIGNMENT)
-        return context.get_dummy_value()
-
-    return types.void(types.CPointer(types.float32), types.int64, vector), codegen
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def fma(typing_context: Any, scalar: Any, value: Any, total: Any) -> Any:
-    """fma(scalar, value, total): returns scalar * value + total, for vectors value and total."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        scalar_, value_, total_ = arguments
-        product = builder.fmul(_broadcast(builder, scalar_), value_, flags=CONTRACT)
-        return builder.fadd(product, total_, flags=CONTRACT)
-
-    return vector(types.float32, vector, vector), codegen
-
-
-def _elementwise(build: Callable[..., Any], n: int) -> Any:
-    """Returns an elementwise operation on n vectors, 1 or 2."""
-    operand_types = (vector,) * n
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return build(builder, *arguments)
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def unary(typing_context: Any, a: Any) -> Any:
-        return vector(*operand_types), codegen
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def binary(typing_context: Any, a: Any, b: Any) -> Any:
-        return vector(*operand_types), codegen
-
-    return unary if n == 1 else binary
-
-
-def _round_nearest(builder: Any, a: Any) -> Any:
-    function_type = ir.FunctionType(FLOAT_VECTOR, [FLOAT_VECTOR])
-    rint = builder.module.declare_intrinsic("llvm.rint.v16f32", (), function_type)
-    return builder.call(rint, [a])
-
-
-def _power_of_two(builder: Any, a: Any) -> Any:
-    # The bits of a float32 with this exponent: the bias is 127, and the mantissa has 23 bits.
-    biased = builder.add(builder.fptosi(a, INT_VECTOR), _int_vector([127] * N_LANE))
-    return builder.bitcast(builder.shl(biased, _int_vector([23] * N_LANE)), FLOAT_VECTOR)
+def _minimum(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
 
 
 def _maximum(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
-add = _elementwise(lambda builder, a, b: builder.fadd(a, b, flags=CONTRACT), 2)
-subtract = _elementwise(lambda builder, a, b: builder.fsub(a, b, flags=CONTRACT), 2)
-multiply = _elementwise(lambda builder, a, b: builder.fmul(a, b, flags=CONTRACT), 2)
-divide = _elementwise(lambda builder, a, b: builder.fdiv(a, b), 2)
-maximum = _elementwise(_maximum, 2)
-minimum = _elementwise(_minimum, 2)
-round_nearest = _elementwise(_round_nearest, 1)  # to integers, as floats
-power_of_two = _elementwise(_power_of_two, 1)  # 2^a, for whole numbers from -126 to 127
+@_operation(vector, types.CPointer(types.float32), types.int64)
+def load(builder: Any, pointer: Any, offset: Any) -> Any:
+    """load(pointer, offset): returns the 16 numbers from `offset` on."""
+    return builder.load(_vector_pointer(builder, pointer, offset), align=ALIGNMENT)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def broadcast(typing_context: Any, number: Any) -> Any:
-    """broadcast(number): returns a vector with the number in all lanes."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _broadcast(builder, *arguments)
-
-    return vector(types.float32), codegen
+@_operation(types.void, types.CPointer(types.float32), types.int64, vector)
+def store(builder: Any, pointer: Any, offset: Any, value: Any) -> Any:
+    """store(pointer, offset, value): writes the 16 numbers from `offset` on."""
+    builder.store(value, _vector_pointer(builder, pointer, offset), align=ALIGNMENT)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def select_first(typing_context: Any, n: Any, a: Any, b: Any) -> Any:
+@_operation(vector, types.float32, vector, vector)
+def fma(builder: Any, scalar: Any, value: Any, total: Any) -> Any:
+    """fma(scalar, value, total): returns scalar * value + total, for vectors value and total."""
+    product = builder.fmul(_broadcast(builder, scalar), value, flags=CONTRACT)
+    return builder.fadd(product, total, flags=CONTRACT)
+
+
+@_operation(vector, vector)
+def round_nearest(builder: Any, a: Any) -> Any:
+    """round_nearest(a): rounds to integers, as floats."""
+    function_type = ir.FunctionType(FLOAT_VECTOR, [FLOAT_VECTOR])
+    rint = builder.module.declare_intrinsic("llvm.rint.v16f32", (), function_type)
+    return builder.call(rint, [a])
+
+
+@_operation(vector, vector)
+def power_of_two(builder: Any, a: Any) -> Any:
+    """power_of_two(a): returns 2^a, for whole numbers from -126 to 127."""
+    # The bits of a float32 with this exponent: the bias is 127, and the mantissa has 23 bits.
+    biased = builder.add(builder.fptosi(a, INT_VECTOR), _int_vector([127] * N_LANE))
+    return builder.bitcast(builder.shl(biased, _int_vector([23] * N_LANE)), FLOAT_VECTOR)
+
+
+_binary = _operation(vector, vector, vector)
+add = _binary(lambda builder, a, b: builder.fadd(a, b, flags=CONTRACT))
+subtract = _binary(lambda builder, a, b: builder.fsub(a, b, flags=CONTRACT))
+multiply = _binary(lambda builder, a, b: builder.fmul(a, b, flags=CONTRACT))
+divide = _binary(lambda builder, a, b: builder.fdiv(a, b))
+maximum, minimum = _binary(_maximum), _binary(_minimum)
+broadcast = _operation(vector, types.float32)(_broadcast)  # a vector with the number in all lanes
+
+
+@_operation(vector, types.int64, vector, vector)
+def select_first(builder: Any, n: Any, a: Any, b: Any) -> Any:
     """select_first(n, a, b): returns the first n lanes of a, and the other lanes of b."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        n_, a_, b_ = arguments
-        limit = _broadcast(builder, builder.trunc(n_, INT), INT_VECTOR)
-        is_first = builder.icmp_signed("<", _int_vector(list(range(N_LANE))), limit)
-        return builder.select(is_first, a_, b_)
-
-    return vector(types.int64, vector, vector), codegen
+    limit = _broadcast(builder, builder.trunc(n, INT), INT_VECTOR)
+    is_first = builder.icmp_signed("<", _int_vector(list(range(N_LANE))), limit)
+    return builder.select(is_first, a, b)
 
 
 def _reduction(combine: Callable[..., Any]) -> Any:
     """Returns a horizontal reduction: it combines the halves of a vector until one lane is left."""
 
-    @intrinsic  # type: ignore[untyped-decorator]
-    def reduction(typing_context: Any, value: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            (result,) = arguments
-            n = N_LANE
-            while n > 1:
-                n //= 2
-                index_type = ir.VectorType(INT, n)
-                low, high = (
-                    builder.shuffle_vector(
-                        result, result, ir.Constant(index_type, list(range(start, start + n)))
-                    )
-                    for start in (0, n)
+    def build(builder: Any, value: Any) -> Any:
+        n = N_LANE
+        while n > 1:
+            n //= 2
+            low, high = (
+                builder.shuffle_vector(
+                    value, value, ir.Constant(ir.VectorType(INT, n), list(range(start, start + n)))
                 )
-                result = combine(builder, low, high)
-            return builder.extract_element(result, INT(0))
+                for start in (0, n)
+            )
+            value = combine(builder, low, high)
+        return builder.extract_element(value, INT(0))
 
-        return types.float32(vector), codegen
-
-    return reduction
+    return _operation(types.float32, vector)(build)
 
 
 reduce_max = _reduction(_maximum)
 reduce_sum = _reduction(lambda builder, a, b: builder.fadd(a, b))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def zeros(typing_context: Any) -> Any:
+@_operation(vector)
+def zeros(builder: Any) -> Any:
     """zeros(): returns a vector of zeros."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return ir.Constant(FLOAT_VECTOR, [0.0] * N_LANE)
-
-    return vector(), codegen
+    return ir.Constant(FLOAT_VECTOR, [0.0] * N_LANE)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def sqrt(typing_context: Any, number: Any) -> Any:
+@_operation(types.float32, types.float32)
+def sqrt(builder: Any, number: Any) -> Any:
     """sqrt(number): returns the square root, in one instruction (`math.sqrt` calls a library)."""
-
-    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [FLOAT]), arguments)
-
-    return types.float32(types.float32), codegen
+    return builder.call(builder.module.declare_intrinsic("llvm.sqrt", [FLOAT]), [number])
 
 
 @intrinsic  # type: ignore[untyped-decorator]

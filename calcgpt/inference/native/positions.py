@@ -15,30 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
-from calcgpt.inference.native.weights import (
-    ACTIVATIONS,
-    CENTER_COLUMN,
-    CENTER_ROW,
-    FAR_KINDS,
-    FIELD_OFFSET,
-    KINDS,
-    N_FEATURES,
-    NEXT_KINDS,
-    NEXT_TOKEN_KIND,
-    NO_CENTER,
-    NO_ROTATION,
-    PLACES,
-    POSITIONS,
-    ROTATE_BY_COORDINATES,
-    ROTATE_BY_POSITION,
-    ROWS,
-    TOKEN_COLUMN,
-    TOKEN_KIND,
-    TOKEN_ROW,
-    Floats,
-    Reader,
-    Tensors,
-)
+from calcgpt.inference.native import entries as e
+from calcgpt.inference.native.weights import Floats, Reader, Tensors
 from datagen.answer_layout import AnswerShape, answer_shape
 from datagen.coordinates import (
     COLUMN,
@@ -61,14 +39,14 @@ from datagen.slots import COPIES, FAR, FIELDS, N_KINDS, ROW_ENDS, Kind, Shape, S
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_CHARACTER_ID = 2**8 - 1  # larger token ids are not characters
 ROTATIONS = {
-    "none": NO_ROTATION,
-    "learned": NO_ROTATION,
-    "sinusoidal": NO_ROTATION,
-    "rope": ROTATE_BY_POSITION,
-    "learned+rope": ROTATE_BY_POSITION,
-    "coupled": NO_ROTATION,
-    "coupled+rope": ROTATE_BY_POSITION,
-    "coordinates": ROTATE_BY_COORDINATES,
+    "none": e.NO_ROTATION,
+    "learned": e.NO_ROTATION,
+    "sinusoidal": e.NO_ROTATION,
+    "rope": e.ROTATE_BY_POSITION,
+    "learned+rope": e.ROTATE_BY_POSITION,
+    "coupled": e.NO_ROTATION,
+    "coupled+rope": e.ROTATE_BY_POSITION,
+    "coordinates": e.ROTATE_BY_COORDINATES,
 }
 
 
@@ -79,7 +57,7 @@ def unsupported_part(config: ModelConfig) -> str | None:
         "architecture": ("gpt",),
         "position": tuple(ROTATIONS),
         "attention": ("full",),
-        "feedforward": tuple(ACTIVATIONS),
+        "feedforward": tuple(e.ACTIVATIONS),
         "norm_position": ("pre",),
     }
     for name, values in covered.items():
@@ -96,10 +74,10 @@ def positional_tables(config: ModelConfig, tensors: Tensors) -> dict[int, Floats
     if config.position == "sinusoidal":
         angles = _angles(BASE, config.n_embd // 2, config.block_size)
         table = np.stack((np.sin(angles), np.cos(angles)), axis=2).reshape(len(angles), -1)
-        return {POSITIONS: table.astype(np.float32)}
-    learned = {POSITIONS: ("table", config.block_size)}
-    coupled = {PLACES: ("places", config.n_place), ROWS: ("rows", len(config.row_marks) + 1)}
-    kinds = {KINDS: ("kinds", N_KINDS), NEXT_KINDS: ("next_kinds", N_KINDS)}
+        return {e.POSITIONS: table.astype(np.float32)}
+    learned = {e.POSITIONS: ("table", config.block_size)}
+    coupled = {e.PLACES: ("places", config.n_place), e.ROWS: ("rows", len(config.row_marks) + 1)}
+    kinds = {e.KINDS: ("kinds", N_KINDS), e.NEXT_KINDS: ("next_kinds", N_KINDS)}
     tables = {
         "learned": learned,
         "learned+rope": learned,
@@ -117,7 +95,7 @@ def positional_tables(config: ModelConfig, tensors: Tensors) -> dict[int, Floats
 def rotary_table(config: ModelConfig) -> Floats:
     """Returns the cosines and then the sines of each position, (block_size, D), or a row of zeros
     if the model does not rotate by position."""
-    if ROTATIONS[config.position] != ROTATE_BY_POSITION:
+    if ROTATIONS[config.position] != e.ROTATE_BY_POSITION:
         return np.zeros((1, config.head_dim), np.float32)
     return _cos_sin(_angles(config.rope_base, config.head_dim // 2, config.block_size))
 
@@ -197,17 +175,17 @@ class CoordinatePositions:
 
     def _features(self, coordinates_N6: NDArray[np.int16]) -> NDArray[np.int64]:
         """Returns the features of tokens, (7, N), from their coordinates, (N, 6)."""
-        features = np.empty((N_FEATURES, len(coordinates_N6)), np.int64)
+        features = np.empty((e.N_FEATURES, len(coordinates_N6)), np.int64)
         order = [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]
-        features[:FAR_KINDS] = coordinates_N6.T[order]
-        for feature, center in ((TOKEN_ROW, CENTER_ROW), (TOKEN_COLUMN, CENTER_COLUMN)):
+        features[: e.FAR_KINDS] = coordinates_N6.T[order]
+        for feature, center in ((e.TOKEN_ROW, e.CENTER_ROW), (e.TOKEN_COLUMN, e.CENTER_COLUMN)):
             np.copyto(features[center], features[feature], where=features[center] == 0)
-            np.copyto(features[center], NO_CENTER, where=features[center] == 0)
-        features[TOKEN_COLUMN, self._is_field[features[TOKEN_KIND]]] += FIELD_OFFSET
-        features[CENTER_COLUMN, self._is_copy[features[NEXT_TOKEN_KIND]]] += FIELD_OFFSET
+            np.copyto(features[center], e.NO_CENTER, where=features[center] == 0)
+        features[e.TOKEN_COLUMN, self._is_field[features[e.TOKEN_KIND]]] += e.FIELD_OFFSET
+        features[e.CENTER_COLUMN, self._is_copy[features[e.NEXT_TOKEN_KIND]]] += e.FIELD_OFFSET
         # Column windows do not hide a key without a column.
-        features[TOKEN_COLUMN, self._is_row_end[features[NEXT_TOKEN_KIND]]] = 0
-        features[FAR_KINDS] = self._far_kinds[features[NEXT_TOKEN_KIND]]
+        features[e.TOKEN_COLUMN, self._is_row_end[features[e.NEXT_TOKEN_KIND]]] = 0
+        features[e.FAR_KINDS] = self._far_kinds[features[e.NEXT_TOKEN_KIND]]
         return features
 
 

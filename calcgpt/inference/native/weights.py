@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
+from calcgpt.inference.native import entries as e
 
 Floats = NDArray[np.float32]
 Tensors = Mapping[str, Floats]  # by their names in model.safetensors
@@ -28,80 +29,10 @@ PANEL = 16  # columns of a matrix that are stored together: the lanes of a vecto
 TILE = 6  # rows of a product that are computed together: their sums fit in registers
 CHUNK = 48  # rows per pass through the layers: their activations and a layer's weights fit in L2
 
-# The entries of a plan: sizes, options, and offsets into the weights.
-(
-    N_EMBD,
-    N_HEAD,
-    N_KV_HEAD,
-    HEAD_DIM,
-    FF_WIDTH,
-    N_LAYER,
-    VOCAB_SIZE,
-    N_LOGIT,  # VOCAB_SIZE, padded
-    N_ZERO,  # zeros at the start of the scratch memory: as a mask, and as an empty output of a head
-    IS_LAYERNORM,
-    HAS_QK_NORM,
-    IS_GATED,
-    ACTIVATION,
-    # The first row of each positional table. The tables follow the token embeddings, as rows of the
-    # same array. 0 if the model has no such table.
-    POSITIONS,
-    PLACES,
-    ROWS,
-    KINDS,
-    NEXT_KINDS,
-    LAST_PLACE,  # the largest index of PLACES; larger places share it
-    LAST_ID,  # the last index of `row_of_token`; larger token ids share it
-    ROTATION,
-    ROW_WINDOW,  # config.row_window + 1, or 0 for no window
-    COLUMN_WINDOW,  # config.column_window + 1, or 0 for no window
-    # Offsets into the weights
-    LAYERS,
-    LAYER_SIZE,
-    FINAL_NORM,
-    HEAD,
-    # Offsets within a layer
-    ATTENTION_NORM,
-    QKV,
-    Q_NORM,
-    K_NORM,
-    OUT,
-    FF_NORM,
-    UP,
-    DOWN,
-    PLAN_SIZE,
-) = range(36)
-
-# The features of a token that are computed from the text, for the kind embeddings and the windows
-# (`calcgpt.model.positions.CoordinatePositions`).
-N_FEATURES = 7
-(
-    TOKEN_KIND,
-    NEXT_TOKEN_KIND,
-    TOKEN_ROW,  # 0 for none
-    CENTER_ROW,  # the center of its row window
-    TOKEN_COLUMN,  # 0 for none
-    CENTER_COLUMN,
-    FAR_KINDS,  # a bit for each kind that it sees in all columns
-) = range(N_FEATURES)
-FIELD_OFFSET = 10_000  # added to the columns of the question's operands, which are counted apart
-NO_CENTER = -FIELD_OFFSET  # far from every row and column
-
-NO_ROTATION, ROTATE_BY_POSITION, ROTATE_BY_COORDINATES = range(3)  # of queries and keys
-RELU, SQUARED_RELU, SIGMOID, SILU, GELU_TANH = range(5)
-ACTIVATIONS = {
-    "relu": RELU,
-    "relu2": SQUARED_RELU,
-    "gelu-tanh": GELU_TANH,
-    "silu": SILU,
-    "glu": SIGMOID,
-    "swiglu": SILU,
-}
-
 
 @dataclass(frozen=True)
 class Weights:
-    """All weights of a model as one array, and the plan, (PLAN_SIZE,)."""
+    """All weights of a model as one array, and the plan, (e.PLAN_SIZE,)."""
 
     plan: NDArray[np.int64]
     values: Floats
@@ -149,34 +80,34 @@ def pack_weights(
     head = "token_embedding" if config.tie_embeddings else "head"
     tokens = reader.tensor("token_embedding.weight", vocab_size, config.n_embd)
     parts = {
-        LAYERS: np.concatenate([part.ravel() for layer in layers for part in layer.values()]),
-        FINAL_NORM: reader.norm("norm", config.n_embd),
-        HEAD: reader.matrix(head, vocab_size, config.n_embd, config.head_bias, bias_of="head"),
+        e.LAYERS: np.concatenate([part.ravel() for layer in layers for part in layer.values()]),
+        e.FINAL_NORM: reader.norm("norm", config.n_embd),
+        e.HEAD: reader.matrix(head, vocab_size, config.n_embd, config.head_bias, bias_of="head"),
     }
-    plan = np.zeros(PLAN_SIZE, np.int64)
+    plan = np.zeros(e.PLAN_SIZE, np.int64)
     row = vocab_size
     for entry, table in tables.items():
         plan[entry] = row
         row += len(table)
     _set_offsets(plan, parts, row * config.n_embd)
-    plan[LAYER_SIZE] = _set_offsets(plan, layers[0], 0)
+    plan[e.LAYER_SIZE] = _set_offsets(plan, layers[0], 0)
     embeddings = [table.ravel() for table in (tokens, *tables.values())]
     sizes = {
-        N_EMBD: config.n_embd,
-        N_HEAD: config.n_head,
-        N_KV_HEAD: config.kv_heads,
-        HEAD_DIM: config.head_dim,
-        FF_WIDTH: config.ff_width,
-        N_LAYER: config.n_layer,
-        VOCAB_SIZE: vocab_size,
-        N_LOGIT: padded(vocab_size),
-        N_ZERO: _n_zero(config),
-        IS_LAYERNORM: config.norm == "layernorm",
-        HAS_QK_NORM: config.qk_norm,
-        IS_GATED: config.gated,
-        ACTIVATION: ACTIVATIONS[config.feedforward],
-        ROW_WINDOW: 0 if config.row_window is None else config.row_window + 1,
-        COLUMN_WINDOW: 0 if config.column_window is None else config.column_window + 1,
+        e.N_EMBD: config.n_embd,
+        e.N_HEAD: config.n_head,
+        e.N_KV_HEAD: config.kv_heads,
+        e.HEAD_DIM: config.head_dim,
+        e.FF_WIDTH: config.ff_width,
+        e.N_LAYER: config.n_layer,
+        e.VOCAB_SIZE: vocab_size,
+        e.N_LOGIT: padded(vocab_size),
+        e.N_ZERO: _n_zero(config),
+        e.IS_LAYERNORM: config.norm == "layernorm",
+        e.HAS_QK_NORM: config.qk_norm,
+        e.IS_GATED: config.gated,
+        e.ACTIVATION: e.ACTIVATIONS[config.feedforward],
+        e.ROW_WINDOW: 0 if config.row_window is None else config.row_window + 1,
+        e.COLUMN_WINDOW: 0 if config.column_window is None else config.column_window + 1,
     }
     for entry, size in sizes.items():
         plan[entry] = size
@@ -222,14 +153,14 @@ class Reader:
             up = self.matrix(prefix + "ff.up", c.ff_width, c.n_embd, c.ff_bias)
         no_norm = np.zeros(0, np.float32)
         return {
-            ATTENTION_NORM: self.norm(prefix + "attn_norm", c.n_embd),
-            QKV: self.matrix(prefix + "attn.qkv", n_qkv, c.n_embd, c.qkv_bias),
-            Q_NORM: self.norm(prefix + "attn.q_norm", c.head_dim) if c.qk_norm else no_norm,
-            K_NORM: self.norm(prefix + "attn.k_norm", c.head_dim) if c.qk_norm else no_norm,
-            OUT: self.matrix(prefix + "attn.out", c.n_embd, c.n_embd, c.attn_out_bias),
-            FF_NORM: self.norm(prefix + "ff_norm", c.n_embd),
-            UP: up,
-            DOWN: self.matrix(prefix + "ff.down", c.n_embd, c.ff_width, c.ff_bias),
+            e.ATTENTION_NORM: self.norm(prefix + "attn_norm", c.n_embd),
+            e.QKV: self.matrix(prefix + "attn.qkv", n_qkv, c.n_embd, c.qkv_bias),
+            e.Q_NORM: self.norm(prefix + "attn.q_norm", c.head_dim) if c.qk_norm else no_norm,
+            e.K_NORM: self.norm(prefix + "attn.k_norm", c.head_dim) if c.qk_norm else no_norm,
+            e.OUT: self.matrix(prefix + "attn.out", c.n_embd, c.n_embd, c.attn_out_bias),
+            e.FF_NORM: self.norm(prefix + "ff_norm", c.n_embd),
+            e.UP: up,
+            e.DOWN: self.matrix(prefix + "ff.down", c.n_embd, c.ff_width, c.ff_bias),
         }
 
     def norm(self, name: str, width: int) -> Floats:

@@ -14,7 +14,7 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.inference.continuous import ContinuousBatch, RunResult
 from calcgpt.inference.generate import Completion, Sampling, generate
 from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.inference.native.weights import ACTIVATIONS
+from calcgpt.inference.native.entries import ACTIVATIONS
 from calcgpt.model.gpt import GPT
 from calcgpt.recipe import load_preset
 
