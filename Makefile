@@ -133,7 +133,7 @@ openapi: .venv/dev.stamp
 # of operations. Tests compare them.
 tables: .venv/dev.stamp
 	$(BIN)/python -m calcgpt.inference.spelling > api/static/engine/tables.js
-	$(BIN)/python -m tools.javascript > api/static/engine/layouts.js
+	$(BIN)/python -m tools.javascript > api/static/engine/operations.js
 
 # The exact versions that were tested, from a fresh environment.
 constraints:

@@ -1,6 +1,6 @@
-"""Translates the layouts of operations into JavaScript, for the page.
+"""Translates the operations into JavaScript, for the page.
 
-    python -m tools.javascript > api/static/engine/layouts.js
+    python -m tools.javascript > api/static/engine/operations.js
 
 The functions of `datagen.operations` that say where the characters of worked steps go, how many
 there are and what is right are written once. They use integers, lists, conditions and loops, and
@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
-from datagen.operations import OPERATIONS
+from datagen.operations import OPERATIONS, Operation
 from datagen.slots import COPIES, FAR, FIELDS, LOWEST, MIN_DIVISOR, NOWHERE, ROW_ENDS, Kind, Layout
 
+SHOWN = ("name", "symbol", "spellings", "rank", "colour", "marker", "divides", "has_point")
 BUILT_IN = {"max": "Math.max", "min": "Math.min", "Kind": "KIND"}
 OPERATORS: dict[type[ast.AST], str] = {
     **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "===", ast.NotEq: "!=="},
@@ -184,16 +185,20 @@ def parenthesized(value: str) -> str:
     return value if value.startswith("(") else f"({value})"
 
 
+def entry(operation: Operation, translator: Translator) -> str:
+    """Returns an operation as an object."""
+    values = {name: json.dumps(getattr(operation, name)) for name in SHOWN}
+    functions = ("exact", "layout", "length")
+    values |= {name: translator.function(getattr(operation, name)) for name in functions}
+    return f"{{ {', '.join(f'{name}: {value}' for name, value in values.items())} }}"
+
+
 def javascript() -> str:
-    """Returns the module `api/static/engine/layouts.js`."""
+    """Returns the module `api/static/engine/operations.js`."""
     translator = Translator()
-    tables = {
-        name: ", ".join(
-            f'"{operation}": {translator.function(getattr(operation, attribute))}'
-            for operation in OPERATIONS
-        )
-        for name, attribute in (("LAYOUTS", "layout"), ("LENGTHS", "length"), ("EXACT", "exact"))
-    }
+    table = "".join(
+        f'  "{operation}": {entry(operation, translator)},\n' for operation in OPERATIONS
+    )
     kinds = {kind.name: kind.value for kind in Kind}
     return f"""// @ts-nocheck
 // Written by `make tables` from datagen/operations. Do not edit.
@@ -201,6 +206,7 @@ def javascript() -> str:
 export const LOWEST = {LOWEST};
 export const NOWHERE = {NOWHERE};
 export const MIN_DIVISOR = {MIN_DIVISOR};
+/** The numbers of the kinds of slots, by name. @type {{Record<string, number>}} */
 export const KIND = {json.dumps(kinds)};
 export const FIELDS = {kind_set(FIELDS)};
 export const COPIES = {kind_set(COPIES)};
@@ -208,7 +214,14 @@ export const ROW_ENDS = {kind_set(ROW_ENDS)};
 export const FAR = new Map([{", ".join(f"[{kind:d}, {kind_set(FAR[kind])}]" for kind in FAR)}]);
 {HELPERS}
 {"".join(translator.lines)}
-{"".join(f"export const {name} = {{ {items} }};{chr(10)}" for name, items in tables.items())}"""
+
+/** The operations by their signs (`Operation` of datagen/operations/base.py).
+ * @type {{Record<string, {{name: string, symbol: string, spellings: string[], rank: number,
+ * colour: string, marker: string, divides: boolean, has_point: boolean, exact: Function,
+ * layout: Function, length: Function}}>}} */
+export const OPERATIONS = {{
+{table}}};
+"""
 
 
 def kind_set(kinds: set[Kind]) -> str:

@@ -1,6 +1,8 @@
 // The state of the page in its address: `#q=471/299&model=scratchpad-small&step=2&at=17`.
 
-/** @type {Record<string, string>} */ const SIGNS = { "×": "*", "÷": "/", "−": "-" };
+import { OPERATIONS } from "./engine/operations.js";
+
+const SIGNS = Object.fromEntries(Object.entries(OPERATIONS).map(([sign, { symbol }]) => [symbol, sign]));
 // `2× ×3` is not `2**3`, `7÷ ÷2` not `7//2`, and in `1 1/2÷3` a second / would be in the way.
 const PLAIN = /−|(?<![*×]\s*)×(?!\s*[*×])|(?<![/÷]\s*|\/\s*\d+\s*)÷(?!\s*[/÷])/g;
 /** @type {Record<string, string>} */ const READABLE = { "%2F": "/", "%2B": "+" };

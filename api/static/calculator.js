@@ -6,7 +6,7 @@ import { ServiceError, useKey } from "./client.js";
 import { Comparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
-import { POINT, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
+import { POINT, SYMBOLS, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inside } from "./inside.js";
 import { meanWeights } from "./inside/bars.js";
@@ -23,7 +23,7 @@ import { Tour } from "./tour.js";
 /** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
 /** @typedef {import("./steps.js").Step} Step */
 
-/** @type {Record<string, string>} */ const KEYPAD_SIGNS = { "*": "×", x: "×", X: "×", "/": "÷", "-": "−" };
+/** @type {Record<string, string>} */ const KEYPAD_SIGNS = { ...SYMBOLS, x: "×", X: "×" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];

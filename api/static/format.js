@@ -1,8 +1,11 @@
 // Formats numbers, probabilities and expressions for display.
 
+import { OPERATIONS } from "./engine/operations.js";
+
 /** The decimal sign of the browser's language, as far as expressions can have it: a point or a comma. */
 export const POINT = new Intl.NumberFormat(navigator.language).format(0.5).includes(",") ? "," : ".";
-/** @type {Record<string, string>} */ const SIGNS = { "*": "×", "/": "÷", "-": "−" };
+/** The signs of operations as they are printed. */
+export const SYMBOLS = Object.fromEntries(Object.entries(OPERATIONS).map(([sign, { symbol }]) => [sign, symbol]));
 /** The least probability at which the model counts as sure of a whole answer. */
 export const SURE = 0.97;
 /** The least probability at which the model counts as sure of a character. */
@@ -14,7 +17,7 @@ export const IMPROBABLE = 0.9;
  * sign, but skip a hyphen. `//` rounds down, unlike ÷.
  * @param {string} expression */
 export function formatSigns(expression) {
-  return expression.replaceAll("**", "^").replace(/\/\/|[*/-]/g, (sign) => SIGNS[sign] ?? sign);
+  return expression.replaceAll("**", "^").replace(/\/\/|[*/-]/g, (sign) => SYMBOLS[sign] ?? sign);
 }
 
 /** Returns an expression or a number that was not typed, with typographic signs and the decimal sign of the language.

@@ -1,6 +1,7 @@
 // The worked steps as on paper: turns the text that the model wrote into rows with digits in natural order.
 
-import { KIND, PROMPT, shapeOf } from "./engine/layout.js";
+import { PROMPT, shapeOf } from "./engine/layout.js";
+import { KIND, OPERATIONS } from "./engine/operations.js";
 import { rowsOf } from "./paper/rows.js";
 import { Work, derivedCells } from "./paper/sheet.js";
 
@@ -16,7 +17,6 @@ import { Work, derivedCells } from "./paper/sheet.js";
 
 /** Worked steps begin with a sign, an answer with a digit. */
 export const HAS_WORK = /^[-+]/;
-/** @type {Record<string, string>} */ const OPERATORS = { "+": "+", "-": "−", "*": "×", "/": "÷" };
 const NUMBER = /^-?\d+(\.\d+)?$/;
 /** The characters of an answer by the kinds of their slots. The digits are those of the result. */
 const ANSWER = new Map([
@@ -58,7 +58,7 @@ function readDirectAnswer(prompt, text) {
   /** @type {Cell[]} */ const cells = [];
   const row = { ...readAnswer(text, cells, null, 0), label: "the answer, written at once", hasLine: true };
   const operands = [operandRow("a", "first number", a), operandRow("b", "second number", b)];
-  return { rows: [operands[0], { ...operands[1], operator: OPERATORS[operation] }, row], cells, broken: -1 };
+  return { rows: [operands[0], { ...operands[1], operator: OPERATIONS[operation].symbol }, row], cells, broken: -1 };
 }
 
 /** Returns the row of a number of the question. @type {(name: string, label: string, field: string) => Row} */

@@ -293,19 +293,6 @@ def tables() -> dict[str, object]:
         "MAX_READINGS": MAX_READINGS,
         "SPACES": SPACES,
         "NORMAL": NORMAL,
-        "ARITHMETIC": {
-            op: {
-                "name": op.name,
-                "symbol": op.symbol,
-                "spelling": op.spellings[0],
-                "rank": op.rank,
-                "colour": op.colour,
-                "marker": op.marker,
-                "divides": op.divides,
-                "has_point": op.has_point,
-            }
-            for op in operations.OPERATIONS
-        },
         "RANKS": RANKS,
         "OPERATIONS": OPERATIONS,
         "SAID": SAID,

@@ -31,7 +31,7 @@ LENGTHS = """async (prompts) => {
     return prompts.map((prompt) => workLength(shapeOf(prompt)));
 }"""
 KINDS = """async () => {
-    const { COPIES, FAR, FIELDS, KIND, ROW_ENDS } = await import("/static/engine/layout.js");
+    const { COPIES, FAR, FIELDS, KIND, ROW_ENDS } = await import("/static/engine/operations.js");
     const far = [...FAR].map(([kind, kinds]) => [kind, [...kinds]]);
     return { kinds: KIND, far, sets: [COPIES, FIELDS, ROW_ENDS].map((set) => [...set]) };
 }"""

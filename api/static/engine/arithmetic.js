@@ -1,6 +1,8 @@
 // Exact decimal arithmetic with integers, and the notation of problems (datagen/arithmetic.py and
 // datagen/notation.py).
 
+import { OPERATIONS } from "./operations.js";
+
 export const MAX_PLACES = 30; // of a number or an answer
 export const USUAL_PLACES = 2; // of an answer, if the prompt does not say how many
 export const WIDTH = 10; // the least number of characters of an operand or an answer
@@ -36,13 +38,9 @@ export function decimal(units, places, point) {
 export function answer({ a, op, b, places }) {
   const common = Math.max(a.places, b.places);
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
-  let [numerator, denominator] = [0n, tenTo(common)];
-  if (op === "+") numerator = left + right;
-  else if (op === "-") numerator = left - right;
-  else if (op === "*") [numerator, denominator] = [a.units * b.units, tenTo(a.places + b.places)];
-  else [numerator, denominator] = [left, right];
+  const [numerator, denominator] = OPERATIONS[op].exact(left, right, tenTo(common));
   if (denominator === 0n) return { value: null, isRounded: false };
-  if (op !== "/" && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
+  if (!OPERATIONS[op].has_point && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
   const scaled = numerator * tenTo(places);
   const units = divideHalfEven(scaled, denominator);
   return { value: decimal(units, places, places > 0), isRounded: units * denominator !== scaled };

@@ -6,7 +6,8 @@ import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
 import { ExpressionError } from "./expression_errors.js";
 import { show } from "./expression_tree.js";
-import { KIND, Layout, shapeOf } from "./layout.js";
+import { Layout, shapeOf } from "./layout.js";
+import { KIND } from "./operations.js";
 import { makePlan } from "./planning.js";
 import { Text } from "./text.js";
 
@@ -176,7 +177,7 @@ function hasWork(output) {
  * @returns {Set<number>} */
 function quotientDigits(prompt) {
   const shape = shapeOf(prompt);
-  if (shape?.op !== "/") return new Set();
+  if (!shape) return new Set();
   const { slots, promptLength } = new Layout(shape);
   const positions = slots.flatMap(([kind], at) => (kind === KIND.QUOTIENT_DIGIT ? [at] : []));
   return new Set(positions.map((position) => position - promptLength));

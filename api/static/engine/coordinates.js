@@ -2,7 +2,8 @@
 // computed from the text so far (datagen/coordinates.py).
 
 import { WIDTH } from "./arithmetic.js";
-import { KIND, LOWEST, Layout, shapeOf } from "./layout.js";
+import { Layout, shapeOf } from "./layout.js";
+import { KIND, LOWEST, OPERATIONS } from "./operations.js";
 
 /** The kind of a character and of the next one, the row and column of the character, and those of the characters from
  * which the next one is computed. A value is 0 if there is none.
@@ -63,7 +64,7 @@ function coordinatesOfQuestion(line) {
   let kind = KIND.A_FIELD;
   for (let position = start; position < line.length; position += 1) {
     const character = line[position];
-    if (kind === KIND.A_FIELD && position - start >= WIDTH && "+-*/".includes(character)) {
+    if (kind === KIND.A_FIELD && position - start >= WIDTH && character in OPERATIONS) {
       [kind, start] = [KIND.B_FIELD, position + 1];
     } else if (!"0123456789.-".includes(character)) break;
     else [result[position][0], result[position][3]] = [kind, LOWEST + position - start];

@@ -28,7 +28,8 @@ const { MAX_READINGS, READINGS, SAID } = tables;
 const PAIRS = tables.PAIRS;
 /** The precedence of a sign that waits for its right side, the weakest first. -2^2 is -(2^2). */
 export const RANK = { OPENING: 0, SUM: 1, PRODUCT: 2, PREFIX: 3, POWER: 4 };
-const APPLIED = ["+", "-", "*", "/", "//", "mod", "^", "off"]; // signs that have operands
+/** @type {Record<string, number>} */ const RANKS_OF_SIGNS = tables.RANKS;
+const APPLIED = [...Object.keys(RANKS_OF_SIGNS), "off"]; // signs that have operands
 
 /** The parts of an expression that were read, and the signs that wait for their right side (operator
  * precedence; Dijkstra 1961). So nesting needs no recursion. */
@@ -84,7 +85,7 @@ export class Stack {
   /** Adds an operation to the signs that wait. Returns `end`.
    * @type {(operation: string, start: number, end: number) => number} */
   wait(operation, start, end) {
-    const rank = operation === "^" ? RANK.POWER : operation === "+" || operation === "-" ? RANK.SUM : RANK.PRODUCT;
+    const rank = [RANK.SUM, RANK.PRODUCT, RANK.POWER][(RANKS_OF_SIGNS[operation] ?? 2) - 1];
     this.complete(rank === RANK.POWER ? rank + 1 : rank); // 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
     const typed = new Text(this.#text.slice(start, end)).normalize();
     const isSaid = SAID.includes(typed) || (operation === "mod" && typed === "%");

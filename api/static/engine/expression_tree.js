@@ -2,6 +2,7 @@
 // thousand operations deep, so nothing here is recursive (calcgpt/inference/expression_tree.py).
 
 import { numberText } from "./arithmetic.js";
+import tables from "./tables.js";
 import { shorten } from "./text.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
@@ -16,9 +17,8 @@ const NO_NUMBER = { units: 0n, places: 0 };
  * hundredth, and `||` a magnitude.
  * @type {Record<string, number>} */
 export const RANKS = {
-  ...{ "+": 1, "-": 1, "+%": 1, "-%": 1 },
-  ...{ "*": 2, "/": 2, "//": 2, mod: 2 },
-  "^": 3,
+  ...tables.RANKS,
+  ...{ "+%": 1, "-%": 1 },
   ...{ "!": 4, "%": 4 },
   ...{ "||": 5, "": 5 },
 };

@@ -3,6 +3,7 @@
 
 import { MAX_PLACES, MAX_WIDTH, USUAL_PLACES, WIDTH, answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
 import { shapeOf, workLength } from "./layout.js";
+import { OPERATIONS } from "./operations.js";
 import { formatCount } from "./text.js";
 
 const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
@@ -140,7 +141,7 @@ class ScratchpadLimits {
    * @returns {Refusal | null} */
   refuseProblem(problem) {
     const digits = String(magnitude(problem.b)).length;
-    if (problem.op === "/" && digits > (this.#bounds.divisor_digits ?? digits)) {
+    if (OPERATIONS[problem.op].divides && digits > (this.#bounds.divisor_digits ?? digits)) {
       return this.#beyondTested(`a divisor of ${digits} digits`);
     }
     const refusal = this.refusePlaces(problem.places);

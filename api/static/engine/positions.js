@@ -3,7 +3,7 @@
 // Shapes: C n_embd, D head width.
 
 import { CoordinateReader } from "./coordinates.js";
-import { COPIES, FAR, FIELDS, ROW_ENDS } from "./layout.js";
+import { COPIES, FAR, FIELDS, ROW_ENDS } from "./operations.js";
 
 const SINUSOIDAL_BASE = 10_000; // the base of the frequencies of sinusoidal embeddings
 const ROTARY_SCHEMES = ["rope", "learned+rope", "coupled+rope"];

@@ -1,7 +1,7 @@
 // The rules of worked steps in words: what each character should be, and why. A rule reads the characters that the
 // layout names as its sources (datagen/rules.py).
 
-import { KIND } from "../engine/layout.js";
+import { KIND } from "../engine/operations.js";
 import { digitValue, formatDecimal, inNaturalOrder, integerOf, signedIntegerOf, signedValue } from "./sheet.js";
 
 /** @import { Cell, Work } from "./sheet.js" */

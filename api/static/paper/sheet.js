@@ -1,6 +1,7 @@
 // The parts of a sheet: the cells of the characters that a model writes, and numbers made of them.
 
-import { KIND, LOWEST, Layout, MIN_DIVISOR, shapeOf } from "../engine/layout.js";
+import { Layout, shapeOf } from "../engine/layout.js";
+import { KIND, LOWEST, MIN_DIVISOR } from "../engine/operations.js";
 import { RULES } from "./rules.js";
 
 /** A character of a sheet. at: its index in the model's text, -1 if the model did not write it; column: its column,

@@ -87,6 +87,6 @@ def test_the_length_of_a_layout_is_known_without_making_it(op: str) -> None:
     ]
 
 
-def test_the_page_has_the_same_layouts() -> None:
-    file = Path(__file__).parents[3] / "api" / "static" / "engine" / "layouts.js"
+def test_the_page_has_the_same_operations() -> None:
+    file = Path(__file__).parents[3] / "api" / "static" / "engine" / "operations.js"
     assert file.read_text("utf-8") == javascript(), "run `make tables`"

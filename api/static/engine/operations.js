@@ -4,6 +4,7 @@
 export const LOWEST = 2;
 export const NOWHERE = -1;
 export const MIN_DIVISOR = 3;
+/** The numbers of the kinds of slots, by name. @type {Record<string, number>} */
 export const KIND = {"QUESTION": 0, "A_FIELD": 1, "B_FIELD": 2, "A_SIGN": 3, "A_DIGIT": 4, "A_ZERO": 5, "B_SIGN": 6, "B_SIGN_OF_SUM": 7, "B_DIGIT": 8, "B_ZERO": 9, "ADD_OR_SUBTRACT": 10, "SUM_LOWEST": 11, "SUM_DIGIT": 12, "ROW_MARK": 13, "MULTIPLIER": 14, "FIRST_DIGIT": 15, "FIRST_CARRY": 16, "PRODUCT_DIGIT": 17, "PRODUCT_CARRY": 18, "REMAINDER_MARK": 19, "REMAINDER_COPY": 20, "REMAINDER_ZERO": 21, "BROUGHT_DOWN": 22, "BROUGHT_ZERO": 23, "DIVIDEND_SIGN": 24, "QUOTIENT_DIGIT": 25, "REMAINDER_DIGIT": 26, "REMAINDER_CARRY": 27, "QUOTIENT_ROUNDING": 28, "EXACT_MARK": 29, "SUM_BELOW": 30, "SUM_HALF": 31, "SUM_KEPT": 32, "PRODUCT_BELOW": 33, "PRODUCT_HALF": 34, "PRODUCT_KEPT": 35, "ROUNDING": 36, "RESULT_MARK": 37, "SUM_RESULT": 38, "PRODUCT_RESULT": 39, "ROUNDED_RESULT": 40, "ROUNDED_TOP": 41, "QUOTIENT_RESULT": 42, "SUM_SIGN": 43, "SIGN": 44, "NAN": 45, "EQUALS": 46, "ANSWER_DIGIT": 47, "ANSWER_ZERO": 48, "ANSWER_POINT": 49, "ANSWER_MINUS": 50, "ANSWER_N": 51, "ANSWER_A": 52, "END": 53, "LAST_DIGIT": 54, "A_BELOW": 55};
 export const FIELDS = new Set([1, 2]);
 export const COPIES = new Set([4, 8, 55]);
@@ -12,6 +13,10 @@ export const FAR = new Map([[3, new Set([1])], [6, new Set([2])], [7, new Set([2
 const floorDivide = (a, b) => (b ? (a - modulo(a, b)) / b : b);
 const modulo = (a, b) => (b ? ((a % b) + b) % b : b);
 
+
+function exactSum(a, b, unit) {
+  return [(a + b), unit];
+}
 
 function size(shape) {
   let d, drop, n;
@@ -99,6 +104,24 @@ function sumLayout(plan, shape, question) {
   plan.sign = plan.put(KIND.SUM_SIGN, 0, 0, [0, (n + 2)], sources);
 }
 
+function resultLength(digits, drop, extra = 0) {
+  return ((1 + digits) + (drop ? (((2 + digits) + extra) - drop) : 0));
+}
+
+function sumLength(shape) {
+  let _, drop, n;
+  [_, n, drop] = size(shape);
+  return (((3 + (3 * (n + 1))) + resultLength((n + 1), drop)) + 1);
+}
+
+function exactDifference(a, b, unit) {
+  return [(a - b), unit];
+}
+
+function exactProduct(a, b, unit) {
+  return [(a * b), (unit * unit)];
+}
+
 function productLayout(plan, shape, question) {
   let a, aSign, b, bSign, before, carry, coordinates, digits, drop, j, k, kind, m, magnitude, multiplier, nA, nB, old, places, query, row, source, sources;
   [nA, nB] = [shape.aDigits, shape.bDigits];
@@ -143,6 +166,18 @@ function productLayout(plan, shape, question) {
     plan.result = (drop ? rounded(plan, magnitude, drop, 1) : magnitude);
   }
   plan.sign = plan.put(KIND.SIGN, undefined, undefined, undefined, [aSign, bSign, ...plan.result]);
+}
+
+function productLength(shape) {
+  let drop, nA, nB, result;
+  [nA, nB] = [shape.aDigits, shape.bDigits];
+  drop = Math.max(0, ((shape.aPlaces + shape.bPlaces) - shape.places));
+  result = ((drop > (nA + nB)) ? 1 : resultLength((nA + nB), drop, 1));
+  return (((((2 + nA) + nB) + ((2 * nB) * (1 + nA))) + result) + 1);
+}
+
+function exactQuotient(a, b, unit) {
+  return [a, b];
 }
 
 function rows(shape) {
@@ -248,24 +283,6 @@ function quotientLayout(plan, shape, question) {
   plan.sign = plan.put(KIND.SIGN, undefined, undefined, undefined, [aSign, bSign, ...plan.result]);
 }
 
-function resultLength(digits, drop, extra = 0) {
-  return ((1 + digits) + (drop ? (((2 + digits) + extra) - drop) : 0));
-}
-
-function sumLength(shape) {
-  let _, drop, n;
-  [_, n, drop] = size(shape);
-  return (((3 + (3 * (n + 1))) + resultLength((n + 1), drop)) + 1);
-}
-
-function productLength(shape) {
-  let drop, nA, nB, result;
-  [nA, nB] = [shape.aDigits, shape.bDigits];
-  drop = Math.max(0, ((shape.aPlaces + shape.bPlaces) - shape.places));
-  result = ((drop > (nA + nB)) ? 1 : resultLength((nA + nB), drop, 1));
-  return (((((2 + nA) + nB) + ((2 * nB) * (1 + nA))) + result) + 1);
-}
-
 function quotientLength(shape) {
   let nRow, operands, width;
   width = Math.max(shape.bDigits, 3);
@@ -277,22 +294,14 @@ function quotientLength(shape) {
   return ((((((((operands + 1) + width) + 1) + (nRow * ((2 * width) + 4))) + 3) + nRow) - 1) + 1);
 }
 
-function exactSum(a, b, unit) {
-  return [(a + b), unit];
-}
 
-function exactDifference(a, b, unit) {
-  return [(a - b), unit];
-}
-
-function exactProduct(a, b, unit) {
-  return [(a * b), (unit * unit)];
-}
-
-function exactQuotient(a, b, unit) {
-  return [a, b];
-}
-
-export const LAYOUTS = { "+": sumLayout, "-": sumLayout, "*": productLayout, "/": quotientLayout };
-export const LENGTHS = { "+": sumLength, "-": sumLength, "*": productLength, "/": quotientLength };
-export const EXACT = { "+": exactSum, "-": exactDifference, "*": exactProduct, "/": exactQuotient };
+/** The operations by their signs (`Operation` of datagen/operations/base.py).
+ * @type {Record<string, {name: string, symbol: string, spellings: string[], rank: number,
+ * colour: string, marker: string, divides: boolean, has_point: boolean, exact: Function,
+ * layout: Function, length: Function}>} */
+export const OPERATIONS = {
+  "+": { name: "addition", symbol: "+", spellings: ["+", "plus", "added to"], rank: 1, colour: "blue", marker: "s", divides: false, has_point: false, exact: exactSum, layout: sumLayout, length: sumLength },
+  "-": { name: "subtraction", symbol: "\u2212", spellings: ["-", "\u2014", "minus", "less", "take away"], rank: 1, colour: "orange", marker: "D", divides: false, has_point: false, exact: exactDifference, layout: sumLayout, length: sumLength },
+  "*": { name: "multiplication", symbol: "\u00d7", spellings: ["*", "\u00d7", "\u2715", "\u2716", "\u2a2f", "\u2217", "\u00b7", "\u22c5", "\u2219", "\u2022", "x", "\uff58", "\uff38", "\u0445", "\u0425", "times", "multiplied by"], rank: 2, colour: "green", marker: "^", divides: false, has_point: false, exact: exactProduct, layout: productLayout, length: productLength },
+  "/": { name: "division", symbol: "\u00f7", spellings: ["/", "\u00f7", "\u2215", "\u2044", "\u2797", ":", "over", "divided by"], rank: 2, colour: "purple", marker: "v", divides: true, has_point: true, exact: exactQuotient, layout: quotientLayout, length: quotientLength },
+};
