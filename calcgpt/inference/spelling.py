@@ -328,11 +328,31 @@ def tables() -> dict[str, object]:
 
 def javascript() -> str:
     """Returns the module `api/static/engine/tables.js`."""
-    lines = [f"  {name}: {json.dumps(table)},\n" for name, table in tables().items()]
+    lines = [
+        f"  {name}: /** @type {{{_type(table)}}} */ ({json.dumps(table)}),\n"
+        for name, table in tables().items()
+    ]
     return (
         "// Written by `make tables` from calcgpt/inference/spelling.py. Do not edit.\n"
         f"export default {{\n{''.join(lines)}}};\n"
     )
+
+
+def _type(table: object) -> str:
+    """Returns the type of a table, as the page's modules declare it."""
+    match table:
+        case dict():
+            return f"Record<string, {_common_type(table.values())}>"
+        case list() | tuple():
+            return f"{_common_type(table)}[]"
+        case str():
+            return "string"
+    return "boolean" if isinstance(table, bool) else "number"
+
+
+def _common_type(items: Iterable[object]) -> str:
+    types = {_type(item) for item in items}
+    return types.pop() if len(types) == 1 else "any"
 
 
 if __name__ == "__main__":
