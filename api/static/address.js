@@ -41,8 +41,7 @@ export const DEFAULT_STATE = {
 };
 
 /** Returns the state that the hash of an address describes, or null if it has no question.
- * @param {string} hash
- * @returns {State | null} */
+ * @type {(hash: string) => State | null} */
 export function parseHash(hash) {
   const values = new Map();
   for (const pair of hash.replace(/^#/, "").split("&")) {

@@ -43,8 +43,7 @@ const KEY = "calcgpt.key";
 
 /** An error with a message of one line for the user. */
 export class ServiceError extends Error {
-  /** @param {string} message
-   * @param {Details} details */
+  /** @param {string} message @param {Details} details */
   constructor(message, { type, status, position, end, retryAfter } = {}) {
     super(message);
     this.type = type;

@@ -174,8 +174,7 @@ class Checkpoints {
   #cards = createElement("ol", "cards of-models");
   #isAsked = false;
 
-  /** @param {{problem: string, places: number}} operation
-   * @param {NamedModel[]} models */
+  /** @param {{problem: string, places: number}} operation @param {NamedModel[]} models */
   constructor(operation, models) {
     this.#operation = operation;
     this.#models = models;

@@ -144,8 +144,7 @@ function showSameNumber(a, b) {
 
 /** Returns a row that is ready to be drawn: with the zeros before the point, with leading zeros marked as padding, and
  * with a label that explains marked digits.
- * @param {Row} row
- * @returns {ShownRow} */
+ * @type {(row: Row) => ShownRow} */
 function toShownRow(row) {
   const { unit } = row;
   let cells = [...row.cells].sort((x, y) => y.column - x.column);

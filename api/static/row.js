@@ -11,8 +11,7 @@ export class Row {
   #least = createElement("span", "least");
   #spoken = createElement("span", "unseen");
 
-  /** @param {string} label
-   * @param {number} start */
+  /** @param {string} label @param {number} start */
   constructor(label, start = 0) {
     this.#start = start;
     this.#label = createElement("span", "row-label", label);

@@ -48,8 +48,7 @@ export class Runner {
   /** @type {Run | null} */ #run = null;
   /** @type {Step[]} */ #steps = [];
 
-  /** @param {Parts} parts
-   * @param {Callbacks} callbacks */
+  /** @param {Parts} parts @param {Callbacks} callbacks */
   constructor({ field, history, link, readout, panels }, callbacks) {
     this.#field = field;
     this.#history = history;

@@ -8,8 +8,7 @@ export class Parser {
   /** @type {string[]} */ #data = [];
 
   /** Yields the events that the next piece of text completes.
-   * @param {string} text
-   * @returns {Generator<{name: string, data: string}>} */
+   * @type {(text: string) => Generator<{name: string, data: string}>} */
   *push(text) {
     if (!text) return;
     if (this.#afterReturn && text.startsWith("\n")) text = text.slice(1); // the second half of a CRLF

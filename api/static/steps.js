@@ -188,9 +188,7 @@ export class Step {
     reportState(this.element, { at: at + 1 });
   }
 
-  /** Returns what the box beside a character shows.
-   * @param {number} at
-   * @returns {import("./readout.js").Character} */
+  /** Returns what the box beside a character shows. @type {(at: number) => import("./readout.js").Character} */
   describe(at) {
     const { words = "", isChoice = false } = this.#paper.describe(at) ?? {};
     const prompt = this.#question?.prompt ?? "";

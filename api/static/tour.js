@@ -77,9 +77,7 @@ export class Tour {
   /** @type {Element | null} the element that had the focus before the tour */
   #origin = null;
 
-  /** @param {HTMLElement} box
-   * @param {HTMLElement} offer
-   * @param {Page} page */
+  /** @param {HTMLElement} box @param {HTMLElement} offer @param {Page} page */
   constructor(box, offer, page) {
     this.#box = box;
     this.#offer = offer;

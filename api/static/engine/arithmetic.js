@@ -33,8 +33,7 @@ export function decimal(units, places, point) {
 
 /** Returns the exact answer rounded to the problem's places, ties to even, and whether rounding changed the value. The
  * answer is null for a division by zero.
- * @param {Problem} problem
- * @returns {{value: Decimal | null, isRounded: boolean}} */
+ * @type {(problem: Problem) => {value: Decimal | null, isRounded: boolean}} */
 export function answer({ a, op, b, places }) {
   const common = Math.max(a.places, b.places);
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));

@@ -58,8 +58,7 @@ export const f32x4 = {
  * parameters and local variables by name */
 
 /** Returns a module that imports the memory `host.memory` and exports functions.
- * @param {Func[]} functions
- * @returns {Uint8Array<ArrayBuffer>} */
+ * @type {(functions: Func[]) => Uint8Array<ArrayBuffer>} */
 export function assemble(functions) {
   const types = functions.map(({ parameters }) => [0x60, ...vector(parameters.map(() => [TYPES.i32])), 0]);
   const numbers = functions.map((_, index) => [index]);

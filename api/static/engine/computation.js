@@ -88,8 +88,7 @@ export class Computation {
   }
 
   /** Returns the problem of an operation, or null if an operand is missing or the model cannot be asked.
-   * @param {Step} step
-   * @returns {Problem | null} */
+   * @type {(step: Step) => Problem | null} */
   #problemOf({ a: first, op, b: second, places }) {
     const valueOf = (/** @type {Operand} */ { number, step }) => (step === null ? number : this.#values[step]);
     const [a, b] = [valueOf(first), valueOf(second)];
@@ -172,9 +171,7 @@ function hasWork(output) {
   return /^[-+]/.test(output);
 }
 
-/** Returns the positions of the quotient digits in the work of a question.
- * @param {string} prompt
- * @returns {Set<number>} */
+/** Returns the positions of the quotient digits in the work of a question. @type {(prompt: string) => Set<number>} */
 function quotientDigits(prompt) {
   const shape = shapeOf(prompt);
   if (!shape) return new Set();

@@ -44,9 +44,7 @@ export class CoordinateReader {
 /** @returns {Coordinates} */
 const noCoordinates = () => [0, 0, 0, 0, 0, 0];
 
-/** Returns the coordinates of consecutive slots.
- * @param {import("./layout.js").Slot[]} slots
- * @returns {Coordinates[]} */
+/** Returns the coordinates of consecutive slots. @type {(slots: import("./layout.js").Slot[]) => Coordinates[]} */
 function coordinatesOfSlots(slots) {
   return slots.map(([kind, row, column], index) => {
     const [nextKind, , , queryRow, queryColumn] = slots[index + 1] ?? [0, 0, 0, 0, 0];

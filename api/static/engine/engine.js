@@ -31,9 +31,7 @@ export class Engine {
     yield* this.#run(task, payload, signal);
   }
 
-  /** Loads a model, once.
-   * @param {string} model
-   * @returns {Promise<void>} */
+  /** Loads a model, once. @type {(model: string) => Promise<void>} */
   load(model) {
     const existing = this.#loaded.get(model);
     if (existing) return existing;

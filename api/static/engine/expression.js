@@ -48,9 +48,7 @@ class Reader {
   #stack;
   #hasCurrency = false;
 
-  /** @param {Text} text
-   * @param {Style} style
-   * @param {Map<string, Expression>} names */
+  /** @param {Text} text @param {Style} style @param {Map<string, Expression>} names */
   constructor(text, style, names) {
     this.#text = text;
     this.#style = style;
@@ -198,8 +196,7 @@ class Reader {
 
   /** Returns the operation at `start` and its position, or null. `of` is one only after a percentage or a fraction, `%`
    * only before a number. The x of 0x10 is not one.
-   * @param {number} start
-   * @returns {[string, number, number] | null} */
+   * @type {(start: number) => [string, number, number] | null} */
   #typedOperation(start) {
     if (this.#match("remainder", start)) return ["mod", start, start + 1];
     for (const [word, sign] of [["of", "*"], ["off", "off"]]) {
@@ -279,8 +276,7 @@ class Reader {
   }
 
   /** Returns the word between two operands of `sum of 3 and 4`, as an operation and its position, or null.
-   * @param {number} start
-   * @returns {[string, number, number] | null} */
+   * @type {(start: number) => [string, number, number] | null} */
   #pair(start) {
     const typed = this.#match("between", start);
     const opening = this.#stack.lastOpening();
@@ -313,8 +309,7 @@ class Reader {
   }
 
   /** Returns the position of the next character that is not a space, and it; "" at the end.
-   * @param {number} position
-   * @returns {[number, string]} */
+   * @type {(position: number) => [number, string]} */
   #next(position) {
     position = skip(this.#normal, position);
     return [position, this.#normal.charAt(position)];

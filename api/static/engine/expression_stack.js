@@ -40,8 +40,7 @@ export class Stack {
   /** @type {Sign[]} */ signs = [];
   /** @type {Reading[]} */ readings = [];
 
-  /** @param {Text} text
-   * @param {Style} style */
+  /** @param {Text} text @param {Style} style */
   constructor(text, style) {
     this.#text = text;
     this.#style = style;

@@ -65,10 +65,9 @@ export function texts(root) {
   return found;
 }
 
-/** Returns the canonical text of a tree, without spaces and superfluous parentheses. `parse` returns the
- * same tree for it, except for positions.
- * @param {Expression} root
- * @returns {string} */
+/** Returns the canonical text of a tree, without spaces and superfluous parentheses. `parse` returns the same tree for
+ * it, except for positions.
+ * @type {(root: Expression) => string} */
 export function show(root) {
   return fold(root, showNode);
 }

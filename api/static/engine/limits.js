@@ -18,9 +18,7 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 /** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured the measured domain */
 /** @typedef {DirectLimits | ScratchpadLimits} Limits */
 
-/** Returns the limits of a model.
- * @param {Record<string, any>} manifest
- * @returns {Limits} */
+/** Returns the limits of a model. @type {(manifest: Record<string, any>) => Limits} */
 export function limitsOf({ has_work: hasWork, domain, model }) {
   return hasWork ? new ScratchpadLimits(domain, model.block_size) : new DirectLimits();
 }
@@ -43,18 +41,14 @@ class DirectLimits {
     };
   }
 
-  /** Returns the refusal of a number of decimal places, or null.
-   * @param {number} places
-   * @returns {Refusal | null} */
+  /** Returns the refusal of a number of decimal places, or null. @type {(places: number) => Refusal | null} */
   refusePlaces(places) {
     if (places === USUAL_PLACES) return null;
     const reason = `answers of this model have ${USUAL_PLACES} places, not ${places}`;
     return { kind: "too-many-places", reason };
   }
 
-  /** Returns the refusal of an operand, or null.
-   * @param {Decimal} number
-   * @returns {Refusal | null} */
+  /** Returns the refusal of an operand, or null. @type {(number: Decimal) => Refusal | null} */
   refuseOperand(number) {
     if (number.places > USUAL_PLACES) {
       return { kind: "too-many-places", reason: "more than two decimal places" };
@@ -65,9 +59,7 @@ class DirectLimits {
     return null;
   }
 
-  /** Returns the refusal of a problem, or null.
-   * @param {Problem} problem
-   * @returns {Refusal | null} */
+  /** Returns the refusal of a problem, or null. @type {(problem: Problem) => Refusal | null} */
   refuseProblem({ places }) {
     return this.refusePlaces(places);
   }
@@ -84,8 +76,7 @@ class ScratchpadLimits {
   #measured;
   #blockSize;
 
-  /** @param {Measured | null} measured
-   * @param {number} blockSize */
+  /** @param {Measured | null} measured @param {number} blockSize */
   constructor(measured, blockSize) {
     this.#measured = measured;
     this.#blockSize = blockSize;
@@ -113,16 +104,12 @@ class ScratchpadLimits {
     };
   }
 
-  /** Returns the refusal of a number of decimal places, or null.
-   * @param {number} places
-   * @returns {Refusal | null} */
+  /** Returns the refusal of a number of decimal places, or null. @type {(places: number) => Refusal | null} */
   refusePlaces(places) {
     return places <= this.#bounds.places ? null : this.#beyondTested(`an answer to ${places} places`);
   }
 
-  /** Returns the refusal of an operand, or null.
-   * @param {Decimal} number
-   * @returns {Refusal | null} */
+  /** Returns the refusal of an operand, or null. @type {(number: Decimal) => Refusal | null} */
   refuseOperand(number) {
     if (numberText(number).length > MAX_WIDTH) {
       return { kind: "out-of-range", reason: `a number of more than ${MAX_WIDTH} characters` };
@@ -136,9 +123,7 @@ class ScratchpadLimits {
     return this.#beyondTested(`a number with ${number.places} places`);
   }
 
-  /** Returns the refusal of a problem, or null.
-   * @param {Problem} problem
-   * @returns {Refusal | null} */
+  /** Returns the refusal of a problem, or null. @type {(problem: Problem) => Refusal | null} */
   refuseProblem(problem) {
     const digits = String(magnitude(problem.b)).length;
     if (OPERATIONS[problem.op].divides && digits > (this.#bounds.divisor_digits ?? digits)) {

@@ -12,9 +12,8 @@ const TAIL = 60; // characters of the end of a text in which places are asked fo
 
 /** Returns a normal text in which what people say around a calculation is replaced by spaces, and the decimal places
  * that they ask for: what is 1/3 to 4 places?
- * @param {string} normal
- * @returns {[string, number | null]}
- * @throws {ExpressionError} */
+ * @throws {ExpressionError}
+ * @type {(normal: string) => [string, number | null]} */
 export function withoutPhrases(normal) {
   let [start, end] = [0, normal.length];
   /** @type {number | null} */ let places = null;

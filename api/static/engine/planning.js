@@ -140,8 +140,7 @@ class Planner {
   /** @type {Reading[]} */ #readings = [];
   #index = 0; // of the part that is planned
 
-  /** @param {Parts} parts
-   * @param {number} places */
+  /** @param {Parts} parts @param {number} places */
   constructor(parts, places) {
     this.parts = parts;
     this.places = places;
@@ -151,9 +150,7 @@ class Planner {
     return this.parts.nodes[this.#index];
   }
 
-  /** Returns a number that was typed.
-   * @param {Fraction} value
-   * @returns {T} */
+  /** Returns a number that was typed. @type {(value: Fraction) => T} */
   number(value) {
     throw new TypeError(String(value));
   }
@@ -168,9 +165,7 @@ class Planner {
     throw new TypeError(`${a}/${b}`);
   }
 
-  /** Returns the result, rounded to the places of the answer.
-   * @param {T} value
-   * @returns {Operand} */
+  /** Returns the result, rounded to the places of the answer. @type {(value: T) => Operand} */
   finish(value) {
     throw new TypeError(String(value));
   }
@@ -274,9 +269,7 @@ class Planner {
 class Rounding extends Planner {
   #stepPlaces;
 
-  /** @param {Parts} parts
-   * @param {number} places
-   * @param {number} guardPlaces */
+  /** @param {Parts} parts @param {number} places @param {number} guardPlaces */
   constructor(parts, places, guardPlaces) {
     super(parts, places);
     this.guardPlaces = guardPlaces;
@@ -354,9 +347,7 @@ class Fractions extends Planner {
   }
 }
 
-/** Returns an operand that is no result.
- * @param {Decimal | bigint} value
- * @returns {Operand} */
+/** Returns an operand that is no result. @type {(value: Decimal | bigint) => Operand} */
 function typed(value) {
   return { number: typeof value === "bigint" ? { units: value, places: 0 } : value, step: null };
 }

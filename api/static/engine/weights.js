@@ -11,9 +11,8 @@ export class WeightsError extends Error {}
 /** @typedef {Record<string, {shape: number[], data: Float32Array}>} Tensors by name */
 
 /** Returns the tensors and the manifest of a file.
- * @param {ArrayBuffer} buffer
- * @returns {{tensors: Tensors, manifest: Record<string, any>}}
- * @throws {WeightsError} */
+ * @throws {WeightsError}
+ * @type {(buffer: ArrayBuffer) => {tensors: Tensors, manifest: Record<string, any>}} */
 export function readWeights(buffer) {
   const view = new DataView(buffer);
   const length = buffer.byteLength < 8 ? 0 : Number(view.getBigUint64(0, true));

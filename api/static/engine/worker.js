@@ -22,9 +22,7 @@ const models = new Map();
 /** @type {Set<number>} the ids of cancelled tasks */
 const cancelled = new Set();
 
-/** Returns a model that was loaded.
- * @param {string} name
- * @returns {Model} */
+/** Returns a model that was loaded. @type {(name: string) => Model} */
 function loadedModel(name) {
   const model = models.get(name);
   if (!model) throw new RangeError(`${name} is not loaded`);
@@ -98,9 +96,7 @@ async function run({ id, task, payload }) {
   cancelled.delete(id);
 }
 
-/** Returns an error as the page's client expects it (`ServiceError`).
- * @param {unknown} error
- * @returns {TaskError} */
+/** Returns an error as the page's client expects it (`ServiceError`). @type {(error: unknown) => TaskError} */
 function toTaskError(error) {
   if (error instanceof ExpressionError) {
     const { kind, position, end } = error;

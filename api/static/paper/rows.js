@@ -33,8 +33,7 @@ export function* rowsOf(work) {
   if (work.one("rounding")) yield roundedRow(work);
 }
 
-/** Returns the row of the rounded result. @param {Work} work
- * @returns {Row} */
+/** Returns the row of the rounded result. @type {(work: Work) => Row} */
 function roundedRow(work) {
   return {
     names: ["result"],
@@ -168,8 +167,7 @@ function labelOfRemainder(work, row, exact) {
 }
 
 /** Returns a row with all digits of the quotient, as a sum. Negative digits are drawn with a line over them.
- * @param {Work} work
- * @returns {Row} */
+ * @type {(work: Work) => Row} */
 function signedDigitsRow(work) {
   const { nRow, lead, unit } = work;
   const places = work.shape.places + 1;

@@ -80,8 +80,7 @@ export class Work {
     return this.count("quotientDigit", 2) && this.layout.result.length + 1;
   }
 
-  /** Makes the cell of the next character.
-   * @type {(slot: import("../engine/layout.js").Slot, text: string) => Cell} */
+  /** Makes the cell of the next character. @type {(slot: import("../engine/layout.js").Slot, text: string) => Cell} */
   #read([kind, row, column, , , positions], text) {
     const sources = positions.map((position) => this.cellAt(position));
     const { before, isMark = false, ...step } = RULES[kind](sources, this, row, text);
