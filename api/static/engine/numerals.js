@@ -153,7 +153,7 @@ export function isProper(numerator, denominator) {
   return 0n < BigInt(numerator) && BigInt(numerator) < BigInt(denominator);
 }
 
-/** Returns whole numbers. @type {(...values: ((string | number)[])[]) => Decimal[]} */
+/** Returns whole numbers. @type {(...values: (string | number)[]) => Decimal[]} */
 function integers(...values) {
   return values.map((value) => ({ units: BigInt(value), places: 0 }));
 }
