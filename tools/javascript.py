@@ -73,8 +73,7 @@ class Translator:
         body = [line for statement in tree.body for line in self.statement(statement)]
         if names := sorted(map(camel, assigned)):
             body.insert(0, f"let {', '.join(names)};")
-        indented = (f"  {line}\n" for line in body)
-        self.lines.append(f"\nfunction {name}({parameters}) {{\n{''.join(indented)}}}\n")
+        self.lines.append(f"function {name}({parameters}) {{ {' '.join(body)} }}\n")
         self._globals = outer
         return name
 
@@ -109,7 +108,7 @@ class Translator:
                 raise ValueError(f"cannot translate: {ast.unparse(node)}")
 
     def block(self, body: list[ast.stmt]) -> Iterator[str]:
-        yield from (f"  {line}" for statement in body for line in self.statement(statement))
+        yield from (line for statement in body for line in self.statement(statement))
 
     def value(self, node: ast.expr | None) -> str:
         match node:
@@ -201,7 +200,7 @@ def javascript() -> str:
     )
     kinds = {kind.name: kind.value for kind in Kind}
     return f"""// @ts-nocheck
-// Written by `make tables` from datagen/operations. Do not edit.
+// Written by `make tables` from datagen/operations: a line for each function. Do not edit.
 
 export const LOWEST = {LOWEST};
 export const NOWHERE = {NOWHERE};
@@ -212,9 +211,7 @@ export const FIELDS = {kind_set(FIELDS)};
 export const COPIES = {kind_set(COPIES)};
 export const ROW_ENDS = {kind_set(ROW_ENDS)};
 export const FAR = new Map([{", ".join(f"[{kind:d}, {kind_set(FAR[kind])}]" for kind in FAR)}]);
-{HELPERS}
-{"".join(translator.lines)}
-
+{HELPERS}{"".join(translator.lines)}
 /** The operations by their signs (`Operation` of datagen/operations/base.py).
  * @type {{Record<string, {{name: string, symbol: string, spellings: string[], rank: number,
  * colour: string, marker: string, divides: boolean, has_point: boolean, exact: Function,

@@ -19,11 +19,7 @@ import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, stri
 
 export const { MAX_LENGTH } = tables; // characters of an expression
 export const ANSWER = "ans"; // the name of the last answer
-const { CURRENCIES, MAX_OPERATIONS, MESSAGES } = tables;
-/** @type {Record<string, string>} */ const OPERATIONS = tables.OPERATIONS;
-/** @type {Record<string, string>} */ const POSTFIXES = tables.POSTFIXES;
-/** @type {Record<string, string>} */ const FACTORS = tables.FACTORS;
-/** @type {Record<string, string>} */ const SUPERSCRIPTS = tables.SUPERSCRIPTS;
+const { CURRENCIES, FACTORS, MAX_OPERATIONS, MESSAGES, OPERATIONS, PAIRS, POSTFIXES, SUPERSCRIPTS } = tables;
 /** @type {Style} */ const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
 
 /** Returns the expression that a text stands for. Does not check the range of numbers or division by zero. names:
@@ -281,7 +277,7 @@ class Reader {
     const typed = this.#match("between", start);
     const opening = this.#stack.lastOpening();
     const words = typed && opening ? `${singleSpaced(opening.character)} ${typed[0]}` : "";
-    return typed && Object.hasOwn(tables.PAIRS, words) ? [words, start, typed.end] : null;
+    return typed && Object.hasOwn(PAIRS, words) ? [words, start, typed.end] : null;
   }
 
   /** Reads the end of the text, or a = at its end. @type {(start: number, position: number) => void} */

@@ -4,9 +4,7 @@
 import tables from "./tables.js";
 import { format, isDigit, match, shorten, singleSpaced } from "./text.js";
 
-const { MESSAGES, ONLY } = tables;
-/** @type {Record<string, string>} */ const HINTS = tables.HINTS;
-/** @type {Record<string, string>} */ const HINTS_AFTER_NUMBER = tables.HINTS_AFTER_NUMBER;
+const { HINTS, HINTS_AFTER_NUMBER, MESSAGES, ONLY } = tables;
 
 /** What a reader knows where it does not understand the text. isOperand: whether an operand is expected, not an
  * operation; lastSign: before the last operand, "" for none; opening: the last parenthesis, bar or pair of words that

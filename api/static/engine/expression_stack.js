@@ -23,13 +23,10 @@ import { Text, format, shorten, strip } from "./text.js";
  * first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3 from 10.
  * @typedef {{character: string, rank: number, start: number, isSaid?: boolean, isReversed?: boolean}} Sign */
 
-const { MAX_READINGS, READINGS, SAID } = tables;
-/** @type {Record<string, (string | boolean)[]>} the operation, the word between, whether it is reversed */
-const PAIRS = tables.PAIRS;
+const { MAX_READINGS, PAIRS, READINGS, SAID } = tables;
 /** The precedence of a sign that waits for its right side, the weakest first. -2^2 is -(2^2). */
 export const RANK = { OPENING: 0, SUM: 1, PRODUCT: 2, PREFIX: 3, POWER: 4 };
-/** @type {Record<string, number>} */ const RANKS_OF_SIGNS = tables.RANKS;
-const APPLIED = [...Object.keys(RANKS_OF_SIGNS), "off"]; // signs that have operands
+const APPLIED = [...Object.keys(tables.RANKS), "off"]; // signs that have operands
 
 /** The parts of an expression that were read, and the signs that wait for their right side (operator
  * precedence; Dijkstra 1961). So nesting needs no recursion. */
@@ -84,7 +81,7 @@ export class Stack {
   /** Adds an operation to the signs that wait. Returns `end`.
    * @type {(operation: string, start: number, end: number) => number} */
   wait(operation, start, end) {
-    const rank = [RANK.SUM, RANK.PRODUCT, RANK.POWER][(RANKS_OF_SIGNS[operation] ?? 2) - 1];
+    const rank = [RANK.SUM, RANK.PRODUCT, RANK.POWER][(tables.RANKS[operation] ?? 2) - 1];
     this.complete(rank === RANK.POWER ? rank + 1 : rank); // 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
     const typed = new Text(this.#text.slice(start, end)).normalize();
     const isSaid = SAID.includes(typed) || (operation === "mod" && typed === "%");

@@ -19,9 +19,7 @@ export const PROMPT = new RegExp(
   `^\\$(|[013-9]|[12][0-9]|30)\\(([-0-9.]{10,100}?)([${SIGNS}])([-0-9.]{10,100})\\)=$`,
 );
 
-/** Returns the shape of a prompt `$P(A op B)=`, or null for any other text.
- * @param {string} prompt
- * @returns {Shape | null} */
+/** Returns the shape of a prompt `$P(A op B)=`, or null for any other text. @type {(prompt: string) => Shape | null} */
 export function shapeOf(prompt) {
   const match = PROMPT.exec(prompt);
   if (!match) return null;
@@ -75,8 +73,7 @@ export class Layout {
     return this.slots.length - 1;
   }
 
-  /** Adds the slots of the question. Returns the positions of its parts.
-   * @param {Shape} shape */
+  /** Adds the slots of the question. Returns the positions of its parts. @param {Shape} shape */
   #question(shape) {
     for (const _ of `$${placesText(shape)}(`) this.put(KIND.QUESTION);
     const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces, shape.aDigits);
@@ -99,8 +96,7 @@ export class Layout {
 
   /** Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so it may have
    * any characters.
-   * @param {string} line
-   * @returns {Slot[]} */
+   * @type {(line: string) => Slot[]} */
   answerSlots(line) {
     const slots = this.sign === NOWHERE ? [] : this.#answerDigits(line);
     if (this.sign === NOWHERE) {
@@ -110,8 +106,7 @@ export class Layout {
     return [...slots, slotWithoutCoordinates(KIND.END)];
   }
 
-  /** @param {string} line
-   * @returns {Slot[]} */
+  /** @type {(line: string) => Slot[]} */
   #answerDigits(line) {
     const places = this.resultPlaces;
     const nonzero = this.result.flatMap((position, index) => (line[position] === "0" ? [] : [index]));
@@ -129,9 +124,7 @@ export class Layout {
   }
 }
 
-/** Returns a slot whose coordinates are 0.
- * @param {number} kind
- * @returns {Slot} */
+/** Returns a slot whose coordinates are 0. @type {(kind: number) => Slot} */
 function slotWithoutCoordinates(kind) {
   return [kind, 0, 0, 0, 0, []];
 }

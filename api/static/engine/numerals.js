@@ -6,11 +6,8 @@ import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
 import { format, isDigit, match, search, skip, sticky } from "./text.js";
 
-const { MAX_DIGITS, MAX_EXPONENT, MESSAGES } = tables;
+const { MAX_DIGITS, MAX_EXPONENT, MESSAGES, NUMBER_WORDS, SCALES, VULGAR } = tables;
 const NUMBERS = tables.NUMBERS.map((forms) => forms.map(([form, mark]) => ({ form: sticky(form), mark })));
-/** @type {Record<string, number>} */ const NUMBER_WORDS = tables.NUMBER_WORDS;
-/** @type {Record<string, number>} */ const SCALES = tables.SCALES;
-/** @type {Record<string, number[]>} */ const VULGAR = tables.VULGAR;
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./text.js").Match} Match */

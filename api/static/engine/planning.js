@@ -13,9 +13,8 @@ import tables from "./tables.js";
 import { format, formatCount, shorten } from "./text.js";
 
 const MAX_WORK = 400_000; // characters that a model writes for an expression
-const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES } = tables;
+const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS } = tables;
 const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers may be larger than exact ones
-/** @type {Record<string, string>} */ const READINGS = tables.READINGS;
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 /** @typedef {import("./exact.js").Fraction} Fraction */

@@ -6,8 +6,7 @@ import tables from "./tables.js";
 /** @typedef {RegExpExecArray & {end: number}} Match a match of a pattern, and where it ends */
 
 const UNKNOWN = "\ufffd"; // in a normal text, for a character of two UTF-16 units
-/** @type {Record<string, string>} typed character -> the usual one */
-const NORMAL = tables.NORMAL;
+const { MAX_SHOWN, NORMAL, SPACES } = tables;
 const SOURCES = Object.entries(tables.PATTERNS);
 /** @type {Record<string, RegExp>} */
 const PATTERNS = Object.fromEntries(SOURCES.map(([name, source]) => [name, sticky(source)]));
@@ -76,7 +75,7 @@ export function singleSpaced(words) {
 }
 
 /** Returns a text without some characters at its end. @type {(text: string, characters?: string) => string} */
-export function stripEnd(text, characters = tables.SPACES) {
+export function stripEnd(text, characters = SPACES) {
   let end = text.length;
   while (end && characters.includes(text[end - 1])) end -= 1;
   return text.slice(0, end);
@@ -85,13 +84,13 @@ export function stripEnd(text, characters = tables.SPACES) {
 /** Returns a text without spaces at both ends. @param {string} text */
 export function strip(text) {
   let start = 0;
-  while (start < text.length && tables.SPACES.includes(text[start])) start += 1;
+  while (start < text.length && SPACES.includes(text[start])) start += 1;
   return stripEnd(text.slice(start));
 }
 
 /** Returns a text of at most about MAX_SHOWN characters: a longer one without its middle. @param {string} text */
 export function shorten(text) {
-  const [most, half] = [tables.MAX_SHOWN, tables.MAX_SHOWN / 2];
+  const [most, half] = [MAX_SHOWN, MAX_SHOWN / 2];
   const isLong = text.length > 2 * most; // then only its ends are split into code points
   const characters = isLong ? [...text.slice(0, most), ...text.slice(-most)] : [...text];
   if (!isLong && characters.length <= most) return text;
