@@ -9,10 +9,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import torch
 from forks import PATIENCE
 
 from api.service import LoadedModel
@@ -36,14 +34,14 @@ class Cache:
 
     rows: list[list[int]]
 
-    def select(self, rows: torch.Tensor | Ints) -> None:
+    def select(self, rows: Ints) -> None:
         """Keeps these rows."""
         self.rows = [self.rows[row] for row in rows.tolist()]
 
 
 class FakeDecoder:
-    """Implements `Decoder` of calcgpt.inference.generate: `next_token` maps the tokens of a row to
-    the next one. If that is None, all tokens are equally probable."""
+    """An `ArrayDecoder` of calcgpt.inference.generate: `next_token` maps the tokens of a row to the
+    next one. If that is None, all tokens are equally probable."""
 
     def __init__(
         self,
@@ -62,20 +60,18 @@ class FakeDecoder:
         self.fails_at = block_size + 1  # tokens of a row at which a forward pass raises
         self._n_vocabulary, self._logit = len(tokenizer), logit
 
-    def new_cache(self, batch: int, n_token: int) -> Cache:
+    def new_array_cache(self, batch: int, n_token: int) -> Cache:
         """Returns an empty cache."""
         return Cache([[] for _ in range(batch)])
 
-    def __call__(
-        self, tokens_BT: torch.Tensor, cache: Cache, last_only: bool = True
-    ) -> torch.Tensor:
+    def __call__(self, tokens_BT: Ints, cache: Cache, last_only: bool = True) -> Floats:
         """Returns the logits, (B, T, V), or (B, 1, V) with `last_only`."""
         self.called.set()
         assert self.gate.wait(PATIENCE)
         self.batches.append(len(tokens_BT))
-        n_new = tokens_BT.size(1)
+        n_new = tokens_BT.shape[1]
         first = n_new - 1 if last_only else 0
-        logits_BTV = torch.zeros(len(tokens_BT), n_new - first, self._n_vocabulary)
+        logits_BTV = np.zeros((len(tokens_BT), n_new - first, self._n_vocabulary), np.float32)
         for row, tokens in enumerate(tokens_BT.tolist()):
             before = len(cache.rows[row])
             cache.rows[row] = [*cache.rows[row], *tokens]
@@ -89,26 +85,17 @@ class FakeDecoder:
 
 
 class FakeWriter(FakeDecoder):
-    """A `FakeDecoder` that also implements `GreedyWriter` and `ArrayDecoder` of
-    calcgpt.inference.generate."""
+    """A `FakeDecoder` that also implements `GreedyWriter` of calcgpt.inference.generate."""
 
     at_once = 3
 
-    def new_array_cache(self, batch: int, n_token: int) -> Cache:
-        """Returns an empty cache."""
-        return self.new_cache(batch, n_token)
-
-    def __call__(self, tokens_BT: Any, cache: Cache, last_only: bool = True) -> Any:
-        """Returns the logits as an array."""
-        return super().__call__(torch.from_numpy(tokens_BT), cache, last_only).numpy()
-
     def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
         """Continues prompts from their beginning."""
-        return self.extend(prompts_BP, self.new_cache(*prompts_BP.shape), stop_token, length)
+        return self.extend(prompts_BP, self.new_array_cache(*prompts_BP.shape), stop_token, length)
 
     def join(self, tokens_P: Ints, cache: Cache, stop_token: int) -> tuple[int, float]:
         """Adds a row to the cache."""
-        new_row = self.new_cache(1, len(tokens_P))
+        new_row = self.new_array_cache(1, len(tokens_P))
         ids_BL, probabilities_BL = self.extend(tokens_P[None], new_row, stop_token, 1)
         cache.rows += new_row.rows
         return int(ids_BL[0, 0]), float(probabilities_BL[0, 0])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,31 +17,15 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    import torch
-
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.tokenizer import Tokenizer
+    from calcgpt.inference.graph_decoder import GraphDecoder
+    from calcgpt.model.attention import KVCache
+    from calcgpt.model.gpt import LanguageModel
 
 NO_TOKEN = -1  # the stop token if no token ends a text
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
-
-
-class TensorDecoder(Protocol):
-    """A decoder that takes and returns tensors. A LanguageModel is one; a model that another
-    library runs may be one too."""
-
-    config: ModelConfig
-
-    def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
-        """Returns the logits of tokens that follow those in the cache, and adds the tokens to it.
-
-        The logits are (B, T, V), or (B, 1, V) of the last token with `last_only`.
-        """
-
-    def new_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache for `batch` sequences of at most `n_token` tokens. Its method
-        `select(rows)` keeps only these rows."""
 
 
 @runtime_checkable
@@ -51,10 +35,14 @@ class ArrayDecoder(Protocol):
     config: ModelConfig
 
     def __call__(self, tokens_BT: Ints, cache: Any, last_only: bool) -> Floats:
-        """Returns logits (B, T, V), or (B, 1, V) of the last token with `last_only`."""
+        """Returns the logits of tokens that follow those in the cache, and adds the tokens to it.
+
+        The logits are (B, T, V), or (B, 1, V) of the last token with `last_only`.
+        """
 
     def new_array_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache, as `new_cache` of a TensorDecoder does."""
+        """Returns an empty cache for `batch` sequences of at most `n_token` tokens. Its method
+        `select(rows)` keeps only these rows."""
 
 
 @runtime_checkable
@@ -89,46 +77,31 @@ class GreedyWriter(BatchWriter, Protocol):
         `stop_token` are dropped from the cache."""
 
 
-Decoder = TensorDecoder | ArrayDecoder
+Decoder: TypeAlias = "ArrayDecoder | LanguageModel | GraphDecoder"
 
 
 def as_array_decoder(decoder: Decoder) -> ArrayDecoder:
     """Returns a decoder that takes and returns arrays."""
-    return decoder if isinstance(decoder, ArrayDecoder) else _TensorDecoderAdapter(decoder)
+    return decoder if isinstance(decoder, ArrayDecoder) else _TorchDecoder(decoder)
 
 
-class _TensorDecoderAdapter:
-    """A TensorDecoder as an ArrayDecoder. Its tensors are on the device of the weights."""
+class _TorchDecoder:
+    """A model of torch as an ArrayDecoder."""
 
-    def __init__(self, decoder: TensorDecoder) -> None:
-        import torch
+    def __init__(self, model: LanguageModel | GraphDecoder) -> None:
+        self.config, self._model = model.config, model
+        self._device = next(model.parameters()).device
 
-        self.config = decoder.config
-        self._decoder, self._device = decoder, torch.device("cpu")
-        if isinstance(decoder, torch.nn.Module):  # that of a test is not
-            self._device = next(decoder.parameters()).device
+    def new_array_cache(self, batch: int, n_token: int) -> KVCache:
+        return self._model.new_cache(batch, n_token)
 
-    def new_array_cache(self, batch: int, n_token: int) -> _TensorCache:
-        return _TensorCache(self._decoder.new_cache(batch, n_token), self._device)
-
-    def __call__(self, tokens_BT: Ints, cache: _TensorCache, last_only: bool) -> Floats:
+    def __call__(self, tokens_BT: Ints, cache: KVCache, last_only: bool) -> Floats:
         import torch
 
         with torch.inference_mode():
             tokens = torch.from_numpy(tokens_BT).to(self._device)
-            logits: Floats = self._decoder(tokens, cache.tensors, last_only).float().cpu().numpy()
+            logits: Floats = self._model(tokens, cache, last_only).float().cpu().numpy()
         return logits
-
-
-class _TensorCache:
-    def __init__(self, tensors: Any, device: torch.device) -> None:
-        self.tensors, self._device = tensors, device
-
-    def select(self, rows: Ints) -> None:
-        import torch
-
-        with torch.inference_mode():
-            self.tensors.select(torch.from_numpy(rows).to(self._device))
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ class GraphDecoder(nn.Module):
     already determines: those of worked steps follow from the question. So Python reads a line
     twice, not after each token.
 
-    It implements `BatchWriter` and, for sampling, `TensorDecoder`. The model must be in evaluation
-    mode.
+    It implements `BatchWriter` and, for sampling, the calls of a model. The model must be in
+    evaluation mode.
     """
 
     def __init__(self, model: LanguageModel) -> None:
@@ -54,11 +54,11 @@ class GraphDecoder(nn.Module):
         self._memory: _Memory | None = None
         self._lock = threading.Lock()
 
-    def forward(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
+    def forward(self, tokens_BT: torch.Tensor, cache: KVCache, last_only: bool) -> torch.Tensor:
         logits_BTV: torch.Tensor = self.model(tokens_BT, cache, last_only)
         return logits_BTV
 
-    def new_cache(self, batch: int, n_token: int) -> Any:
+    def new_cache(self, batch: int, n_token: int) -> KVCache:
         """Returns an empty cache, as the model does."""
         return self.model.new_cache(batch, n_token)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
-from calcgpt.inference.calculator import Calculator, Computation
-from calcgpt.inference.generate import Decoder, complete, generate
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.generate import Decoder, generate
 from calcgpt.statistics import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
@@ -26,54 +26,33 @@ def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator |
     required only of a model that learned from the distributions of its recipe: a model that learned
     from files may never have seen such problems.
     """
+    (completion,) = generate(decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1)
+    if not np.isfinite(completion.probabilities).all():
+        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
     if calculator is None:
-        (completion,) = generate(
-            decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1
-        )
-        _check_finite(checkpoint, completion.probabilities)
         return
-    computations = _computations(calculator)
-    n_right = sum(_is_right(calculator, computations))
+    right = _answers(calculator)
     expected = _exact_match(checkpoint)
-    n = len(computations)
-    if expected is not None and binomial_cdf(n_right, n, expected) < MAX_FALSE_ALARM:
+    if expected is not None and binomial_cdf(sum(right), len(right), expected) < MAX_FALSE_ALARM:
         raise CheckpointError(
-            f"{checkpoint.name}: {n_right} of {n} answers of the self-test are "
+            f"{checkpoint.name}: {sum(right)} of {len(right)} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"
         )
 
 
-def _computations(calculator: Calculator) -> list[Computation]:
-    """Returns the problems of SELF_TEST that are within the limits of the model, and whose
-    operation its recipe teaches."""
+def _answers(calculator: Calculator) -> list[bool]:
+    """Returns whether the answer is right to each problem of SELF_TEST that is within the limits of
+    the model, and whose operation its recipe teaches."""
     data = calculator.checkpoint.recipe.data
     taught = [op for op, weight in data.operations.items() if weight] if data else [*SELF_TEST]
-    computations = []
+    right = []
     for problem in map(SELF_TEST.__getitem__, taught):
         try:
-            computations.append(calculator.begin(problem, USUAL_PLACES))  # short work
+            calculation = calculator.calculate(problem, USUAL_PLACES)  # short work
         except ExpressionError:  # a small model may take only short numbers
             continue
-    return computations
-
-
-def _is_right(calculator: Calculator, computations: list[Computation]) -> list[bool]:
-    """Returns whether the answer to each computation, of one operation, is right."""
-    tokenizer, checkpoint = calculator.checkpoint.tokenizer, calculator.checkpoint
-    questions = [question for computation in computations for question in computation.questions()]
-    prompts = [question.prompt for question in questions]
-    completions = complete(calculator.decoder, tokenizer, prompts, calculator.stop)
-    right = []
-    for computation, question, completion in zip(computations, questions, completions, strict=True):
-        _check_finite(checkpoint, completion.probabilities)
-        output = tokenizer.decode(completion.ids)
-        right.append(computation.answer(question.node, output, completion.probabilities).agrees)
+        right.append(calculation.verified)
     return right
-
-
-def _check_finite(checkpoint: Checkpoint, probabilities: list[float]) -> None:
-    if not np.isfinite(probabilities).all():
-        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
 
 
 def _exact_match(checkpoint: Checkpoint) -> float | None:

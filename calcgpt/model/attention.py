@@ -10,7 +10,9 @@ import copy
 import math
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
@@ -77,7 +79,7 @@ class KVCache:
         part.tokens, part.length = self.tokens[:n_row], length
         return part
 
-    def select(self, rows: torch.Tensor) -> None:
+    def select(self, rows: torch.Tensor | NDArray[np.int64]) -> None:
         """Keeps the rows of the batch at these indices, in this order. An index may repeat."""
         self.k = [_select(k, rows, self.length, dim=2) for k in self.k]
         self.v = [_select(v, rows, self.length, dim=2) for v in self.v]
@@ -98,7 +100,9 @@ def _enlarge(store: torch.Tensor, length: int, size: int, dim: int) -> torch.Ten
     return enlarged
 
 
-def _select(store: torch.Tensor, rows: torch.Tensor, length: int, dim: int) -> torch.Tensor:
+def _select(
+    store: torch.Tensor, rows: torch.Tensor | NDArray[np.int64], length: int, dim: int
+) -> torch.Tensor:
     """Returns these rows of `store`. Only the first `length` entries along `dim` are copied."""
     selected = store.new_empty((len(rows), *store.shape[1:]))
     selected.narrow(dim, 0, length).copy_(store.narrow(dim, 0, length)[rows])

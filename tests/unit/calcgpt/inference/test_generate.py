@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.inference.generate import Sampling, choose, generate
+from calcgpt.inference.generate import (
+    Floats,
+    Ints,
+    Sampling,
+    as_array_decoder,
+    choose,
+    generate,
+)
 from calcgpt.model.gpt import GPT
 
 VOCAB = 21
@@ -78,12 +85,12 @@ class Counting:
     """A model that counts the tokens it reads. Of their logits only the last are of use."""
 
     def __init__(self, model: GPT) -> None:
-        self.model, self.config, self.new_cache = model, model.config, model.new_cache
-        self.n_read = 0
+        self.model, self.config, self.n_read = as_array_decoder(model), model.config, 0
+        self.new_array_cache = self.model.new_array_cache
 
-    def __call__(self, tokens_BT: torch.Tensor, cache: Any, last_only: bool) -> torch.Tensor:
+    def __call__(self, tokens_BT: Ints, cache: Any, last_only: bool) -> Floats:
         assert last_only
-        self.n_read += tokens_BT.numel()
+        self.n_read += tokens_BT.size
         return self.model(tokens_BT, cache, last_only)
 
 
