@@ -47,26 +47,3 @@ def test_a_cluster_scores_as_one_process_does(
     assert (tmp_path / "shards" / "shard-00000.jsonl").read_text() == (
         tmp_path / "ray.jsonl"
     ).read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (("--ray-address", "127.0.0.1:1"), "no Ray at 127.0.0.1:1: "),
-        (("--ray-address", "127.0.0.1:1", "--workers", "2"), "no workers with an address"),
-        (("--ray-address", "127.0.0.1:1", "--temperature", "1"), "at temperature 0"),
-    ],
-)
-def test_wrong_options_are_one_line(
-    tiny_folder: Path,
-    data_folder: Path,
-    run_cli: Callable[..., Any],
-    options: tuple[str, ...],
-    complaint: str,
-) -> None:
-    data = ("--data", data_folder / "test.txt", "--engine", "native", "--quiet")
-    outcome = run_cli("eval", tiny_folder, *data, *options)
-    assert outcome.code == 2
-    [line] = outcome.err.splitlines()
-    assert line.startswith("error: ")
-    assert complaint in line

@@ -24,7 +24,6 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
 from calcgpt.registry import resolve
-from datagen.extras import install_line
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -202,18 +201,6 @@ def test_a_target_has_to_be_named(
     run_cli: Callable[..., Any], small_folder: Path, tmp_path: Path, args: list[str], reason: str
 ) -> None:
     refused(run_cli("export", small_folder, tmp_path / "out", *args), reason)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_transformers_the_error_names_the_extra(
-    run_cli: Callable[..., Any],
-    small_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "transformers", None)  # importing it raises
-    outcome = run_cli("export", small_folder, "--to", "hf", tmp_path / "out")
-    refused(outcome, f"export to hf needs transformers: {install_line('transformers')}")
     assert list(tmp_path.iterdir()) == []
 
 

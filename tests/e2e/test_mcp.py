@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from serving import wait_for
 mcp = pytest.importorskip("mcp", reason="mcp is not installed: the extra `mcp` installs it")
 import anyio  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
-
-from datagen.extras import install_line  # noqa: E402
 
 COMMAND = ["mcp", "--checkpoint", "scratchpad-small"]
 
@@ -85,12 +82,3 @@ def test_over_http(tmp_path: Path) -> None:
     finally:
         server.kill()
         server.wait(PATIENCE)
-
-
-def test_without_the_extra_the_error_says_what_to_install(
-    run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)  # importing it raises
-    outcome = run_cli("mcp")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == f"error: `calcgpt mcp` needs mcp: {install_line('mcp')}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -171,26 +171,6 @@ def test_values_at_the_limits_are_accepted(words: str) -> None:
 @pytest.mark.parametrize("override", REFUSED_ELSEWHERE)
 def test_training_that_cannot_work_is_refused(override: str) -> None:
     assert REFUSED_ELSEWHERE[override] in refusal(override)
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("n_kv_head=3", "n_head 4 is not divisible by n_kv_head 3"),
-        ("attention=sparse", "unknown attention 'sparse'; valid names: full, landmark, window"),
-    ],
-)
-def test_the_command_line_refuses_in_one_line(
-    words: str, reason: str, run_cli: Callable[..., Any], tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    sets = [word for override in of_model(words) for word in ("--set", override)]
-    outcome = run_cli("train", "--recipe", "nano", "--out", out, *sets)
-    assert outcome.code == 2
-    assert outcome.err.startswith("error: ")
-    assert outcome.err.endswith(f"{reason}\n")
-    assert outcome.err.count("\n") == 1
-    assert not out.exists()
 
 
 def test_a_config_is_immutable() -> None:

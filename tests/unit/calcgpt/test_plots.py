@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,8 @@ from calcgpt.plots import (
     draw_operand_lengths,
     draw_reliability,
     file_figures,
-    plot,
 )
 from calcgpt.statistics import wilson_interval
-from datagen.extras import install_line
 
 ROWS: list[dict[str, Any]] = [
     {"step": 5, "val_loss": 9.0},  # before the first training row: its tokens are unknown
@@ -291,38 +288,3 @@ def test_two_files_do_not_draw_over_each_other(
     ended = run_cli("plot", tmp_path / "out", record_file, record_file)
     assert ended.code == 2
     assert "another file gives scores-reliability.png as well" in ended.err
-
-
-@pytest.mark.parametrize("name", ["absent.json", "absent.jsonl"])
-def test_an_absent_file_is_named(run_cli: Callable[..., Any], tmp_path: Path, name: str) -> None:
-    ended = run_cli("plot", tmp_path / "out", tmp_path / name)
-    assert (ended.code, ended.out) == (2, "")
-    assert f"{name}: No such file" in ended.err
-
-
-def test_without_matplotlib_one_line_names_the_extra(
-    run_cli: Callable[..., Any], run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)  # importing it raises
-    ended = run_cli("plot", tmp_path / "out", run_file)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"error: drawing needs matplotlib: {install_line('matplotlib')}\n"
-
-
-def test_a_plot_is_written_whole_or_not_at_all(
-    run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = tmp_path / "out"
-    [path] = plot(out, [run_file])
-    before = path.read_bytes()
-
-    def full(self: Path, content: bytes) -> int:
-        self.open("wb").write(content[:10])
-        raise OSError(28, "No space left on device", str(self))
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match=r"mine-curves\.png") as caught:
-        plot(out, [run_file])
-    assert caught.value.filename == str(path)
-    assert path.read_bytes() == before
-    assert list(out.iterdir()) == [path]

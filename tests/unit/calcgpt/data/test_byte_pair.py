@@ -28,14 +28,12 @@ from calcgpt.data.tokenizer import (
     byte_pair_tokenizer,
     tokenizer_from_json,
 )
-from calcgpt.errors import CheckpointError, ConfigError, DataError, UserError
+from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
-from datagen.extras import install_line
 
 TEXT = "It's a sea shell;\n  she sells sea shells, été après été.\n\n  Shells: 12, 12 sold!\n" * 3
-MISSING = f"a byte-pair tokenizer needs tokenizers: {install_line('tokenizers')}"
 SMALL = (
     "tokenizer=bpe",
     "vocab_size=280",
@@ -262,15 +260,6 @@ def test_more_tokens_than_ids_are_refused() -> None:
     pairs.append((alphabet[-1], alphabet[-1]))
     with pytest.raises(ValueError, match="65,536 at most"):
         BytePairTokenizer([*alphabet, *map("".join, pairs)], pairs)
-
-
-def test_without_the_library_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = shells.to_json()
-    monkeypatch.setitem(sys.modules, "tokenizers", None)  # importing it raises
-    for use in (lambda: byte_pair_tokenizer(TEXT, 300), lambda: tokenizer_from_json(content)):
-        with pytest.raises(UserError) as caught:
-            use()
-        assert str(caught.value) == MISSING
 
 
 @pytest.mark.parametrize(

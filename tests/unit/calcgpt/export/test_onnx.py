@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import calcgpt
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import Tokenizer, byte_pair_tokenizer
-from calcgpt.errors import CheckpointError, ConfigError, UserError
+from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS
 from calcgpt.export.onnx import check, to_onnx
 from calcgpt.inference.generate import generate
@@ -25,7 +24,6 @@ from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import BLOCKS, LanguageModel, build_model
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
-from datagen.extras import install_line
 
 pytestmark = pytest.mark.usefixtures("quick_exporter")
 
@@ -95,17 +93,6 @@ def test_only_force_replaces_an_export(tiny: Checkpoint, export: Any, tmp_path: 
     (out / "model.onnx").unlink()
     with pytest.raises(CheckpointError, match=r"out exists and has no model\.onnx: it is not"):
         export(tiny, out, True)
-
-
-@pytest.mark.parametrize("library", ["onnx", "onnxruntime", "onnxscript"])
-def test_without_a_library_one_line_names_the_extra(
-    library: str, tiny: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, library, None)  # importing it raises
-    with pytest.raises(UserError) as caught:
-        EXPORTERS["onnx"](tiny, tmp_path / "out", False)
-    assert str(caught.value) == f"export to onnx needs {library}: {install_line(library)}"
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
