@@ -13,7 +13,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Domain
 from calcgpt.errors import CheckpointError
 from calcgpt.evaluation.report import publish
-from calcgpt.metrics import Scores, read_scores, score_cells
+from calcgpt.metrics import Scores, score_cells
 from datagen.files import sha256
 
 
@@ -83,19 +83,6 @@ def test_a_task_can_be_published_and_drawn(
     assert run_cli("plot", tmp_path, record).out == f"{tmp_path}/scores-reliability.png\n"
 
 
-def test_another_engine_publishes_the_same_scores(
-    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
-) -> None:
-    scores = {}
-    for engine in ("torch", "native"):
-        out = tmp_path / engine
-        command = ("publish", tiny_folder, out, "--data", data_folder, "--quiet")
-        assert run_cli(*command, "--engine", engine).code == 0
-        metrics = Checkpoint.load(out).metrics
-        scores[engine] = [read_scores(metrics, split, "") for split in ("validation", "test")]
-    assert scores["native"] == scores["torch"]
-
-
 def test_publishing_scores_further_files_under_their_names(
     run_cli: Callable[..., Any],
     tiny: Checkpoint,
@@ -118,21 +105,6 @@ def test_publishing_scores_further_files_under_their_names(
     # The same again, without: what is not scored is not in the file.
     publish(Checkpoint.load(out), data_folder, out, force=True, progress=False)
     assert "also" not in Checkpoint.load(out).metrics
-
-
-@pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("kind", ["folder", "file"])
-def test_publishing_replaces_nothing_but_a_checkpoint(
-    tiny: Checkpoint, data_folder: Path, tmp_path: Path, kind: str, force: bool
-) -> None:
-    out = tmp_path / "mine"
-    if kind == "folder":
-        out.mkdir()
-    precious = out / "work.txt" if kind == "folder" else out
-    precious.write_text("of a year")
-    with pytest.raises(CheckpointError, match=r"mine exists and has no config\.json"):
-        publish(tiny, data_folder, out, force, progress=False)
-    assert precious.read_text() == "of a year"
 
 
 def test_publishing_over_a_checkpoint_needs_force(

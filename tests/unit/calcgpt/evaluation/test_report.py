@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.checkpoint import Checkpoint, model_card
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.problems import Line, split_line
 from calcgpt.evaluation.calibration import confidence_record
@@ -57,11 +57,6 @@ def evaluation(outputs: list[str]) -> Evaluation:
 def steps_evaluation(outputs: list[str]) -> Evaluation:
     lines = [split_line(MUL), split_line(SUB), OTHER][: len(outputs)]
     return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(lines), 1.0)
-
-
-def scores(share: float) -> dict[str, Any]:
-    numbers = {"n": 1234, "char_accuracy": share, "exact_match": share / 2}
-    return {**numbers, "by_operation": dict.fromkeys("+-*/", numbers)}
 
 
 @contextmanager
@@ -177,18 +172,3 @@ def test_eval_shows_confidence_and_first_errors_and_writes_the_record(
     for text in (score_table(scores), confidence_line(record), first_error_table(record)):
         assert f"\n{text}\n" in ended.out
     assert ended.out.count(" expected, ") == 2
-
-
-def test_the_model_card_is_made_from_recipe_and_metrics(tiny: Checkpoint) -> None:
-    metrics = {"parameters": 12345, "step": 500, "test": scores(0.5), "validation": scores(0.25)}
-    card = model_card("mine", tiny.recipe, metrics)
-    assert card.startswith("# mine\n")
-    assert "12,345 parameters: 1 layers, 16 dimensions" in card
-    assert "trained for 500 steps" in card
-    assert "| test, greedy | 1,234 | 0.5000 | 0.2500 |" in card
-    assert "| validation, greedy | 1,234 | 0.2500 | 0.1250 |" in card
-    assert "sampled" not in card
-    assert "edge" not in card
-    also = {"edge": scores(0.125)}
-    card = model_card("mine", tiny.recipe, {**metrics, "also": also})
-    assert "| edge, greedy | 1,234 | 0.1250 | 0.0625 |" in card

@@ -121,20 +121,6 @@ def test_parameters_and_recipe_come_from_a_checkpoint(
     assert run.fields["model.n_embd"] == 16
 
 
-def test_the_recipe_comes_from_the_last_start(make: Callable[..., Path]) -> None:
-    folder = make("mine", "train.steps=100")
-    record_start(
-        RunFolder(folder),
-        load_recipe("nano", ("train.steps=300",)),
-        data_sha256="abc",
-        device=torch.device("cpu"),
-        step=100,
-    )
-    [run] = read_runs([folder])
-    assert run.fields is not None
-    assert run.fields["train.steps"] == 300
-
-
 def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
     data = ("data.format=direct", "data.mixture.blog=1")
     folders = [

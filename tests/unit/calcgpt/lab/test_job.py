@@ -82,16 +82,6 @@ def test_the_windows_do_not_depend_on_the_seed_of_the_training(
     assert score_model(same, data, scoring) == score_model(run, data, scoring)
 
 
-def test_problems_have_no_longer_contexts(run: Checkpoint, data_folder: Path) -> None:
-    changed = run.recipe.train.model_copy(update={"batches": "problems"})
-    recipe = run.recipe.model_copy(update={"train": changed})
-    checkpoint = Checkpoint.from_model(run.name, recipe, run.tokenizer, run.model, run.metrics)
-    scoring = Scoring(contexts=[1, 2], problems=0)
-    result = score_model(checkpoint, DataFolder.load(data_folder), scoring)
-    assert result["contexts"][1].val_loss is None
-    assert result["answers"] == []
-
-
 def test_a_job_has_a_score_at_its_end(data_folder: Path, tmp_path: Path) -> None:
     recipe = load_recipe("nano", ["train.steps=4", "train.eval_problems=0"])
     scoring = Scoring(batches=1, problems=0)
