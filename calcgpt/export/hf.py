@@ -128,9 +128,12 @@ def flat_name(file: Path) -> str:
 
 
 def with_relative_imports(source: str) -> str:
-    """Returns the source of a module that imports the modules of `datagen` from its own folder."""
+    """Returns the source of a module that imports our modules from its own folder."""
     return re.sub(
-        r"^from datagen\.([\w.]+)", lambda m: f"from .{m[1].replace('.', '_')}", source, flags=re.M
+        r"^from (?:datagen|calcgpt)\.([\w.]+)",
+        lambda m: f"from .{m[1].replace('.', '_')}",
+        source,
+        flags=re.M,
     )
 
 

@@ -18,6 +18,7 @@ import torch
 import datagen.operations
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
+from calcgpt.model import windows
 from calcgpt.model.gpt import GPT, LanguageModel
 from datagen.coordinates import rotary_frequencies
 from datagen.slots import N_KINDS
@@ -307,6 +308,7 @@ class Coordinates(Qwen3):
 
     code = (
         Path(__file__).with_name("hf_coordinates.py"),
+        Path(windows.__file__),
         *(
             Path(datagen.__file__).with_name(f"{name}.py")
             for name in ("answer_layout", "arithmetic", "coordinates", "layout", "rules", "slots")

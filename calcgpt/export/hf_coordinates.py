@@ -18,17 +18,8 @@ from torch import nn
 from transformers import Qwen3Config, Qwen3ForCausalLM
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from datagen.coordinates import (
-    COLUMN,
-    KIND,
-    N_COORDINATES,
-    NEXT_KIND,
-    QUERY_COLUMN,
-    QUERY_ROW,
-    ROW,
-    coordinates,
-)
-from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
+from calcgpt.model.windows import Windows
+from datagen.coordinates import N_COORDINATES, coordinates
 
 
 class CalcGPTConfig(Qwen3Config):  # type: ignore[misc]
@@ -89,8 +80,9 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
         all_BS6 = self._read(text, attention_mask)
         new_BT6 = all_BS6[:, -input_ids.size(1) :]
         self._rotate_by(new_BT6[..., 2:])
-        if self.config.row_window is not None or self.config.column_window is not None:
-            attention_mask = self._visible(all_BS6, new_BT6, attention_mask)
+        windows = Windows(self.config.row_window, self.config.column_window)
+        if not windows.is_open:
+            attention_mask = self._visible(windows, all_BS6, new_BT6, attention_mask)
         embedded_BTC = self.model.embed_tokens(input_ids)
         embedded_BTC = embedded_BTC + self.kinds(new_BT6[..., 0])
         return super().forward(
@@ -117,39 +109,20 @@ class CalcGPTForCausalLM(Qwen3ForCausalLM):  # type: ignore[misc]
         return torch.from_numpy(result_BS6).to(text_BS.device)
 
     def _visible(
-        self, all_BS6: torch.Tensor, new_BT6: torch.Tensor, mask_BS: torch.Tensor | None
+        self,
+        windows: Windows,
+        all_BS6: torch.Tensor,
+        new_BT6: torch.Tensor,
+        mask_BS: torch.Tensor | None,
     ) -> torch.Tensor:
         """Returns the additive attention mask of all heads, (B, 1, T, S): 0, or the lowest number
         of the dtype where a query does not see a key."""
-        shape = (new_BT6.size(0), new_BT6.size(1), all_BS6.size(1))
-        visible_BTS = torch.ones(shape, dtype=torch.bool, device=new_BT6.device)
-        if self.config.row_window is not None:
-            row_B1S = all_BS6[:, None, :, ROW]
-            row_BT, query_row_BT = new_BT6[..., ROW], new_BT6[..., QUERY_ROW]
-            center_BT1 = torch.where(query_row_BT > 0, query_row_BT, row_BT)[:, :, None]
-            near_BTS = (row_B1S - center_BT1).abs() <= self.config.row_window
-            visible_BTS = (row_B1S == 0) | near_BTS & (center_BT1 > 0)
-        if self.config.column_window is not None:
-            column_B1S = all_BS6[:, None, :, COLUMN]
-            column_BT, query_column_BT = new_BT6[..., COLUMN], new_BT6[..., QUERY_COLUMN]
-            center_BT1 = torch.where(query_column_BT > 0, query_column_BT, column_BT)[:, :, None]
-            near_BTS = (column_B1S - center_BT1).abs() <= self.config.column_window
-            kind_B1S, next_BT1 = all_BS6[:, None, :, KIND], new_BT6[..., NEXT_KIND, None]
-            near_BTS &= center_BT1 > 0
-            near_BTS &= self._is_one_of(kind_B1S, FIELDS) == self._is_one_of(next_BT1, COPIES)
-            for reader, kinds in FAR.items():
-                near_BTS |= (next_BT1 == reader) & self._is_one_of(kind_B1S, kinds)
-            is_highest_B1S = self._is_one_of(all_BS6[:, None, :, NEXT_KIND], ROW_ENDS)
-            visible_BTS &= (column_B1S == 0) | is_highest_B1S | near_BTS
+        visible_BTS = windows.to(new_BT6.device)(all_BS6, new_BT6)
         visible_BTS = visible_BTS.tril(visible_BTS.size(2) - visible_BTS.size(1))
         if mask_BS is not None:
             visible_BTS = visible_BTS & (mask_BS[:, None] != 0)
         scores_BTS = torch.zeros(visible_BTS.shape, dtype=self.dtype, device=visible_BTS.device)
         return scores_BTS.masked_fill(~visible_BTS, torch.finfo(self.dtype).min)[:, None]
-
-    def _is_one_of(self, kinds: torch.Tensor, wanted: set[Kind]) -> torch.Tensor:
-        is_wanted_K = torch.tensor([kind in wanted for kind in range(self.config.n_kind)])
-        return is_wanted_K.to(kinds.device)[kinds]
 
     def _rotate_by(self, axes_BT4: torch.Tensor) -> None:
         """Sets the rotation of this pass: keys by the first two axes, queries by the others."""

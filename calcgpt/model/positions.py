@@ -28,18 +28,16 @@ from calcgpt.model.index_positions import (
     T5BucketedBias,
     rotate,
 )
+from calcgpt.model.windows import Windows
 from datagen.coordinates import (
-    COLUMN,
     KIND,
     NEXT_KIND,
-    QUERY_COLUMN,
-    QUERY_ROW,
     ROW,
     Codes,
     batch_coordinates,
     rotary_frequencies,
 )
-from datagen.slots import COPIES, FAR, FIELDS, N_KINDS, ROW_ENDS, Kind
+from datagen.slots import N_KINDS, Kind
 
 
 class CoupledPositions(PositionalScheme):
@@ -134,15 +132,11 @@ class CoordinatePositions(PositionalScheme):
 
     rotates = True
     frequency_F: torch.Tensor
-    is_far_KK: torch.Tensor
-    is_field_K: torch.Tensor
-    is_copy_K: torch.Tensor
-    is_row_end_K: torch.Tensor
 
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__(config, n_positions)
         self.offset = config.place_offset
-        self.row_window, self.column_window = config.row_window, config.column_window
+        self.windows = Windows(config.row_window, config.column_window)
         self.n_head, self.n_kv_head = config.n_head, config.kv_heads
         self.kinds, self.next_kinds = KindTable(config.n_embd), KindTable(config.n_embd)
         # Not a buffer: the text is read on the CPU, wherever the model is.
@@ -151,12 +145,6 @@ class CoordinatePositions(PositionalScheme):
         frequencies = torch.from_numpy(rotary_frequencies(config.head_dim).copy())
         self.n_unrotated = config.head_dim // 2 - 2 * len(frequencies)
         self.register_buffer("frequency_F", frequencies, persistent=False)
-        # By the next kind of a query and the kind of a key.
-        is_far = [[key in FAR.get(query, ()) for key in Kind] for query in Kind]
-        self.register_buffer("is_far_KK", torch.tensor(is_far), persistent=False)
-        for name, kinds in (("field", FIELDS), ("copy", COPIES), ("row_end", ROW_ENDS)):
-            is_member_K = torch.tensor([kind in kinds for kind in Kind])
-            self.register_buffer(f"is_{name}_K", is_member_K, persistent=False)
 
     def text_features(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Returns the coordinates of the tokens from `start` on, (B, T, 6) int64."""
@@ -170,17 +158,12 @@ class CoordinatePositions(PositionalScheme):
     def prepare(
         self, tokens_BS: torch.Tensor, start: int, features: torch.Tensor | None = None
     ) -> Prepared:
-        visible_BTS = None
-        if self.row_window is None and self.column_window is None:
-            new_BT6 = (
-                self.text_features(tokens_BS, start) if features is None else features[:, start:]
-            )
-        else:  # a window needs the coordinates of all keys
-            all_BS6 = self.text_features(tokens_BS, 0) if features is None else features
-            new_BT6 = all_BS6[:, start:]
-            visible_BTS = self._visible_rows(all_BS6, new_BT6) & self._visible_columns(
-                all_BS6, new_BT6
-            )
+        first = start if self.windows.is_open else 0  # a window needs all keys
+        features_BS6 = (
+            self.text_features(tokens_BS, first) if features is None else features[:, first:]
+        )
+        new_BT6 = features_BS6[:, start - first :]
+        visible_BTS = self.windows(features_BS6, new_BT6)
         axes_BT4 = self.add_offsets(new_BT6[..., ROW:]) if self.training else new_BT6[..., ROW:]
         angles = (axes_BT4[..., None] * self.frequency_F).flatten(3)  # (B, T, 4, F)
         keys, queries = angles[:, :, :2].flatten(2), angles[:, :, 2:].flatten(2)
@@ -201,30 +184,6 @@ class CoordinatePositions(PositionalScheme):
             return axes_BT4
         offset_B12 = torch.randint(self.offset + 1, (len(axes_BT4), 1, 2), device=axes_BT4.device)
         return torch.where(axes_BT4 > 0, axes_BT4 + offset_B12.repeat(1, 1, 2), 0)
-
-    def _visible_rows(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
-        """Returns whether the row of a key is in the window of a query, (B, T, S) or (1,)."""
-        if self.row_window is None:
-            return all_BS6.new_ones(1, dtype=torch.bool)
-        row_B1S = all_BS6[:, None, :, ROW]
-        row_BT1, query_row_BT1 = new_BT6[..., ROW, None], new_BT6[..., QUERY_ROW, None]
-        center_BT1 = torch.where(query_row_BT1 > 0, query_row_BT1, row_BT1)
-        near_BTS = (row_B1S - center_BT1).abs() <= self.row_window
-        return (row_B1S == 0) | near_BTS & (center_BT1 > 0)
-
-    def _visible_columns(self, all_BS6: torch.Tensor, new_BT6: torch.Tensor) -> torch.Tensor:
-        """Returns whether the column of a key is in the window of a query, (B, T, S) or (1,)."""
-        if self.column_window is None:
-            return all_BS6.new_ones(1, dtype=torch.bool)
-        column_B1S = all_BS6[:, None, :, COLUMN]
-        column_BT1, query_column_BT1 = new_BT6[..., COLUMN, None], new_BT6[..., QUERY_COLUMN, None]
-        kind_B1S, next_BT1 = all_BS6[:, None, :, KIND], new_BT6[..., NEXT_KIND, None]
-        center_BT1 = torch.where(query_column_BT1 > 0, query_column_BT1, column_BT1)
-        near_BTS = (column_B1S - center_BT1).abs() <= self.column_window
-        near_BTS = near_BTS & (center_BT1 > 0)
-        near_BTS = near_BTS & (self.is_field_K[kind_B1S] == self.is_copy_K[next_BT1])
-        always_B1S = (column_B1S == 0) | self.is_row_end_K[all_BS6[:, None, :, NEXT_KIND]]
-        return always_B1S | near_BTS | self.is_far_KK[next_BT1, kind_B1S]
 
     def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
         x_BTC = x_BTC + self.kinds(prepared.kinds_BT) + self.next_kinds(prepared.next_kinds_BT)
