@@ -75,7 +75,8 @@ def sweep(
             if trial.values.keys() != space.space.keys():
                 raise DataError(f"{trial.path / 'trial.json'} does not belong to this sweep")
         _claim(out, identity)
-        if sum(trial.has_ended for trial in trials) < space.search.trials:
+        n_trials = space.search.trials
+        if sum(trial.has_ended for trial in trials[:n_trials]) < n_trials:
             search(space, out, trials, data, resources, address, progress)
         results, files = write_report(space, trials_in(out), out)
     if not results or results[0]["best"] is None:
