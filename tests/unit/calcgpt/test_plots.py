@@ -273,15 +273,6 @@ def test_a_file_that_cannot_be_drawn_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.json", "[]"), ("a.jsonl", ""), ("a.txt", "")])
-def test_nothing_is_left_of_files_before_one_that_cannot_be_drawn(
-    run_cli: Callable[..., Any], run_file: Path, tmp_path: Path, name: str, content: str
-) -> None:
-    (tmp_path / name).write_text(content)
-    assert run_cli("plot", tmp_path / "out", run_file, tmp_path / name).code == 2
-    assert not (tmp_path / "out").exists()
-
-
 def test_two_files_do_not_draw_over_each_other(
     run_cli: Callable[..., Any], record_file: Path, tmp_path: Path
 ) -> None:
