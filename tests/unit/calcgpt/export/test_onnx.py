@@ -81,20 +81,6 @@ def test_the_folder(tiny: Checkpoint, tiny_graph: bytes, export: Any, tmp_path: 
     assert str(Path(calcgpt.__file__).parent).encode() not in tiny_graph  # nothing of this machine
 
 
-def test_only_force_replaces_an_export(tiny: Checkpoint, export: Any, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    export(tiny, out, False)
-    (out / "README.md").write_text("mine")
-    with pytest.raises(CheckpointError, match="out exists; --force replaces it"):
-        export(tiny, out, False)
-    assert (out / "README.md").read_text() == "mine"
-    export(tiny, out, True)
-    assert (out / "README.md").read_text().startswith("# out\n")
-    (out / "model.onnx").unlink()
-    with pytest.raises(CheckpointError, match=r"out exists and has no model\.onnx: it is not"):
-        export(tiny, out, True)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
