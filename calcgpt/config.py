@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from datagen.errors import current_name
-from datagen.operations import SIGNS, Sign
+from datagen.operations import SIGNS, USUAL, Sign
 
 
 class Section(BaseModel):
@@ -298,6 +298,9 @@ Current = Annotated[T, BeforeValidator(_current)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 
+WEIGHTS: dict[Sign, float] = {sign: float(sign in USUAL) for sign in SIGNS}
+
+
 class DataConfig(Section):
     """Problems that are drawn during training, without files. Weights are relative."""
 
@@ -306,7 +309,7 @@ class DataConfig(Section):
         min_length=1, description="distributions of problems and their weights"
     )
     operations: dict[Sign, Weight] = Field(
-        dict.fromkeys(SIGNS, 1.0),
+        WEIGHTS,
         description="weight of each operation, in every distribution; 1 if not listed",
     )
     validation: Current[Distribution] = Field(
@@ -316,7 +319,7 @@ class DataConfig(Section):
     @field_validator("operations")
     @classmethod
     def _complete_operations(cls, weights: dict[str, float]) -> dict[str, float]:
-        weights = {operation: weights.get(operation, 1.0) for operation in SIGNS}
+        weights = WEIGHTS | weights
         if not any(weights.values()):
             raise ValueError("one operation needs a weight above 0")
         return weights

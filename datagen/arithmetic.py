@@ -107,9 +107,9 @@ def answer(problem: Problem) -> Number | None:
     The answer has no point if it is rounded to 0 places, or if neither operand has one and the
     operation is not a division.
     """
-    numerator, denominator = _exact(problem)
-    if not denominator:
+    if problem.op.divides and not problem.b.units:
         return None
+    numerator, denominator = _exact(problem)
     if not (problem.a.places or problem.b.places or problem.op.has_point):
         return Number(numerator)
     units = divide_half_even(numerator * 10**problem.places, denominator)
@@ -118,8 +118,12 @@ def answer(problem: Problem) -> Number | None:
 
 def is_rounded(problem: Problem) -> bool:
     """Whether the answer differs from the exact result. False for a division by zero."""
-    value, (numerator, denominator) = answer(problem), _exact(problem)
-    return value is not None and value.units * denominator != numerator * 10**value.places
+    value = answer(problem)
+    if value is None:
+        return False
+    numerator, denominator = _exact(problem)
+    is_exact: bool = value.units * denominator == numerator * 10**value.places
+    return not is_exact
 
 
 def _exact(problem: Problem) -> tuple[int, int]:
@@ -319,14 +323,14 @@ def _answers_int64(problems: ProblemArray) -> NDArray[np.int64]:
     for code, operation in enumerate(OPERATIONS):
         rows = np.flatnonzero(problems.op == code)
         a, b = problems.a.take(rows), problems.b.take(rows)
-        numerator, denominator = operation.exact(a, b, _UNIT)
+        is_nan = (b == 0) & operation.divides
+        numerator, denominator = operation.exact(a, b + is_nan, _UNIT)
         if isinstance(denominator, int):  # one or more hundredths
             scale = denominator // _UNIT
             results = _divide_half_even_int64(numerator, scale) if scale > 1 else numerator
         else:
-            is_nan = denominator == 0
-            results = _divide_half_even_int64(_UNIT * numerator, denominator + is_nan) * ~is_nan
-        hundredths[rows] = results
+            results = _divide_half_even_int64(_UNIT * numerator, denominator)
+        hundredths[rows] = results * ~is_nan
     return hundredths
 
 

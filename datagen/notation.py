@@ -15,9 +15,9 @@ from functools import partial
 
 from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.errors import NotationError
-from datagen.operations import BY_SIGN, SIGNS
+from datagen.operations import BY_SIGN, SIGNS, USUAL
 
-ALPHABET = "".join(sorted({*"$()-.0123456789=an", *SIGNS}))
+ALPHABET = "".join(sorted({*"$()-.0123456789=an", *USUAL}))
 WORK_ALPHABET = "".join(sorted(ALPHABET + ";|:"))  # with worked steps
 WIDTH = 10  # the least number of characters of an operand or an answer
 MAX_WIDTH = 100  # the largest number of characters of an operand

@@ -251,6 +251,8 @@ def tokenizer_for(recipe: Recipe, data: TrainingData, val_problems: Sequence[Lin
     name, text = recipe.tokenizer, data.train_text
     if name == "chars":
         text = "".join({*text, *data.val_text})
+    elif name != "bpe" and recipe.data:
+        text += "".join(sign for sign, weight in recipe.data.operations.items() if weight)
     try:
         tokenizer = TOKENIZERS[name](text, recipe.vocab_size)
     except ValueError as error:  # the text is empty

@@ -21,6 +21,7 @@ from calcgpt.config import VOCAB_SIZE
 from calcgpt.errors import CheckpointError, DataError
 from datagen.extras import require
 from datagen.notation import ALPHABET, WORK_ALPHABET
+from datagen.operations import OPERATIONS
 
 if TYPE_CHECKING:
     import tokenizers
@@ -30,7 +31,7 @@ Ids = npt.NDArray[np.uint8 | np.uint16]
 CodePoints = npt.NDArray[np.uint8 | np.uint32]
 MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 # Characters of problems and their files. `calcgpt train` joins the lines of a file in a stream.
-NOTATION = frozenset(WORK_ALPHABET + " \n")
+NOTATION = frozenset((*WORK_ALPHABET, *OPERATIONS, " ", "\n"))
 
 
 class UnknownCharacterError(DataError):
@@ -188,13 +189,17 @@ class CharTokenizer(Tokenizer):
 
 
 def arithmetic_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
-    """Returns a tokenizer of the 21 characters of the notation, for any text."""
-    return CharTokenizer(ALPHABET)
+    """Returns a tokenizer of the characters of the notation, with the unusual signs of a text."""
+    return CharTokenizer("".join(sorted({*ALPHABET, *_unusual_signs(text)})))
 
 
 def scratchpad_tokenizer(text: str = "", vocab_size: int = 0) -> CharTokenizer:
-    """Returns a tokenizer of the characters of the notation with worked steps, for any text."""
-    return CharTokenizer(WORK_ALPHABET)
+    """The same, with the characters of worked steps."""
+    return CharTokenizer("".join(sorted({*WORK_ALPHABET, *_unusual_signs(text)})))
+
+
+def _unusual_signs(text: str) -> list[str]:
+    return [operation for operation in OPERATIONS if not operation.usual and operation in text]
 
 
 def text_tokenizer(text: str, vocab_size: int = 0) -> CharTokenizer:

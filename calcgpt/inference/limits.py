@@ -16,6 +16,7 @@ from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.layout import require_shape, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
+from datagen.operations import SIGNS, USUAL
 
 DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
 UNMEASURED_DOMAIN = Domain(digits=7, places=2)  # assumed of a model without a measured domain
@@ -32,6 +33,7 @@ class Refusal(NamedTuple):
 class DirectLimits:
     """Limits of a model that answers at once: two places, operands of at most WIDTH characters."""
 
+    operations: tuple[str, ...] = USUAL  # that the model knows
     default_places = USUAL_PLACES  # of an answer, unless the user chooses
     most_places = USUAL_PLACES  # of an operation
 
@@ -59,10 +61,15 @@ class DirectLimits:
         """Returns how many characters the model writes if it solves a problem."""
         return _answer_length(problem)
 
-    def describe(self) -> dict[str, int | bool | None]:
+    def describe(self) -> dict[str, list[str] | int | bool | None]:
         """Returns the limits in the form of the service's list of models
         (`api.schemas.models.Domain`, and `domain` in `api/static/engine/limits.js`)."""
-        return {"max_characters": WIDTH, "below": None, "works_in_steps": False}
+        return {
+            "operations": list(self.operations),
+            "max_characters": WIDTH,
+            "below": None,
+            "works_in_steps": False,
+        }
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,7 @@ class ScratchpadLimits:
 
     measured: Domain | None
     block_size: int
+    operations: tuple[str, ...] = USUAL
     most_places = MAX_PLACES
 
     @property
@@ -119,8 +127,9 @@ class ScratchpadLimits:
         prompt = render_prompt(problem)
         return work_length(require_shape(prompt)) - len(prompt) + _answer_length(problem)
 
-    def describe(self) -> dict[str, int | bool | None]:
+    def describe(self) -> dict[str, list[str] | int | bool | None]:
         return {
+            "operations": list(self.operations),
             "decimal_places": self.domain.places,
             "default_places": self.default_places,
             "digits": self.domain.digits,
@@ -150,6 +159,7 @@ def _answer_length(problem: Problem) -> int:
 
 def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
+    operations = tuple(filter(checkpoint.tokenizer.has_characters, SIGNS))
     if checkpoint.recipe.has_work:
-        return ScratchpadLimits(checkpoint.domain, block_size)
-    return DirectLimits()
+        return ScratchpadLimits(checkpoint.domain, block_size, operations)
+    return DirectLimits(operations)

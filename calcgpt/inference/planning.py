@@ -138,7 +138,8 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_teste
 def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
     """Yields plans in the order in which they are to be tried. All are right, except those that no
     user can allow, and the last one of a model whose places are fixed."""
-    parts = _Parts(postorder(root), texts(root), evaluate(root))
+    known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
+    parts = _Parts(postorder(root), texts(root), evaluate(root), known)
     right = round_to(parts.values[-1], places)
     first = None
     for guard_places in range(limits.most_places - places + 1):
@@ -157,11 +158,13 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
 
 
 class _Parts(NamedTuple):
-    """The nodes of an expression in the order of `postorder`, their texts and exact values."""
+    """The nodes of an expression in the order of `postorder`, their texts and exact values, and the
+    operations that the model knows, by the signs of nodes."""
 
     nodes: list[Expression]
     texts: list[str]
     values: list[Fraction]
+    operations: dict[str, Operation]
 
 
 def _is_beyond_tested(refusal: Refusal) -> bool:
@@ -183,7 +186,7 @@ class _Planner(ABC, Generic[T]):
 
     def __init__(self, parts: _Parts, places: int, step_places: int) -> None:
         """`step_places` are the places of operations before the last."""
-        self._nodes, self._texts, self._values = parts
+        self._nodes, self._texts, self._values, self._operations = parts
         self._places, self._step_places = places, step_places
         self._steps: list[Step] = []
         self._readings: list[Reading] = []
@@ -246,11 +249,12 @@ class _Planner(ABC, Generic[T]):
             return self._apply(BY_SIGN[sign[0]], a, self._apply(MULTIPLICATION, b, a))
         if sign in ("//", "mod"):
             self._say_floor(exact, exact_b)
+        if sign in ("//", "mod") and sign not in self._operations:
             quotient = self._floor(a, b, exact // exact_b)
             if sign == "//":
                 return quotient
             return self._apply(SUBTRACTION, a, self._apply(MULTIPLICATION, quotient, b))
-        return self._apply(BY_SIGN[sign], a, b)
+        return self._apply(self._operations[sign], a, b)
 
     def _power(self, base: T, exponent: int) -> T:
         """Plans a power by repeated squaring, from the highest binary digit of the exponent on."""

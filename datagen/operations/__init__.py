@@ -23,6 +23,7 @@ __all__ = [
     "SIGNS",
     "STEP_KIND",
     "SUBTRACTION",
+    "USUAL",
     "Operation",
     "Sign",
 ]
@@ -31,6 +32,7 @@ __all__ = [
 # end.
 OPERATIONS = (ADDITION, SUBTRACTION, MULTIPLICATION, DIVISION)
 SIGNS = tuple(map(str, OPERATIONS))
+USUAL = tuple(str(operation) for operation in OPERATIONS if operation.usual)
 BY_SIGN = dict(zip(SIGNS, OPERATIONS, strict=True))
 if TYPE_CHECKING:
     Sign: TypeAlias = str

@@ -14,7 +14,7 @@ class Operation(str):
     """An operation on two numbers. As a string it is its sign in the notation of problems.
 
     `exact` returns the numerator and the denominator of a result, given two operands in units of
-    1 / `unit`; the denominator is 0 if there is none. It works with Python's integers and with
+    1 / `unit`; b is not 0 if the operation `divides`. It works with Python's integers and with
     arrays. `layout` puts the slots of the worked steps after those of the question. `length`
     returns how many it puts, at once: clients of a service choose the shapes. `rules` write the
     slots, but for those of `datagen.rules.COMMON`. The page runs translations of the three
@@ -38,6 +38,7 @@ class Operation(str):
     commutes: bool = False
     grows: bool = False  # a result may have as many digits as both operands together
     divides: bool = False  # there is no result if b is 0
+    usual: bool = True  # every model knows it and every distribution draws it
     has_point: bool = False  # the result of whole numbers, too, has a point
 
     def __new__(cls, sign: str, **_: Any) -> Self:

@@ -72,6 +72,13 @@ def rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[i
     query = (0, drop - 1 + LOWEST)
     sources = [exact[drop - 1], position_of(exact, drop), position_of(exact, drop - 2)]
     rounding = plan.put(Kind.ROUNDING, 0, 0, query, sources)
+    return rounded_digits(plan, exact, rounding, drop, extra)
+
+
+def rounded_digits(
+    plan: Layout, exact: list[int], rounding: int, drop: int, extra: int
+) -> list[int]:
+    """Puts the digits of an exact row that are kept, rounded, and `extra` digits above them."""
     plan.put(Kind.RESULT_MARK)
     result: list[int] = []
     for j in range(drop, len(exact) + extra):

@@ -37,8 +37,8 @@ export function decimal(units, places, point) {
 export function answer({ a, op, b, places }) {
   const common = Math.max(a.places, b.places);
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
+  if (OPERATIONS[op].divides && !right) return { value: null, isRounded: false };
   const [numerator, denominator] = OPERATIONS[op].exact(left, right, tenTo(common));
-  if (denominator === 0n) return { value: null, isRounded: false };
   if (!OPERATIONS[op].has_point && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
   const scaled = numerator * tenTo(places);
   const units = divideHalfEven(scaled, denominator);

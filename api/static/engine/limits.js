@@ -19,8 +19,10 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 /** @typedef {DirectLimits | ScratchpadLimits} Limits */
 
 /** Returns the limits of a model. @type {(manifest: Record<string, any>) => Limits} */
-export function limitsOf({ has_work: hasWork, domain, model }) {
-  return hasWork ? new ScratchpadLimits(domain, model.block_size) : new DirectLimits();
+export function limitsOf({ has_work: hasWork, domain, model, vocabulary }) {
+  const known = Object.entries(OPERATIONS).filter(([sign, { usual }]) => vocabulary?.includes(sign) ?? usual);
+  const operations = known.map(([sign]) => sign);
+  return hasWork ? new ScratchpadLimits(domain, model.block_size, operations) : new DirectLimits(operations);
 }
 
 /** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. */
@@ -28,9 +30,15 @@ class DirectLimits {
   defaultPlaces = USUAL_PLACES;
   mostPlaces = USUAL_PLACES; // of an operation
 
+  /** @param {string[]} operations the signs of those that the model knows */
+  constructor(operations) {
+    this.operations = operations;
+  }
+
   /** The domain, as the service's list of models has it. */
   get domain() {
     return {
+      operations: this.operations,
       decimal_places: USUAL_PLACES,
       default_places: USUAL_PLACES,
       digits: null,
@@ -76,8 +84,10 @@ class ScratchpadLimits {
   #measured;
   #blockSize;
 
-  /** @param {Measured | null} measured @param {number} blockSize */
-  constructor(measured, blockSize) {
+  /** operations: the signs of those that the model knows.
+   * @param {Measured | null} measured @param {number} blockSize @param {string[]} operations */
+  constructor(measured, blockSize, operations) {
+    this.operations = operations;
     this.#measured = measured;
     this.#blockSize = blockSize;
   }
@@ -94,6 +104,7 @@ class ScratchpadLimits {
   /** The domain, as the service's list of models has it. */
   get domain() {
     return {
+      operations: this.operations,
       decimal_places: this.#bounds.places,
       default_places: this.defaultPlaces,
       digits: this.#bounds.digits,

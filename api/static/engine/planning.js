@@ -9,6 +9,7 @@ import { MAX_PLACES, answer } from "./arithmetic.js";
 import { evaluate, floor, plainText, roundTo, whole } from "./exact.js";
 import { ExpressionError } from "./expression_errors.js";
 import { postorder, show, texts } from "./expression_tree.js";
+import { OPERATIONS } from "./operations.js";
 import tables from "./tables.js";
 import { format, formatCount, shorten } from "./text.js";
 
@@ -31,7 +32,7 @@ const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers 
 /** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
 
 /** The nodes of an expression in the order of `postorder`, their texts and exact values.
- * @typedef {{nodes: Expression[], texts: string[], values: Fraction[]}} Parts */
+ * @typedef {{nodes: Expression[], texts: string[], values: Fraction[], operations: Record<string, string>}} Parts *
 
 /** The operations of an expression, operands first, and its value by them. exact: without rounding; guardPlaces: the
  * places that operations before the last keep beyond those of the result, or null if numerator and denominator are
@@ -101,7 +102,8 @@ export function makePlan(root, places, limits, allowsBeyondTested) {
  * @type {(root: Expression, places: number, limits: import("./limits.js").Limits) => Generator<Plan>} */
 function* plans(root, places, limits) {
   const { mostPlaces } = limits;
-  const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root) };
+  const operations = Object.fromEntries(limits.operations.map((sign) => [OPERATIONS[sign].spellings[0], sign]));
+  const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root), operations };
   const right = roundTo(parts.values[parts.values.length - 1], places);
   let first = null;
   for (let guardPlaces = 0; guardPlaces <= mostPlaces - places; guardPlaces += 1) {
@@ -204,8 +206,10 @@ class Planner {
     const b = right.made;
     if (sign === "^") return this.#power(a, right.value.n);
     if (sign === "+%" || sign === "-%") return this.apply(sign[0], a, this.apply("*", b, a));
-    if (sign !== "//" && sign !== "mod") return this.apply(sign, a, b);
-    this.#sayFloor(left.value, right.value);
+    const isFloor = sign === "//" || sign === "mod";
+    if (isFloor) this.#sayFloor(left.value, right.value);
+    const operation = this.parts.operations[sign];
+    if (operation || !isFloor) return this.apply(operation, a, b);
     const quotient = this.#floor(a, b, floor(left.value, right.value));
     return sign === "//" ? quotient : this.apply("-", a, this.apply("*", quotient, b));
   }
