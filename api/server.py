@@ -29,7 +29,7 @@ from api.service import LoadedModel, Service, loader
 from api.settings import Settings, load_settings
 from api.telemetry import Metrics, shared_folder
 from calcgpt.errors import UserError
-from datagen.workers import end_with_parent
+from datagen.parallel import end_with_parent
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from calcgpt.errors import ConfigError, unknown_name
-from datagen.workers import usable_cores
+from datagen.parallel import usable_cores
 
 PREFIX = "CALCGPT_"
 

@@ -22,18 +22,9 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
 from tqdm import tqdm
 
+from datagen.dataset import MANIFEST, NAMES, SOURCE, is_intact, load, staged, writing
 from datagen.errors import DataError, did_you_mean, one_line
 from datagen.files import write_bytes, write_json
-from datagen.manifest import (
-    JOURNAL,
-    MANIFEST,
-    SOURCE,
-    clear,
-    final_path,
-    is_intact,
-    load,
-    writing,
-)
 from datagen.splits import Split
 
 PARTS = (Split.TRAIN, Split.VAL)
@@ -262,7 +253,7 @@ def _present_text(out: Path, val_share: float) -> TextRecord | None:
         record = TextRecord.load(out)
     except DataError:
         return None
-    intact = all(record.files[part].is_intact(final_path(out, part)) for part in PARTS)
+    intact = all(record.files[part].is_intact(out / f"{part}.txt") for part in PARTS)
     return record if intact and record.val_share == val_share else None
 
 
@@ -299,16 +290,15 @@ def _cut(
 
 
 def _store(out: Path, record: TextRecord, texts: dict[Split, bytes], force: bool) -> None:
-    """Writes the files, then the record. Files of two texts are never mixed."""
-    if force:
-        clear(out)
-    for split in Split:
-        path, part = final_path(out, split), record.files.get(split)
-        if path.exists() and not (part and part.is_intact(path)):
-            raise DataError(f"{out} holds another {path.name} (--force replaces it)")
-    for name in (MANIFEST, JOURNAL):
-        if (out / name).exists():
+    """Replaces what `out` holds. Without `force`, raises DataError if that is not a part of this
+    text."""
+    for name in NAMES if not force else ():
+        path, part = out / name, record.files.get(Split(name[:-4])) if name[-4:] == ".txt" else None
+        if name == MANIFEST and path.exists():
             raise DataError(f"{out} holds a data set of problems (--force replaces it)")
-    for split, text in texts.items():
-        write_bytes(final_path(out, split), text)
-    record.save(out)
+        if name != SOURCE and path.exists() and not (part and part.is_intact(path)):
+            raise DataError(f"{out} holds another {name} (--force replaces it)")
+    with staged(out) as folder:
+        for split, text in texts.items():
+            write_bytes(folder / f"{split}.txt", text)
+        record.save(folder)

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from calcgpt.errors import DataError
 from datagen.distributions import distribution
 from datagen.notation import WIDTH, render_prompt
+from datagen.parallel import make_map
 from datagen.sampling import bit_generator
 from datagen.work import render
-from datagen.workers import make_engine
 from research.line_cases import line_cases
 from research.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, SAMPLED, Ints, LocalStep
 
@@ -144,7 +144,7 @@ def choose_lines(
     numbers of problems. Raises DataError if no line is short enough.
     """
     counter, chosen, n_drawn = CaseCounter(contexts), list[bytes](), 0
-    compute = make_engine("local", workers)
+    compute = make_map("local", workers)
     n_block = max_problems  # at most: each block has a problem
     with closing(compute(partial(draw_cases, seed), range(n_block))) as blocks:
         for block, drawn in enumerate(blocks, 1):

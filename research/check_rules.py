@@ -32,8 +32,8 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.generate import log_softmax
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
+from datagen.parallel import make_map
 from datagen.progress import progress_bar
-from datagen.workers import make_engine
 from research.case_lines import by_step, choose_lines
 from research.line_cases import line_cases, quotient_choices
 from research.local_steps import LOCAL_STEPS, N_CASES, OFFSETS, SAMPLED, Flags, Ints, LocalStep
@@ -222,7 +222,7 @@ def check_rules(
     lowest, wrong = np.ones(N_CASES), list[WrongPrediction]()
     shards = [lines[start : start + SHARD] for start in range(0, len(lines), SHARD)]
     read = CaseReader(folder, engine, 1 if workers else None)
-    compute = make_engine("local", workers)
+    compute = make_map("local", workers)
     with closing(compute(read, shards)) as results:
         for shard, result in zip(shards, results, strict=True):
             np.add.at(tried, result.cases, 1)

@@ -41,8 +41,8 @@ from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.files import read_json, read_text, sha256, write_json
+from datagen.parallel import make_map
 from datagen.progress import progress_bar
-from datagen.workers import make_engine
 from tools.exactness import name_of, share
 
 SHARD = 100  # expressions that are answered together
@@ -191,7 +191,7 @@ def answered(
         while (file := folder / f"shard-{done:05}.json").exists():
             yield [Outcome(**row) for row in read_json(file)["outcomes"]]
             done += 1
-    with closing(make_engine("local", workers)(answering, shards[done:])) as computed:
+    with closing(make_map("local", workers)(answering, shards[done:])) as computed:
         for number, rows in enumerate(computed, start=done):
             if folder:
                 record = {"outcomes": [asdict(row) for row in rows]}

@@ -99,8 +99,8 @@ def problems(
 ) -> None:
     """Write a data set to OUT: train.txt, val.txt, test.txt and manifest.json.
 
-    No validation or test problem occurs in the training data, and none occurs twice. After an
-    interruption the same command continues.
+    No validation or test problem occurs in the training data, and none occurs twice. The files
+    appear when all of them are whole.
     """
     from datagen.dataset import DatasetPlan, generate
 

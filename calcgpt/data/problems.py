@@ -9,7 +9,9 @@ seed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import BitGenerator
@@ -106,6 +108,16 @@ class FreshProblems:
         self._mixture = np.array([config.mixture[name] for name in self.names])
         self._operations = np.array([config.operations[operation] for operation in OPERATIONS])
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FreshProblems) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, int]:
+        return self.config.model_dump_json(), self.seed
+
     def block(self, index: int, size: int) -> ProblemArray:
         """Returns `size` training problems, independent of each other and of all other blocks.
 
@@ -173,6 +185,27 @@ class FreshProblems:
     def render(self, problems: ProblemArray) -> bytes:
         """Returns the problems in the config's format, each line with its newline, in ASCII."""
         return self._render_lines(problems)
+
+
+class Chunk(NamedTuple):
+    """Problems of a block: the number and size of the block, and the range of rows."""
+
+    block: int
+    size: int
+    start: int
+    stop: int
+
+
+def render_chunk(problems: FreshProblems, chunk: Chunk) -> bytes:
+    """Returns the lines of a chunk. Raises what drawing it raises."""
+    block = _block(problems, chunk.block, chunk.size)
+    return problems.render(block.take(np.arange(chunk.start, chunk.stop)))
+
+
+@lru_cache(maxsize=2)
+def _block(problems: FreshProblems, index: int, size: int) -> ProblemArray:
+    """Draws a block once for all its chunks."""
+    return problems.block(index, size)
 
 
 def _choose(bits: BitGenerator, weights: NDArray[np.float64], count: int) -> NDArray[np.intp]:

@@ -4,7 +4,7 @@ needed.
 Fresh problems are drawn in blocks, each of which serves a few hundred steps. Rendering a block as
 text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks.
 Once the chunks have taken as long as a process takes to start, worker processes render the next
-ones during training (`calcgpt.data.workers`). If several processes train together, they take turns
+ones during training (`datagen.parallel`). If several processes train together, they take turns
 at the chunks. The batches do not depend on which process renders them.
 """
 
@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -24,13 +25,21 @@ from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
 from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatches, ProblemLines
-from calcgpt.data.problems import DRAWING_VERSION, FreshProblems, Line, read_problems, split_line
+from calcgpt.data.problems import (
+    DRAWING_VERSION,
+    Chunk,
+    FreshProblems,
+    Line,
+    read_problems,
+    render_chunk,
+    split_line,
+)
 from calcgpt.data.task import AnyTask, Task
 from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer, UnknownCharacterError
-from calcgpt.data.workers import Chunk, Workers, render_chunk, renderers
 from calcgpt.errors import ConfigError, DataError
+from datagen.dataset import MANIFEST, SOURCE
 from datagen.files import read_json, read_text, sha256, text_sha256
-from datagen.manifest import JOURNAL, MANIFEST, SOURCE
+from datagen.parallel import Pool
 from datagen.plan import GENERATOR_VERSION
 from datagen.splits import Split
 
@@ -82,10 +91,6 @@ class DataFolder:
         manifest is not JSON."""
         if path.is_file():
             raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
-        if (path / JOURNAL).is_file() and not (path / MANIFEST).is_file():
-            raise DataError(
-                f"{path} is unfinished: the same `calcgpt datagen` command continues it"
-            )
         train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
         hashes = [text_sha256(train_text), text_sha256(val_text)]
         fingerprint = hashlib.sha256(bytes.fromhex("".join(hashes))).hexdigest()
@@ -324,7 +329,7 @@ class FreshBatches(BatchSource):
     def prefetching(self, steps: int, size: int, n_worker: int, group: Group) -> Iterator[None]:
         n_steps = max(1, PROBLEMS_PER_BLOCK // size)
         stop = -(-steps // n_steps) * _Block(0, n_steps * size).n_chunks
-        workers = renderers(self.problems, n_worker)
+        workers = Pool(partial(render_chunk, self.problems), n_worker)
         self._prefetcher = _Prefetcher(self.problems, workers, group, stop)
         try:
             yield
@@ -351,7 +356,9 @@ class _Prefetcher:
     An index counts the chunks of all blocks; `stop` is their number.
     """
 
-    def __init__(self, problems: FreshProblems, workers: Workers, group: Group, stop: int) -> None:
+    def __init__(
+        self, problems: FreshProblems, workers: Pool[bytes], group: Group, stop: int
+    ) -> None:
         self.problems, self.workers, self.group, self.stop = problems, workers, group, stop
         self.seconds = 0.0  # that this process has spent on rendering chunks
 

@@ -27,8 +27,8 @@ from calcgpt.evaluation.evaluate import (
 from calcgpt.inference.generate import Decoder, Sampling
 from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
 from calcgpt.tables import markdown_table, text_table
+from datagen.dataset import MANIFEST
 from datagen.files import sha256
-from datagen.manifest import MANIFEST
 from datagen.progress import progress_bar
 from datagen.splits import Split
 

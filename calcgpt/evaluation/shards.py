@@ -40,7 +40,7 @@ from datagen.files import (
 )
 from datagen.formats import renderer
 from datagen.notation import parse_prompt
-from datagen.workers import WorkersDiedError, make_engine
+from datagen.parallel import WorkersDiedError, make_map
 
 SHARD_SIZE = 500  # problems of a shard: some seconds of work
 MANIFEST = "scoring.json"
@@ -264,7 +264,7 @@ def _compute(
     scoring: Scoring, shards: Sequence[Shard], workers: int | None, ray_address: str | None
 ) -> Generator[list[ScoredAnswer], None, None]:
     if ray_address is not None:
-        compute = make_engine("ray", workers, ray_address, [calcgpt])
+        compute = make_map("ray", workers, ray_address, [calcgpt])
         if shards:
             yield from compute(
                 PortableScoring(scoring, Checkpoint.load(scoring.checkpoint)), shards
@@ -272,7 +272,7 @@ def _compute(
     elif workers is None:
         yield from map(scoring, shards)
     elif shards:
-        yield from make_engine("local", workers)(scoring, shards)
+        yield from make_map("local", workers)(scoring, shards)
 
 
 def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:

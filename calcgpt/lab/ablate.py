@@ -30,13 +30,12 @@ from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
 from calcgpt.training.devices import pick_device
 from calcgpt.training.stopping import Interrupted
-from datagen.dataset import generate
+from datagen.dataset import MANIFEST, generate
 from datagen.errors import file_error
 from datagen.files import locked, write_json
-from datagen.manifest import MANIFEST
+from datagen.parallel import end_with_parent, usable_cores
 from datagen.progress import progress_bar
 from datagen.text import SOURCES
-from datagen.workers import end_with_parent, usable_cores
 
 # How a job ends, if not with an error.
 DONE, INTERRUPTED = "done", "interrupted"

@@ -23,9 +23,9 @@ from calcgpt.errors import ConfigError
 from calcgpt.lab.space import Space
 from calcgpt.lab.trials import ROUND, Resources, Status, Trial, run_trial
 from datagen.extras import require
+from datagen.parallel import usable_cores
 from datagen.progress import progress_bar
 from datagen.ray_cluster import connected
-from datagen.workers import usable_cores
 
 RETRIES = 3  # of a trial whose worker or machine died
 OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers

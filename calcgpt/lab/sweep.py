@@ -30,8 +30,8 @@ from calcgpt.recipe import differences
 from calcgpt.training.run_folder import RunFolder
 from datagen.extras import require
 from datagen.files import locked, read_json, write_json
+from datagen.parallel import usable_cores
 from datagen.ray_cluster import prepare as prepare_ray
-from datagen.workers import usable_cores
 
 RAY_SETTINGS = {
     "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints even if verbose is 0

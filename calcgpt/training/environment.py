@@ -21,7 +21,7 @@ from calcgpt.config import Recipe
 from calcgpt.metrics import PartialModel, step_lines
 from calcgpt.training.run_folder import ENVIRONMENT_FILE, RunFolder
 from datagen.files import write_text
-from datagen.workers import usable_cores
+from datagen.parallel import usable_cores
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch

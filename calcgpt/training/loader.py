@@ -14,10 +14,10 @@ import torch
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
-from calcgpt.data.workers import CoordinateWorkers
 from calcgpt.model.gpt import LanguageModel
 from calcgpt.training.distributed import SingleProcess
-from datagen.coordinates import Codes
+from datagen.coordinates import Codes, Coordinates, batch_coordinates
+from datagen.parallel import Pool
 
 _AHEAD = 4  # steps whose text is read in advance
 _MAX_WORKERS = 8  # with worked steps, one reads the text of about 40 batches of 24 per second
@@ -62,7 +62,7 @@ class BatchLoader:
         self.group, self.device = group, device
         self._prefetched: dict[int, StepBatch] = {}  # by step: one at most
         self._split: dict[int, _SplitBatch] = {}  # by step: those whose text is being read
-        self._workers: CoordinateWorkers | None = None
+        self._workers: Pool[Coordinates] | None = None
         self._copy_stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
             self._copy_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
@@ -71,7 +71,8 @@ class BatchLoader:
     def reading(self, n_process: int) -> Iterator[None]:
         """Within the block, at most `n_process` other processes read the text of later steps, if
         the model needs that."""
-        self._workers = CoordinateWorkers(min(n_process, _MAX_WORKERS)) if n_process else None
+        if n_process:
+            self._workers = Pool(batch_coordinates, min(n_process, _MAX_WORKERS))
         try:
             yield
         finally:
@@ -129,7 +130,9 @@ class BatchLoader:
         to be read there."""
         if self._workers is None or codes is None:
             return self.model.text_features(batch[0])
-        return torch.tensor(self._workers.receive(key, codes), dtype=torch.int64)
+        if (coordinates_BT6 := self._workers.receive(key)) is None:
+            coordinates_BT6 = batch_coordinates(codes)
+        return torch.tensor(coordinates_BT6, dtype=torch.int64)
 
     def _to_device(self, batch: Batch, features: torch.Tensor | None) -> MicroBatch:
         inputs, targets = batch

@@ -47,9 +47,9 @@ from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedStat
 from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
+from datagen.parallel import usable_cores
 from datagen.progress import progress_bar
 from datagen.splits import Split
-from datagen.workers import usable_cores
 
 # In training.safetensors: the names of the states of random generators, and the prefix of the
 # weights in training, which are stored if the checkpoint has their average.

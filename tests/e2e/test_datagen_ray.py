@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import psutil
 
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import UserError
-from datagen.extras import install_line
 from datagen.plan import BLOCK
 from datagen.ray_cluster import connected
 
@@ -41,15 +39,17 @@ except UserError as error:
     sys.exit(f"Error: {{error}}")
 """
 
-# Stops before a training shard is synchronised with the disk, until stdin ends.
+# Stops after the first training shard, until stdin ends.
 STOP = """
-sync, syncs = os.fsync, itertools.count()
-def sync_or_stop(file):
-    if next(syncs) == 4:
-        os.write(1, b"stopped\\n")
-        sys.stdin.read()
-    sync(file)
-os.fsync = sync_or_stop
+write, stops = dataset._write, itertools.count()
+def write_and_stop(path, shards, advance):
+    def stop(count):
+        if path.name == "train.txt" and not next(stops):
+            os.write(1, b"stopped\\n")
+            sys.stdin.read()
+        advance(count)
+    return write(path, shards, stop)
+dataset._write = write_and_stop
 """
 
 # Never computes a training shard but the first two.
@@ -87,9 +87,7 @@ def start_and_stop(out: Path, change: str = "", **environment: str) -> Popen:
         for name, value in os.environ.items()
         if not name.startswith("RAY_") or name.startswith("RAY_worker_")
     }
-    process = start(
-        out, "workers=2, shard_size=1", STOP + change, environment={**others, **environment}
-    )
+    process = start(out, "workers=2", STOP + change, environment={**others, **environment})
     assert process.stdout.readline() == "stopped\n", finish(process)
     return process
 
@@ -175,21 +173,18 @@ dataset.train_shard = die_once
     assert digests(out) == expected
 
 
-def test_killed_and_continued_with_either_engine(
+def test_killed_it_leaves_nothing_and_no_process(
     ray_cluster: RayCluster, tmp_path: Path, expected: dict[str, str]
 ) -> None:
-    out, copy = tmp_path / "out", tmp_path / "copy"
+    out = tmp_path / "out"
     process = start_and_stop(out)
     named = named_children(process.pid)
     children = [child for child, name in named.items() if "Agent" not in name]  # they take a minute
     assert len(children) > 4
     process.kill()
     assert finish(process)[0] == -signal.SIGKILL
-    assert "train.txt" not in digests(out)
     assert psutil.wait_procs(children, timeout=PATIENCE)[1] == []  # Ray ends with it
-    shutil.copytree(out, copy)
-    generate(copy, PLAN, progress=False)
-    assert digests(copy) == expected
+    assert digests(out) == {}
     address, environment = ray_cluster.address, ray_cluster.environment
     options = (*OPTIONS, "--engine", "ray", "--ray-address", address)
     code, output, errors = command(out, *options, environment=environment)
@@ -261,14 +256,6 @@ def test_sigterm_is_an_interrupt_with_its_number(monkeypatch: pytest.MonkeyPatch
         signal.raise_signal(signal.SIGTERM)
     assert stop.value.args == (signal.SIGTERM,)
     assert signal.getsignal(signal.SIGTERM) == before
-
-
-def test_without_ray(
-    tmp_path: Path, run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)  # importing it raises
-    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, "--engine", "ray", "--quiet")
-    assert (code, errors) == (2, f"error: --engine ray needs ray: {install_line('ray')}\n")
 
 
 def test_ray_is_imported_only_if_it_is_needed() -> None:

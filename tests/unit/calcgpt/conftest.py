@@ -1,8 +1,5 @@
 """What the tests of several packages share."""
 
-import subprocess
-from typing import Any
-
 import pytest
 
 from calcgpt.checkpoint import Checkpoint
@@ -14,17 +11,3 @@ def tiny_graph(tiny: Checkpoint, quick_exporter: None) -> bytes:
     from calcgpt.export.onnx import to_onnx
 
     return bytes(to_onnx(tiny.model).SerializeToString())
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
-    """The processes that the test starts with `subprocess`."""
-    processes: list[subprocess.Popen[bytes]] = []
-
-    class RecordedProcess(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            processes.append(self)
-
-    monkeypatch.setattr(subprocess, "Popen", RecordedProcess)
-    return processes

@@ -1,7 +1,6 @@
 """Data sets on disk."""
 
 import hashlib
-import io
 import json
 import re
 import subprocess
@@ -15,14 +14,13 @@ import numpy as np
 import pytest
 
 from datagen import distributions
-from datagen import plan as plan_module
 from datagen.arithmetic import Problem, ProblemArray
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.errors import DataError
 from datagen.notation import parse
 from datagen.operations import OPERATIONS
-from datagen.plan import BLOCK, GENERATOR_VERSION
+from datagen.plan import GENERATOR_VERSION
 from datagen.splits import Split, problem_hash, split_of
 
 SMALL = DatasetPlan(train=300, val=40, test=20, seed=7)
@@ -86,21 +84,18 @@ def test_the_manifest_says_what_the_files_hold(large: Path) -> None:
         assert entries["operations"][split] == Counter(line[12] for line in lines)
     manifest = load_manifest(large)
     assert manifest.plan == DatasetPlan(135_600, 2_000, 2_000, 3)
-    assert manifest.files[Split.VAL].operations.keys() == set(OPERATIONS)
+    assert manifest.operations[Split.VAL].keys() == set(OPERATIONS)
 
 
-@pytest.mark.parametrize("options", [{"shard_size": 1}, {"shard_size": 10**12}, {"workers": 2}])
-def test_the_bytes_depend_on_the_plan_alone(
-    large: Path, tmp_path: Path, options: dict[str, int]
-) -> None:
-    make(tmp_path, load_manifest(large).plan, **options)
+def test_the_bytes_depend_on_the_plan_alone(large: Path, tmp_path: Path) -> None:
+    make(tmp_path, load_manifest(large).plan, workers=2)
     assert contents(tmp_path) == contents(large)
 
 
 def test_pinned_bytes(tmp_path: Path) -> None:
     # A change of these bytes must raise `plan.GENERATOR_VERSION`.
     manifest = make(tmp_path)
-    assert [manifest.files[split].sha256[:16] for split in Split] == [
+    assert [manifest.sha256[split][:16] for split in Split] == [
         "4b7b9370be4fd2fa",
         "30f47da2cf1e0791",
         "d2119e58743ac289",
@@ -144,7 +139,7 @@ def test_a_finished_data_set_is_left_alone(
     first = make(tmp_path)
     assert sorted(contents(tmp_path)) == FILES
     times = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    assert generate(tmp_path, SMALL, workers=2, shard_size=5) == first
+    assert generate(tmp_path, SMALL, workers=2) == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == times
     assert capsys.readouterr().err == f"{tmp_path} is already complete\n"
 
@@ -223,22 +218,14 @@ def test_another_or_damaged_data_set_is_not_changed_unless_forced(
     assert contents(tmp_path) == good | {"notes.md": b"mine"}
 
 
-def test_the_beginning_of_another_data_set_is_not_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("force", [False, True])
+def test_an_interruption_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, force: bool
 ) -> None:
-    _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7))
-    before = contents(tmp_path)
-    with pytest.raises(DataError, match="the beginning of a different data set"):
+    if force:
         make(tmp_path)
-    assert contents(tmp_path) == before
-    make(tmp_path, force=True)
-    assert sorted(contents(tmp_path)) == FILES
-
-
-def _interrupt(
-    out: Path, monkeypatch: pytest.MonkeyPatch, plan: DatasetPlan, force: bool = False
-) -> None:
-    """Begin a data set, and stop when training problems are to be drawn."""
+    before = contents(tmp_path)
+    other = DatasetPlan(train=500, val=40, test=20, seed=7)
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -246,88 +233,26 @@ def _interrupt(
     with monkeypatch.context() as patch:
         patch.setattr("datagen.dataset.train_shard", stop)
         with pytest.raises(KeyboardInterrupt):
-            make(out, plan, force=force)
-    assert sorted(contents(out)) == ["journal.json", "test.txt", "train.txt.partial", "val.txt"]
+            make(tmp_path, other, force=force)
+    assert contents(tmp_path) == before
+    assert make(tmp_path, other, force=force).plan == other
 
 
-@pytest.mark.parametrize("name", ["val.txt", "train.txt.partial", "journal.json"])
-def test_what_is_left_of_a_run_is_only_used_if_it_is_intact(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    make(tmp_path / "good")
-    out = tmp_path / "out"
-    _interrupt(out, monkeypatch, SMALL)
-    (out / name).write_bytes(b"rubbish")
-    if name == "train.txt.partial":  # data that the journal does not list is cut off
-        make(out)
-    else:
-        with pytest.raises(DataError, match=name):
-            make(out)
-        make(out, force=True)
-    assert contents(out) == contents(tmp_path / "good")
+@pytest.mark.parametrize("name", ["journal.json", "train.txt.partial", "val.txt"])
+def test_what_an_earlier_version_left_is_replaced_only_if_forced(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"rubbish")
+    with pytest.raises(DataError, match=f"{name} of unknown origin .--force replaces it"):
+        make(tmp_path)
+    assert [*contents(tmp_path)] == [name]
+    make(tmp_path, force=True)
+    assert sorted(contents(tmp_path)) == FILES
 
 
-def test_a_partial_file_that_has_lost_data_is_started_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = DatasetPlan(train=BLOCK + 1, val=1, test=1, seed=0)
-    make(tmp_path / "good", plan)
-    good = contents(tmp_path / "good")
-    out = tmp_path / "out"
-
-    class Stop(Exception):
-        pass
-
-    def stop_after_a_block(plan: DatasetPlan, block: int) -> plan_module.Shard:
-        if block:
-            raise Stop
-        return plan_module.train_shard(plan, block)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("datagen.dataset.train_shard", stop_after_a_block)
-        with pytest.raises(Stop):
-            make(out, plan, shard_size=1)
-    partial = out / "train.txt.partial"
-    assert partial.read_bytes() == good["train.txt"][: partial.stat().st_size]
-    assert partial.stat().st_size == 37 * BLOCK
-    partial.write_bytes(partial.read_bytes()[:-100])
-    make(out, plan)
-    assert contents(out) == good
-
-
-def test_what_a_killed_process_left_of_a_write_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".0123456789abcdef.partial").write_text("half of a journal")
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".new-killed").mkdir()
+    (tmp_path / ".new-killed" / "val.txt").write_text("half of a file")
     make(tmp_path)
-    assert not [*tmp_path.glob(".*.partial")]
-
-
-def test_a_forced_run_removes_the_manifest_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make(tmp_path)
-    # After an interruption no manifest describes files that are missing.
-    _interrupt(tmp_path, monkeypatch, DatasetPlan(train=500, val=40, test=20, seed=7), force=True)
-    with pytest.raises(DataError, match="No such file"):
-        load_manifest(tmp_path)
-
-
-def test_short_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make(tmp_path / "good")
-
-    class ShortFile(io.FileIO):
-        """A file that takes a thousand bytes at a time, as any system may."""
-
-        def write(self, data: memoryview) -> int:  # type: ignore[override]
-            return super().write(data[:1000])
-
-    ordinary = Path.open
-
-    def open_file(path: Path, mode: str = "r", **options: object) -> object:
-        return ShortFile(path, mode) if mode == "ab" else ordinary(path, mode, **options)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(Path, "open", open_file)
-    make(tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(tmp_path / "good")
+    assert sorted(contents(tmp_path)) == FILES
 
 
 @pytest.mark.parametrize(
@@ -359,7 +284,7 @@ def test_a_plan_refuses_values_that_are_not_allowed(field: str, value: object) -
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("options", [{"workers": 0}, {"workers": 10_000}, {"shard_size": 0}])
+@pytest.mark.parametrize("options", [{"workers": 0}, {"workers": 10_000}])
 def test_options_that_are_not_allowed_are_refused_before_anything_is_written(
     tmp_path: Path, options: dict[str, int]
 ) -> None:
@@ -443,29 +368,6 @@ def test_a_wrong_entry_in_a_manifest(tmp_path: Path, key: str, value: object, re
     with pytest.raises(DataError) as caught:
         load_manifest(tmp_path)
     assert str(caught.value).startswith(f"{path}: {reason}")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        1,
-        {"problems": "40"},
-        {"problems": 40, "lines": 40},
-        {"problems": -1},
-        {"operations": {}},
-    ],
-)
-def test_a_wrong_record_in_a_journal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: object
-) -> None:
-    _interrupt(tmp_path, monkeypatch, SMALL)
-    path = tmp_path / "journal.json"
-    content = json.loads(path.read_text())
-    content["files"]["val"] = record
-    path.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"journal.json: not a journal: files.val") as caught:
-        make(tmp_path)
     assert "\n" not in str(caught.value)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from datagen import files
+from datagen.dataset import writing
 from datagen.errors import ConfigError, DataError, UserError, file_error
 from datagen.files import (
     check_output_file,
@@ -26,7 +27,6 @@ from datagen.files import (
     write_json,
     write_text,
 )
-from datagen.manifest import writing
 
 
 def names(folder: Path) -> list[str]:

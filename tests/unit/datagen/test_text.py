@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datagen import text as text_module
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import DataError
 from datagen.splits import Split
@@ -127,9 +126,8 @@ def test_an_incomplete_text_is_completed(tmp_path: Path, source: str, left: list
     good = contents(out)
     for name in good.keys() - left:
         (out / name).unlink()
-    (out / "val.txt.partial").write_bytes(b"rubbish")
     prepare_text(out, source)
-    assert contents(out) | {"val.txt.partial": b""} == good | {"val.txt.partial": b""}
+    assert contents(out) == good
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"files": {"train": 1, "val": {}}}'])
@@ -140,33 +138,6 @@ def test_a_damaged_record_is_written_again(tmp_path: Path, source: str, damage: 
     (out / "source.json").write_text(damage)
     prepare_text(out, source)
     assert contents(out) == good
-
-
-def test_a_forced_text_never_stands_beside_another(
-    tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After an interruption at any point, the files belong together."""
-    other = tmp_path / "other.txt"
-    other.write_bytes(b"x" * 100)
-    ordinary = text_module.write_bytes
-    for stop in range(2):
-        out = tmp_path / str(stop)
-        prepare_text(out, source)
-        written: list[Path] = []
-
-        def write(path: Path, content: bytes, written: list[Path] = written) -> None:
-            if len(written) == stop:  # noqa: B023
-                raise KeyboardInterrupt
-            written.append(path)
-            ordinary(path, content)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(text_module, "write_bytes", write)
-            with pytest.raises(KeyboardInterrupt):
-                prepare_text(out, str(other), force=True)
-        assert set(contents(out)) <= {"train.txt"}
-        prepare_text(out, str(other))
-        assert contents(out)["train.txt"] == b"x" * 90
 
 
 def test_problems_and_texts_do_not_mix(tmp_path: Path, source: str) -> None:

@@ -84,12 +84,6 @@ def test_the_fingerprint_of_problems_is_that_of_their_manifest_until_a_file_is_e
         DataFolder.load(tmp_path)
 
 
-def test_an_unfinished_data_set_says_how_to_continue(tmp_path: Path) -> None:
-    (tmp_path / "journal.json").write_text("{}")
-    with pytest.raises(DataError, match="is unfinished: the same `calcgpt datagen` command"):
-        DataFolder.load(tmp_path)
-
-
 def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
     data = FreshData(config(), 1)
     lines = data.validation_problems(50)

@@ -1,0 +1,221 @@
+"""The processes of the house: a map over local processes or a Ray cluster, and results that other
+processes compute in advance.
+"""
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Generic, Protocol, TypeVar
+
+import datagen
+from datagen.errors import DataError, unknown_name
+from datagen.ray_cluster import connected, first_line
+
+MAX_WORKERS = 256
+_AHEAD = 6  # results that may wait for the caller, beyond one for each worker: 15 MB
+_PER_WORKER = 2  # requests of a `Pool` for each of its processes
+
+log = logging.getLogger(__name__)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class WorkersDiedError(DataError):
+    """Workers have died. The results that they returned before are right."""
+
+
+def usable_cores() -> int:
+    """Returns the number of cores available to this process, as limited by its container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Map(Protocol):
+    """Yields `function(item)` for each item, in order, a few results ahead of its caller. Close the
+    generator if you leave it early.
+
+    Raises what `function` raises, and WorkersDiedError if the workers die.
+    """
+
+    def __call__(
+        self, function: Callable[[Item], Result], items: Sequence[Item], /
+    ) -> Generator[Result, None, None]: ...
+
+
+def make_map(
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    packages: Sequence[ModuleType] = (),
+) -> Map:
+    """Returns the map of an engine: `local` or `ray`.
+
+    `workers` is the number of parallel computations. The engine `local` runs them in processes, by
+    default in one thread of this process. The engine `ray`, if it starts Ray on this machine, runs
+    them on CPUs, by default on all. `address` is that of a running Ray cluster, which gets the code
+    of `packages` and of `datagen`. Raises DataError for options that do not fit together.
+    """
+    if engine not in ("local", "ray"):
+        raise DataError(unknown_name("engine", engine, ("local", "ray")))
+    if workers is not None and not 1 <= workers <= MAX_WORKERS:
+        raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
+    if address is not None and engine == "local":
+        raise DataError("the engine 'local' has no address: that is for 'ray'")
+    if address is not None and workers is not None:
+        raise DataError("no workers with an address: a running Ray cluster has its own")
+    if engine == "local":
+        return partial(_map_locally, workers=workers or 1)
+    return partial(_map_on_ray, workers=workers, address=address, packages=packages)
+
+
+def _map_locally(
+    function: Callable[[Item], Result], items: Sequence[Item], *, workers: int
+) -> Generator[Result, None, None]:
+    """Computes in `workers` processes. With 1, computes in a thread: NumPy releases the GIL."""
+    workers = max(1, min(workers, len(items)))
+    executor: Executor = ThreadPoolExecutor(1) if workers == 1 else _processes(workers)
+    with executor:
+        try:
+            yield from _ahead(lambda x: executor.submit(function, x).result, items, workers)
+        except BrokenProcessPool as error:
+            reason = "a worker process died, perhaps for lack of memory"
+            raise WorkersDiedError(reason) from error
+        finally:
+            executor.shutdown(cancel_futures=True)
+
+
+def _map_on_ray(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    *,
+    workers: int | None,
+    address: str | None,
+    packages: Sequence[ModuleType],
+) -> Generator[Result, None, None]:
+    """Computes on the cluster at `address`, or on `workers` CPUs of this machine.
+
+    Ray repeats a lost task a few times before it raises an error. Standard output is discarded
+    meanwhile.
+    """
+    with (
+        # Ray prints about processes that die, whatever its options say.
+        Path(os.devnull).open("w") as devnull,
+        redirect_stdout(devnull),
+        # The cluster gets exactly these packages, so that the bytes are the same everywhere.
+        connected(address, workers, runtime_env={"py_modules": [datagen, *packages]}) as ray,
+    ):
+        cpus = int(ray.cluster_resources().get("CPU", 1))
+        reference = ray.put(function)  # sent once, with all that it refers to
+        task = ray.remote(lambda function, x: function(x))
+        try:
+            yield from _ahead(lambda x: partial(ray.get, task.remote(reference, x)), items, cpus)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None  # the error that the function raised
+        except ray.exceptions.RayError as error:
+            raise WorkersDiedError(f"Ray failed: {first_line(error).rstrip('.')}") from error
+
+
+def _ahead(
+    start: Callable[[Item], Callable[[], Result]], items: Sequence[Item], workers: int
+) -> Generator[Result, None, None]:
+    """Yields the results in order. `start` begins a computation and returns what waits for it."""
+    pending: deque[Callable[[], Result]] = deque()
+    for item in items:
+        pending.append(start(item))
+        if len(pending) > workers + _AHEAD:
+            yield pending.popleft()()
+    while pending:
+        yield pending.popleft()()
+
+
+class Pool(Generic[Result]):
+    """Up to `count` processes that compute results in advance. A request has a key, by which its
+    result is received.
+
+    A computation that fails there gives no result: the caller then does the work itself, and so
+    gets the same error.
+    """
+
+    def __init__(self, function: Callable[..., Result], count: int) -> None:
+        self.capacity = count * _PER_WORKER  # requests ahead
+        self._function = function
+        self._executor = _processes(count)
+        self._requested: dict[Hashable, Future[Result]] = {}
+
+    def request(self, key: Hashable, *arguments: object) -> None:
+        """Requests a result. Does nothing if the key is in use or `capacity` requests are open."""
+        if key in self._requested or len(self._requested) >= self.capacity:
+            return
+        try:
+            with _empty_main():
+                self._requested[key] = self._executor.submit(self._function, *arguments)
+        except (OSError, BrokenProcessPool):  # too little memory, or too many processes
+            self._give_up()
+
+    def receive(self, key: Hashable) -> Result | None:
+        """Waits for a result. Returns None if there is no such request or its process failed."""
+        if (future := self._requested.pop(key, None)) is None:
+            return None
+        if isinstance(error := future.exception(), BrokenProcessPool):
+            self._give_up()
+        return None if error else future.result()
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._executor.shutdown(cancel_futures=True)
+
+    def _give_up(self) -> None:
+        if self.capacity:
+            log.warning("a process that prepares batches has ended: training goes on without it")
+        self.capacity, self._requested = 0, {}
+
+
+@contextmanager
+def _empty_main() -> Iterator[None]:
+    """Within the block, a spawned process does not import this process's main module, which may be
+    a script that trains as soon as it is imported."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+
+
+def _processes(count: int) -> ProcessPoolExecutor:
+    # Forked processes would inherit the locks of our threads; spawned ones start clean.
+    return ProcessPoolExecutor(count, get_context("spawn"), _prepare_process)
+
+
+def _prepare_process() -> None:
+    """Leaves interrupts to the parent process, and ends this process with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+
+
+def end_with_parent() -> None:
+    """Sends this process SIGTERM once its parent has ended, even if the parent was killed.
+
+    Call it in a process that `multiprocessing` has started. In any other it does nothing.
+    """
+    parent: Any = parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
