@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 MIN_LABELLED_CELL = 0.065  # side of a cell whose label can be read
+MAX_COLUMNS = 4  # maps beside each other
 MAX_GRID = 36.0  # width of a grid of maps
 BEFORE, AFTER = PALETTE["blue"], PALETTE["orange"]
 BORDER = "#999999"  # between question, steps and answer: visible on white and on dark cells
@@ -70,7 +71,7 @@ def draw_overview(inspection: Inspection) -> Figure:
 
 def draw_layer(inspection: Inspection, layer: int, heads: Sequence[int]) -> Figure:
     """The maps of some heads of one layer, labelled with the characters."""
-    columns = _n_columns(len(heads))
+    columns = min(MAX_COLUMNS, len(heads))
     rows = math.ceil(len(heads) / columns)
     n = len(inspection.maps.labels)
     cell = min(max(4.5 / n, MIN_LABELLED_CELL), 0.3, MAX_GRID / columns / n)
@@ -89,12 +90,6 @@ def draw_layer(inspection: Inspection, layer: int, heads: Sequence[int]) -> Figu
     return figure
 
 
-def _n_columns(count: int) -> int:
-    """Returns the columns of a grid for `count` maps: nearly square, with few empty cells."""
-    least = math.isqrt(count - 1) + 1
-    return min(range(least, 2 * least), key=lambda columns: (-count % columns, columns))
-
-
 def _draw_map(axes: Axes, maps: AttentionMaps, layer: int, head: int) -> None:
     """Draws one map: empty above the diagonal, with a thin line after each `=`."""
     from matplotlib.colors import PowerNorm
@@ -103,10 +98,9 @@ def _draw_map(axes: Axes, maps: AttentionMaps, layer: int, head: int) -> None:
     future = np.triu(np.ones_like(weights_SS, dtype=bool), k=1)
     # The square root makes small weights visible: attention over many characters has only these.
     axes.imshow(np.ma.masked_where(future, weights_SS), cmap=HEAT_MAP, norm=PowerNorm(0.5, 0, 1))
-    for position, label in enumerate(maps.labels):
-        if label == "=":
-            axes.axhline(position + 0.5, color=BORDER, linewidth=0.6)
-            axes.axvline(position + 0.5, color=BORDER, linewidth=0.6)
+    for position in (i + 0.5 for i, label in enumerate(maps.labels) if label == "="):
+        axes.axhline(position, color=BORDER, linewidth=0.6)
+        axes.axvline(position, color=BORDER, linewidth=0.6)
 
 
 def _label_characters(axes: Axes, labels: Sequence[str], cell: float) -> None:
@@ -128,19 +122,14 @@ def _label_characters(axes: Axes, labels: Sequence[str], cell: float) -> None:
 
 
 def _add_colour_bar(figure: Figure, panels: Any) -> None:
-    """Adds one colour bar for all maps: 0.2 inches wide, at most 5 inches high."""
-    height = figure.get_figheight()
-    shrink = min(1.0, 5 / height)
-    figure.colorbar(
-        panels.flat[0].images[0],
-        ax=panels,
-        pad=0.02,
-        anchor=(0, 1),
-        shrink=shrink,
-        aspect=shrink * height / 0.2,
-        label="attention weight (square-root scale)",
-        ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1],
+    """Adds one colour bar for all maps, at most 5 inches high."""
+    label, ticks = (
+        "attention weight (square-root scale)",
+        [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1],
     )
+    shrink = min(1.0, 5 / figure.get_figheight())
+    place: Any = {"pad": 0.02, "anchor": (0, 1), "shrink": shrink, "aspect": 25}
+    figure.colorbar(panels.flat[0].images[0], ax=panels, label=label, ticks=ticks, **place)
 
 
 def _title(inspection: Inspection) -> str:
