@@ -89,6 +89,7 @@ def files_in(folder: Path) -> list[Path]:
 
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
 EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "native", "--quiet"]
+RAY = ["datagen", "out", "--quiet", "--engine", "ray", "--ray-address"]
 PUBLISH = ["{tiny}", "out", "--data", "{data}", "--quiet"]
 ABLATE = ["ablate", "--suite", "nano", "--out", "x"]
 SHAKESPEARE = (
@@ -203,6 +204,10 @@ SHAKESPEARE = (
         ([*EVAL, "--ray-address", "127.0.0.1:1", "--workers", "2"], "no workers with an address"),
         ([*EVAL, "--ray-address", "127.0.0.1:1", "--temperature", "1"], "at temperature 0"),
         (["datagen", "out", "--engine", "ray", "--workers", "0"], "workers must be"),
+        ([*RAY, "127.0.0.1:1"], "Connection refused"),
+        ([*RAY, "ray://127.0.0.1:1"], "Connection refused"),
+        ([*RAY, "a.invalid:6379"], "no Ray at a.invalid:6379"),
+        ([*RAY, "127.0.0.1:many"], "no Ray at 127.0.0.1:many"),
         (
             ["datagen", "out", "--engine", "ray", "--ray-address", "x:1", "--workers", "2"],
             "no workers",
@@ -278,6 +283,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
             ["tokenizers"],
             "a byte-pair tokenizer",
         ),
+        (["datagen", "out", "--engine", "ray", "--quiet"], ["ray"], "--engine ray"),
         (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "--engine torch"),
         (["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto"], ["ray"], "--engine ray"),
         (["info", "{tiny}"], ["sympy"], "a table of formulas"),

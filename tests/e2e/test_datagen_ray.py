@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from forks import PATIENCE, Popen
@@ -206,25 +204,6 @@ def test_a_cluster_that_dies_is_one_line(tmp_path: Path, expected: dict[str, str
     assert "Traceback" not in errors
     generate(out, PLAN, progress=False)
     assert digests(out) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        (("--engine", "ray", "--ray-address", "127.0.0.1:1"), "Connection refused"),
-        (("--engine", "ray", "--ray-address", "ray://127.0.0.1:1"), "Connection refused"),
-        (("--engine", "ray", "--ray-address", "a.invalid:6379"), "no Ray at a.invalid:6379"),
-        (("--engine", "ray", "--ray-address", "127.0.0.1:many"), "no Ray at 127.0.0.1:many"),
-    ],
-)
-def test_wrong_options_are_one_line(
-    tmp_path: Path, options: tuple[str, ...], complaint: str, run_cli: Callable[..., Any]
-) -> None:
-    code, _, errors = run_cli("datagen", tmp_path / "out", *OPTIONS, *options, "--quiet")
-    assert code == 2
-    (line,) = errors.splitlines()
-    assert line.startswith("error: ")
-    assert complaint in line
 
 
 def test_a_start_that_takes_too_long_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
