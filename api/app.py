@@ -25,12 +25,12 @@ from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 from starlette.staticfiles import NotModifiedResponse
 
-from api import calculate, chat, completions, problems
+from api import calculate, chat, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.browsers import CompressedFiles, Cors, Files
+from api.connections import ON_FULL
 from api.middleware import BodyLimit, HeadAsGet, QueryLimit, RequestLog, SecurityHeaders
 from api.problems import API_RESPONSES, ProblemError, responses
-from api.protocol import ON_FULL
 from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
@@ -43,7 +43,7 @@ from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 
-API_VERSION = "2.0"  # of the document; docs/API.md says what it means
+API_VERSION = "3.0"  # of the document; docs/API.md says what it means
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch. Each answer comes with its
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The
@@ -54,9 +54,8 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-many-places`,
 `out-of-range`, `beyond-tested` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
-`invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-calculator`, `no-weights`,
-`unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`,
-`not-http`.
+`invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-weights`,
+`unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
 # Python's default of 5 ms lets the model's thread delay the event loop by as much. 1 ms gives 10%
@@ -83,6 +82,7 @@ SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
+MAX_REQUESTS = 1_024  # at once, beyond `max_pending`
 TEMPORARY = ("loading", "ending")  # kinds of problems that do not call for a restart
 STATIC = Files(directory=Path(__file__).parent / "static")
 SWAGGER = Files(directory=Path(fastapi_offline.__file__).parent / "static")  # of Swagger UI
@@ -92,7 +92,7 @@ _DOCUMENT_LOCK = threading.Lock()  # FastAPI cannot make it in two threads at on
 def prepare(settings: Settings) -> None:
     """Prepares a process to serve: sets up logs, and raises the limit of open files."""
     configure(settings.log_format, settings.log_level)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # the server logs its own start
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients can cause warnings
     sys.setswitchinterval(SWITCH_SECONDS)
     with suppress(ValueError, OSError):  # some systems do not allow even the hard limit
         _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -166,7 +166,6 @@ def create_app(
 
     app.include_router(calculate.router(service))
     app.include_router(chat.router(service))
-    app.include_router(completions.router(service))
     app.include_router(_model_routes(service))
     app.include_router(health_routes(service.ready, metrics))
     _add_pages(app, settings.page_address)
@@ -199,7 +198,7 @@ def _model_routes(service: Service) -> APIRouter:
         responses={**MODEL_RESPONSES, **WEIGHTS_RESPONSES},
     )
     async def weights(model: str, request: Request) -> Response:
-        """Get the weights of a model that calculates, for the engine in the browser."""
+        """Get the weights of a model, for the engine in the browser."""
         checkpoint = service.calculator(model).checkpoint
         async with one_at_a_time:
             if model not in files:
@@ -320,7 +319,8 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["*"],  # OpenAI's client sends many of its own
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    app.add_middleware(RequestLog, metrics=metrics, slow=slow)
+    limit = MAX_REQUESTS + settings.max_pending
+    app.add_middleware(RequestLog, metrics=metrics, slow=slow, limit=limit)
     app.add_middleware(SecurityHeaders)
 
 

@@ -15,14 +15,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, TypeVar
 
 from api.groups import Drafts, Job, Lockstep, Pool
 from api.telemetry import Metrics
 from calcgpt.inference.generate import Completion
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class Batcher:
@@ -38,9 +36,8 @@ class Batcher:
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
-        self._calls: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
         self._groups: list[Drafts | Lockstep | Pool] = []
-        self._unfinished: set[asyncio.Future[Any]] = set()  # of jobs and calls
+        self._unfinished: set[asyncio.Future[None]] = set()
         self._closed = False
         self._expects_others = True
         self._changed = threading.Condition()  # guards all the above
@@ -50,7 +47,9 @@ class Batcher:
     async def complete(self, job: Job) -> Completion:
         """Runs a job to its end. If the call is cancelled, drops the job at the next token."""
         with self._changed:
-            job.done = self._new_future()
+            job.done = self._loop.create_future()
+            self._unfinished.add(job.done)
+            job.done.add_done_callback(self._unfinished.discard)
             self._waiting.append(job)
             self._metrics.queue_depth.set(len(self._waiting))
             self._changed.notify()
@@ -60,20 +59,6 @@ class Batcher:
             job.cancelled = True
             raise
         return job.completion
-
-    async def call(self, function: Callable[[], T]) -> T:
-        """Calls a function in the model's thread and returns its result."""
-        with self._changed:
-            future: asyncio.Future[T] = self._new_future()
-            self._calls.append((function, future))
-            self._changed.notify()
-        return await future
-
-    def _new_future(self) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._unfinished.add(future)
-        future.add_done_callback(self._unfinished.discard)
-        return future
 
     @property
     def is_alive(self) -> bool:
@@ -100,17 +85,12 @@ class Batcher:
     def _take_turns(self) -> None:
         """Waits for work, then lets each group take a turn."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._waiting or self._groups or self._calls or self._closed
-            )
+            self._changed.wait_for(lambda: self._waiting or self._groups or self._closed)
             if self._closed:
                 return
-            if self._expects_others and not self._groups and not self._calls:
+            if self._expects_others and not self._groups:
                 self._changed.wait_for(self._is_enough, self._wait)
-            calls, self._calls = self._calls, deque()
             batches = self._admit()
-        for function, future in calls:
-            self._call(function, future)
         for jobs in batches:
             self._begin(jobs)
         for group in self._groups:
@@ -118,17 +98,16 @@ class Batcher:
         self._groups = [group for group in self._groups if group.jobs]
 
     def _give_up(self, error: Exception) -> None:
-        """Ends all jobs and calls with an error: one of them may have caused it."""
+        """Ends all jobs with an error: one of them may have caused it."""
         with self._changed:
             self._waiting.clear()
-            self._calls.clear()
             self._groups = []
             unfinished = list(self._unfinished)
         for future in unfinished:
             self._in_loop(partial(_settle, future, error=error))
 
     def _is_enough(self) -> bool:
-        return len(self._waiting) >= self._max_batch or bool(self._calls) or self._closed
+        return len(self._waiting) >= self._max_batch or self._closed
 
     def _admit(self) -> list[list[Job]]:
         """Lets waiting jobs join pools, and returns the jobs of new groups, up to the limits.
@@ -176,7 +155,7 @@ class Batcher:
 
     def _begin(self, jobs: list[Job]) -> None:
         """Makes a group of these jobs."""
-        make = Drafts if jobs[0].has_draft else Pool if jobs[0].writer else Lockstep
+        make = Drafts if jobs[0].drafter else Pool if jobs[0].writer else Lockstep
         try:
             group = make(jobs)
         except Exception as error:
@@ -233,12 +212,6 @@ class Batcher:
         for job in jobs:
             self._in_loop(partial(_settle, job.done, error=error))
 
-    def _call(self, function: Callable[[], Any], future: asyncio.Future[Any]) -> None:
-        try:
-            self._in_loop(partial(_settle, future, function()))
-        except Exception as error:
-            self._in_loop(partial(_settle, future, error=error))
-
     def _in_loop(self, callback: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(callback)
@@ -246,13 +219,11 @@ class Batcher:
             log.debug("a job ended after the event loop")
 
 
-def _settle(
-    future: asyncio.Future[Any], result: Any = None, error: Exception | None = None
-) -> None:
+def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:
     """Sets the result of a future, or its error. Does nothing if it is cancelled."""
     if future.done():
         return
     if error:
         future.set_exception(error)
     else:
-        future.set_result(result)
+        future.set_result(None)

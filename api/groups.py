@@ -6,7 +6,7 @@ join it between two turns. `Lockstep` writes one token in a turn, and jobs that 
 the next group. `Drafts` are for jobs with a draft (`calcgpt.inference.drafts`). They read drafts in
 one forward pass per turn. Jobs that depart from their draft then wait to write the rest.
 
-Shapes: B rows of a batch, P prompt tokens, V vocabulary.
+Shapes: B rows of a batch, P prompt tokens.
 """
 
 from __future__ import annotations
@@ -24,24 +24,14 @@ from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.generate import (
     Completion,
     Decoder,
-    Floats,
     Generation,
     GreedyWriter,
-    Sampling,
-    Step,
-    log_softmax,
 )
 
-GREEDY = Sampling()
 # A pool writes about TURN tokens in a turn, and at least MIN_TURN and at most MAX_TURN of each row.
 # Other jobs join between two turns, so that the turns of many rows are short.
 TURN, MIN_TURN, MAX_TURN = 96, 16, 32
 USUAL_LENGTH = 337  # tokens: the estimate of `_weight` for two operands of ten characters
-
-
-def never(ids: list[int]) -> bool:
-    """Returns False: a text is complete only when the model stops."""
-    return False
 
 
 @dataclass(eq=False)
@@ -52,65 +42,35 @@ class Job:
     decoder: Decoder
     prompt: list[int]
     stop_token: int
-    max_new_tokens: int | None = None
-    sampling: Sampling = GREEDY
-    #: Returns whether the text is complete after these tokens; called in the model's thread.
-    ends: Callable[[list[int]], bool] = never
     #: Is called in the event loop with each token and its probability.
     on_token: Callable[[int, float], None] | None = None
-    #: Number of most probable tokens to keep at each position, with their log-probabilities.
-    n_top: int = 0
-    #: Drafts the text of a prompt that is a problem. Has no effect on what is sampled.
+    #: Drafts the text of a prompt that is a problem.
     drafter: Drafter | None = None
 
     completion: Completion = field(default_factory=Completion)
-    top: list[dict[int, float]] = field(default_factory=list)
     cancelled: bool = False
     done: asyncio.Future[None] = field(init=False)  # set when the job is queued
     #: The number of jobs of usual length that take as much memory and time.
     weight: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.weight = _weight(len(self.prompt), self.max_new_tokens, self.decoder.config.block_size)
+        self.weight = _weight(len(self.prompt), self.decoder.config.block_size)
 
     @property
     def kind(self) -> Hashable:
-        """Jobs of the same kind can share a batch.
-
-        A sampled job shares no batch, so that the samples of its seed do not depend on other jobs.
-        """
-        if self.sampling.temperature > 0:
-            return id(self)
-        if self.has_draft:
+        """Jobs of the same kind can share a batch."""
+        if self.drafter:
             return id(self.drafter)
         if self.writer:
             return id(self.decoder), self.stop_token
         return id(self.decoder), len(self.prompt), self.stop_token
 
     @property
-    def is_plain(self) -> bool:
-        """Whether a whole text is written greedily, and nobody asks for its log-probabilities."""
-        is_whole = self.ends is never and self.max_new_tokens is None
-        return is_whole and self.sampling.temperature == 0 and self.n_top == 0
-
-    @property
-    def has_draft(self) -> bool:
-        """Whether to read a draft. Only a plain job has one."""
-        return self.drafter is not None and self.is_plain
-
-    @property
     def writer(self) -> GreedyWriter | None:
         """The decoder, if it writes by itself and nobody waits for single tokens. Such a job may
         join others in a pool."""
-        may_pool = self.is_plain and self.on_token is None
+        may_pool = self.on_token is None
         return self.decoder if may_pool and isinstance(self.decoder, GreedyWriter) else None
-
-    def add(self, step: Step, index: int) -> None:
-        """Adds the token that a step wrote in row `index` of its batch."""
-        self.completion.ids.append(step.ids[index])
-        self.completion.probabilities.append(step.probabilities[index])
-        if self.n_top:
-            self.top.append(most_probable(log_softmax(step.logits_BV[index]), self.n_top))
 
     def fits(self, jobs: Sequence[Job], max_batch: int) -> bool:
         """Returns whether a batch of these jobs has room for this one, by weight. Each row takes
@@ -118,30 +78,16 @@ class Job:
         largest = max([self.weight, *(job.weight for job in jobs)])
         return not jobs or (len(jobs) + 1) * largest <= max_batch
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the job needs no more tokens, even if the model has not stopped."""
-        written = self.completion.ids
-        limit = self.max_new_tokens
-        return (limit is not None and len(written) >= limit) or self.ends(written)
 
-
-def _weight(n: int, max_new_tokens: int | None, block_size: int) -> float:
+def _weight(n: int, block_size: int) -> float:
     """Returns the weight of a job with `n` prompt tokens.
 
     Keys and values take memory for each token, and each token attends to all earlier ones, so the
     weight grows faster than the text. The work of a product has a digit and a carry for each pair
-    of digits. No text is longer than the context: the number of new tokens is the client's, and may
-    be too large for a float.
+    of digits. No text is longer than the context.
     """
-    n_new = n * n // 2 if max_new_tokens is None else max_new_tokens
-    max_length = min(n + n_new, block_size + 1)
+    max_length = min(n + n * n // 2, block_size + 1)
     return max(1.0, math.pow(max_length / USUAL_LENGTH, 1.5))
-
-
-def most_probable(logprobs_V: Floats, n: int) -> dict[int, float]:
-    """Returns the log-probabilities of the `n` most probable tokens, the most probable first."""
-    return {int(i): float(logprobs_V[i]) for i in np.argsort(-logprobs_V, kind="stable")[:n]}
 
 
 @dataclass(frozen=True)
@@ -200,9 +146,7 @@ class Lockstep:
         first = jobs[0]
         self._jobs = jobs
         prompts_BP = np.array([job.prompt for job in jobs], np.int64)
-        self._generation = Generation(
-            first.decoder, prompts_BP, first.stop_token, sampling=first.sampling
-        )
+        self._generation = Generation(first.decoder, prompts_BP, first.stop_token)
 
     @property
     def jobs(self) -> list[Job]:
@@ -219,8 +163,7 @@ class Lockstep:
         jobs = self.jobs
         step = self._generation.step()
         for index, job in enumerate(jobs):
-            job.add(step, index)
-        self.drop({job for job in jobs if job.is_full})
+            job.completion.extend([step.ids[index]], [step.probabilities[index]])
         written = [
             (job, step.ids[index], step.probabilities[index])
             for index, job in enumerate(jobs)

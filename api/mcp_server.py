@@ -161,18 +161,14 @@ def serve_http(calculator: Calculator, port: int) -> None:
     import uvicorn  # not above: the server on stdin and stdout starts seconds earlier without it
 
     from api.middleware import BodyLimit
-    from api.protocol import BoundedProtocol
-    from api.server import listen, url_of
+    from api.server import COMMON, listen, url_of
 
     app = tools(calculator).streamable_http_app(stateless_http=True, json_response=True)
     listener = listen("127.0.0.1", port)
     print(f"{calculator.checkpoint.name} answers on {url_of(listener)}/mcp", file=sys.stderr)
     config = uvicorn.Config(
         BodyLimit(app, MAX_BODY),
-        log_level="error",
-        http=BoundedProtocol,
-        ws="none",
-        server_header=False,
+        **COMMON,
         limit_concurrency=MAX_CONNECTIONS,
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
 from api.access import is_api
-from api.problems import RETRY, ProblemError, ending_problem, internal_problem
-from api.protocol import UNSENT_BYTES
+from api.connections import UNSENT_BYTES
+from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
 from api.slow_clients import GivenUpError, SlowClients
 from api.telemetry import Metrics
 
@@ -59,6 +59,7 @@ class RequestLog:
     `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
     is logged with its traceback and becomes a response of status 500. A request ends if its client
     reads nothing of the response for `stall_timeout` seconds, or earlier if too many are `slow`.
+    Beyond `limit` requests at once, one is refused (503), and nothing of it is kept.
     """
 
     def __init__(
@@ -67,21 +68,28 @@ class RequestLog:
         metrics: Metrics,
         slow: SlowClients | None = None,
         stall_timeout: float = 30.0,
+        limit: int = 2_048,
     ) -> None:
         self._app = app
         self._metrics = metrics
+        self._limit, self._n = limit, 0
         self._slow, self._stall_timeout = slow or SlowClients(), stall_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        if self._n >= self._limit:
+            self._metrics.sheds.labels("full").inc()
+            return await full_problem("requests", closes=True).response()(scope, receive, send)
         exchange = Exchange(scope, receive, send, self._slow, self._stall_timeout)
         scope.setdefault("state", {})["request_id"] = exchange.id
         token = telemetry.request_id.set(exchange.id)
         started = time.perf_counter()
+        self._n += 1
         try:
             await self._run(scope, exchange)
         finally:
+            self._n -= 1
             self._record(scope, exchange, time.perf_counter() - started)
             telemetry.request_id.reset(token)
 
@@ -214,6 +222,10 @@ class BodyLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # A proxy could read one of them, we the other, and the rest as another request.
+            refusal = _refusal(400, "a body has a length or a coding, not both", "invalid-request")
+            return await refusal(scope, receive, send)
         try:
             async with self._slow.wait(self._seconds) as add:
                 body = await self._read(scope, receive, add)

@@ -73,9 +73,11 @@ def ending_problem() -> ProblemError:
     return ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
 
 
-def full_problem(what: str) -> ProblemError:
-    """Returns the problem of a request that comes while there is no room for it."""
-    return ProblemError(503, f"too many {what} at once; try again", kind="full", headers=RETRY)
+def full_problem(what: str, closes: bool = False) -> ProblemError:
+    """Returns the problem of a request that comes while there is no room for it. `closes` means
+    that the connection ends, too."""
+    headers = {**RETRY, "Connection": "close"} if closes else RETRY
+    return ProblemError(503, f"too many {what} at once; try again", kind="full", headers=headers)
 
 
 def expression_problem(error: ExpressionError) -> ProblemError:

@@ -113,6 +113,6 @@ def stream_responses(description: str, example: str) -> dict[int | str, dict[str
     return {200: {"description": description, "content": content}}
 
 
-def error_event(error: ProblemError, name: str | None = None) -> bytes:
+def error_event(error: ProblemError) -> bytes:
     """Returns the event in which OpenAI's clients look for `error`, and show its `message`."""
-    return format_sse_event(event=name, data_str=json.dumps({"error": error.document()}))
+    return format_sse_event(data_str=json.dumps({"error": error.document()}))

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-from functools import partial
 from itertools import chain
 from threading import Thread
 from typing import Any
@@ -22,9 +21,9 @@ from uvicorn.supervisors.multiprocess import Process
 
 from api import problems
 from api.app import create_app, health_routes, prepare
+from api.connections import Connection
 from api.middleware import BodyLimit, HeadAsGet
 from api.problems import RETRY, ProblemError, ending_problem
-from api.protocol import MAX_REQUESTS, BoundedProtocol
 from api.service import LoadedModel, Service, loader
 from api.settings import Settings, load_settings
 from api.telemetry import Metrics, shared_folder
@@ -44,6 +43,7 @@ COMMON: dict[str, Any] = {  # options of all servers
     "access_log": False,  # RequestLog writes one
     "server_header": False,
     "ws": "none",
+    "http": Connection,
 }
 
 
@@ -285,7 +285,6 @@ class ThreadServer:
             app,
             **COMMON,
             lifespan="off",
-            http=BoundedProtocol,
             limit_concurrency=MAX_OWN_CONNECTIONS,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
@@ -302,11 +301,6 @@ class ThreadServer:
 def _options(settings: Settings) -> dict[str, Any]:
     return {
         **COMMON,
-        "http": partial(
-            BoundedProtocol,
-            max_requests=MAX_REQUESTS + settings.max_pending,
-            is_shared=settings.workers > 1,
-        ),
         "limit_concurrency": settings.max_connections,
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,

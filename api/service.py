@@ -37,12 +37,12 @@ Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A checkpoint, its decoder, and a calculator if the model knows the notation."""
+    """A checkpoint, its decoder and its calculator."""
 
     checkpoint: Checkpoint
     decoder: Decoder
     engine: str
-    calculator: Calculator | None
+    calculator: Calculator
 
     @property
     def name(self) -> str:
@@ -57,9 +57,7 @@ class LoadedModel:
             description=self.checkpoint.recipe.description,
             parameters=self.checkpoint.n_parameters,
             engine=self.engine,
-            domain=Domain.model_validate(self.calculator.limits.describe())
-            if self.calculator
-            else None,
+            domain=Domain.model_validate(self.calculator.limits.describe()),
             metrics=scores_on_test(self.checkpoint),
             calibration=_calibration(self.checkpoint.metrics.get("test")),
         )
@@ -85,14 +83,11 @@ Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; 
 
 
 def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
-    """Returns a model ready to answer. Raises UserError if the engine cannot run it, or if it fails
-    the self-test."""
+    """Returns a model ready to answer. Raises UserError if the engine cannot run it, if it does not
+    calculate, or if it fails the self-test."""
     name, decoder = load_decoder(checkpoint, engine, threads)
-    try:
-        calculator = Calculator(checkpoint, decoder)
-    except UserError:  # the model is of plain text
-        calculator = None
-    self_test(checkpoint, decoder, calculator)
+    calculator = Calculator(checkpoint, decoder)
+    self_test(calculator)
     return LoadedModel(checkpoint, decoder, name, calculator)
 
 
@@ -241,13 +236,9 @@ class Service:
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.
 
-        Raises ProblemError if there is no such model, or if it does not calculate.
+        Raises ProblemError if there is no such model.
         """
-        model = self.models.find(name)
-        if model.calculator is None:
-            detail = f"{model.name} is a model of plain text: it does not calculate"
-            raise ProblemError(422, detail, kind="no-calculator")
-        return model.calculator
+        return self.models.find(name).calculator
 
     def drafter(self, calculator: Calculator) -> Drafter | None:
         """Returns the drafter of a calculator, or None if the settings do not ask for drafts."""

@@ -74,9 +74,7 @@ class Settings(BaseSettings):
         ge=1,
         description="Maximum number of operations in progress; more are refused with 503.",
     )
-    max_items: int = Field(
-        100, ge=1, description="Maximum number of expressions or continuations in one request."
-    )
+    max_items: int = Field(100, ge=1, description="Maximum number of expressions in one request.")
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
     drain: float = Field(30.0, ge=0, description="Seconds to finish requests at shutdown.")
 

@@ -16,13 +16,19 @@ async def complete_together(batcher: Batcher, jobs: Sequence[Job]) -> None:
     """Completes jobs all of which wait before the model's thread takes the first."""
     begun, may_end = threading.Event(), threading.Event()
 
-    def keep_busy() -> None:
-        begun.set()
-        assert may_end.wait(PATIENCE)
+    class Busy:
+        config = jobs[0].decoder.config
 
-    busy = asyncio.create_task(batcher.call(keep_busy))
+        def new_cache(self, batch: int, n_token: int) -> None:
+            begun.set()
+            assert may_end.wait(PATIENCE)
+            raise RuntimeError("the busy job ends")
+
+    busy = asyncio.create_task(batcher.complete(Job("busy", Busy(), [1], 0)))  # type: ignore[arg-type]
     await asyncio.to_thread(begun.wait, PATIENCE)
     tasks = [asyncio.create_task(batcher.complete(job)) for job in jobs]
     await asyncio.sleep(0)  # they are waiting now
     may_end.set()
-    await asyncio.gather(busy, *tasks)
+    await asyncio.wait([busy])
+    assert isinstance(busy.exception(), RuntimeError)
+    await asyncio.gather(*tasks)

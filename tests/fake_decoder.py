@@ -24,7 +24,6 @@ from calcgpt.recipe import Recipe
 from datagen import notation, work
 from datagen.operations import Operation
 
-TEXT_BLOCK_SIZE = 64  # context of `text_model`, in tokens
 FILLER = "("  # written after the end of a completion
 
 
@@ -209,27 +208,3 @@ def _loaded(checkpoint: Checkpoint, completion: Callable[[str], str]) -> LoadedM
     block_size = checkpoint.recipe.model.block_size
     decoder = completing_decoder(checkpoint.tokenizer, completion, block_size)
     return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
-
-
-def long_model(name: str = "long") -> LoadedModel:
-    """Returns a loaded model like `worked_model`, with a context of 4,096 tokens."""
-    return _loaded(worked_checkpoint(name, block_size=4_096), right_with_work)
-
-
-def text_model(name: str, tokenizer: Tokenizer) -> LoadedModel:
-    """Returns a loaded model of plain text without an end token. See `recite`."""
-    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=TEXT_BLOCK_SIZE))
-    model = GPT(recipe.model, len(tokenizer)).eval()
-    checkpoint = Checkpoint.from_model(name, recipe, tokenizer, model, {})
-    decoder = FakeDecoder(tokenizer, lambda ids: 0, block_size=TEXT_BLOCK_SIZE, logit=50.0)
-    return LoadedModel(checkpoint, decoder, "fake", None)
-
-
-def recite(model: LoadedModel, text: str) -> None:
-    """Makes a `text_model` write this text from now on, each token by its position alone.
-
-    After the end of the text it writes token 0.
-    """
-    line = model.checkpoint.tokenizer.encode(text).tolist()
-    assert isinstance(model.decoder, FakeDecoder)
-    model.decoder.next_token = lambda ids: line[len(ids)] if len(ids) < len(line) else 0

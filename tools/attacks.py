@@ -122,18 +122,11 @@ def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
     return flood(port, requests, 64, seconds)
 
 
-def stop_strings(port: int, seconds: float, n: int) -> Counter[str]:
-    """Asks for many continuations, each searched for the longest stop strings."""
-    body = {"prompt": "$(", "n": 20, "max_tokens": 200, "logprobs": 5, "stop": ["q" * 128] * 4}
-    return flood(port, [request("/v1/completions", temperature=1, **body)], 64, seconds)
-
-
 def parsing(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends large requests that are refused."""
     bodies = [
         request("/v1/calculate", expression="x" * 65_000),
         request("/v1/calculate/batch", expressions=["("] * 12_000),
-        request("/v1/completions", prompt=[""] * 15_000),
         request("/v1/calculate", **{f"{i:x}": 1 for i in range(6_000)}),
         request("/v1/chat/completions", messages=[{"role": "user", "content": "1"}] * 1_500),
     ]
@@ -242,7 +235,6 @@ ATTACKS: dict[str, Attack] = {
         connections,
         operations,
         long_numbers,
-        stop_strings,
         parsing,
         trailers,
         bodies,

@@ -2,7 +2,7 @@
 
     python -m tools.soak --minutes 30 --json docs/results/soak.json
 
-Clients calculate, stream, send batches, complete texts, send nonsense, and hang up. Meanwhile the
+Clients calculate, stream, send batches, send nonsense, and hang up. Meanwhile the
 checkpoint on disk is replaced, and workers are killed. Once a minute, the benchmark measures
 answers and their latency, and the memory and open files of all processes of the service. An answer
 is lost if a request gets no response, unless its client hung up or a worker was killed while it
@@ -48,10 +48,9 @@ GRACE = 10.0  # seconds around the death of a worker in which its connections ma
 GROWTH = 1.25  # more than that, from the second quarter to the last, is growth
 # The kinds of requests: how many of 100, the path, and the status of the response.
 KINDS = {
-    "calculate": (70, "/v1/calculate", 200),
+    "calculate": (78, "/v1/calculate", 200),
     "batch": (8, "/v1/calculate/batch", 200),
     "stream": (8, "/v1/calculate/stream", 200),
-    "complete": (8, "/v1/completions", 200),
     "nonsense": (6, "/v1/calculate", 422),
 }
 
@@ -111,9 +110,6 @@ class Client:
 
     def _request(self, kind: str) -> tuple[dict[str, Any], Callable[[bytes], bool]]:
         """Returns the body of a request, and whether a response to it is right."""
-        if kind == "complete":
-            body = {"prompt": f"$({self._rng.randrange(1000):010d}+", "max_tokens": 12, "n": 2}
-            return body, lambda content: len(json.loads(content)["choices"]) == 2
         if kind == "nonsense":
             text = self._rng.choice(["1+", "x" * 1000, "1/0", "(" * 300, "1,5,2"])
             return {"expression": text}, lambda content: b"urn:calcgpt" in content

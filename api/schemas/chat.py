@@ -1,4 +1,4 @@
-"""Requests to /v1/chat/completions and /v1/responses, and their responses.
+"""Requests to /v1/chat/completions, and its responses.
 
 Clients of OpenAI's API send options of language models that mean nothing to a calculator. Options
 that would not change the answer have no effect; all others are refused.
@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from api.schemas.calculator import AnswerOptions, CalculateResponse, Input
-from api.schemas.completions import Stop, StreamOptions, one_message, with_nulls, without_nulls
 from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK
 
 CHAT_REQUEST: dict[str, Any] = {
     "model": "scratchpad-small",
     "messages": [{"role": "user", "content": "12.5+3"}],
 }
-RESPONSES_REQUEST: dict[str, Any] = {"model": "scratchpad-small", "input": "12.5+3"}
 REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
 READ, WRITTEN, ANSWER = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1, 11
 HEX = "4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a"
@@ -38,38 +45,6 @@ CHAT_RESPONSE: dict[str, Any] = {
     },
     "calculation": EXAMPLE,
 }
-OUTPUT: list[dict[str, Any]] = [
-    {
-        "type": "reasoning",
-        "id": f"rs_{HEX}",
-        "summary": [],
-        "content": [{"type": "reasoning_text", "text": REASONING}],
-        "status": "completed",
-    },
-    {
-        "type": "message",
-        "id": f"msg_{HEX}",
-        "role": "assistant",
-        "content": [{"type": "output_text", "text": "15.5", "annotations": [], "logprobs": []}],
-        "status": "completed",
-    },
-]
-RESPONSES_RESPONSE: dict[str, Any] = {
-    "id": f"resp_{HEX}",
-    "object": "response",
-    "created_at": 1_760_000_000,
-    "status": "completed",
-    "model": "scratchpad-small",
-    "output": OUTPUT,
-    "usage": {
-        "input_tokens": READ,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": WRITTEN,
-        "output_tokens_details": {"reasoning_tokens": WRITTEN - ANSWER},
-        "total_tokens": READ + WRITTEN,
-    },
-    "calculation": EXAMPLE,
-}
 
 IGNORED: Any = Field(None, description="has no effect")
 
@@ -81,7 +56,39 @@ def _is_false(value: Any) -> Any:
     return value
 
 
+def _one_message(expected: str) -> WrapValidator:
+    """Replaces the error messages of all alternatives of a union by one."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise PydanticCustomError(
+                "alternatives", "Input should be {expected}", {"expected": expected}
+            ) from None
+
+    return WrapValidator(validate)
+
+
+MAX_STOP_LENGTH = 128  # characters of a string that ends an answer
+
 OnlyFalse = Annotated[Literal[False], BeforeValidator(_is_false)]
+StopText = Annotated[str, Field(min_length=1, max_length=MAX_STOP_LENGTH)]
+Stop = Annotated[
+    StopText | Annotated[list[StopText], Field(max_length=4, fail_fast=True)],
+    _one_message(
+        f"a text, or a list of at most 4; none may be empty or longer than {MAX_STOP_LENGTH}"
+    ),
+]
+
+
+class StreamOptions(Input):
+    """Options of a stream."""
+
+    include_usage: bool = Field(
+        False, description="end with an event that has the usage and no choices"
+    )
+    include_obfuscation: bool = Field(True, description="has no effect")
 
 
 class TextPart(BaseModel):
@@ -95,7 +102,7 @@ class TextPart(BaseModel):
 
 Content = Annotated[
     str | Annotated[list[TextPart], Field(min_length=1, fail_fast=True)],
-    one_message("a text, or a list of parts of the type `text` or `input_text`"),
+    _one_message("a text, or a list of parts of the type `text` or `input_text`"),
 ]
 
 
@@ -115,25 +122,28 @@ class Message(BaseModel):
         return self.content or ""
 
 
-class Reasoning(BaseModel):
-    """What the model wrote in an earlier answer. It is not read."""
-
-    model_config = ConfigDict(strict=True)
-
-    type: Literal["reasoning"]
-
-
 class TextFormat(Input):
     """The format of the answer. There is only one."""
 
     type: Literal["text"] = "text"
 
 
-class TextOptions(Input):
-    """How the answer is written."""
+def _with_nulls(schema: dict[str, Any]) -> None:
+    """Adds an example to a schema, and documents that null stands for the default of each optional
+    member."""
+    for name, member in schema["properties"].items():
+        if name not in schema["required"] and {"type": "null"} not in member.get("anyOf", []):
+            keys = [key for key in ("default", "description") if key in member]
+            notes = {key: member.pop(key) for key in keys}
+            schema["properties"][name] = {"anyOf": [member, {"type": "null"}], **notes}
+    schema["examples"] = [CHAT_REQUEST]
 
-    format: TextFormat | None = None
-    verbosity: Any = IGNORED
+
+def _without_nulls(content: Any) -> Any:
+    """Returns the body of a request without members that are null."""
+    if not isinstance(content, dict):
+        return content
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def _last_of_user(messages: list[Any]) -> str:
@@ -143,34 +153,10 @@ def _last_of_user(messages: list[Any]) -> str:
     raise PydanticCustomError("no_user", "There is no message with the role `user`")
 
 
-class Ask(AnswerOptions):
-    """The options that both endpoints accept."""
-
-    stream: bool = Field(False, description="send the model's work while it is written")
-    stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")
-    tools: list[Any] = Field([], max_length=0, description="not supported")
-    tool_choice: Literal["none", "auto"] = Field("auto", description="has no effect")
-
-    temperature: Any = Field(None, description="has no effect: the most probable token is taken")
-    top_p: Any = IGNORED
-    top_logprobs: Any = IGNORED
-    parallel_tool_calls: Any = IGNORED
-    metadata: Any = IGNORED
-    prompt_cache_key: Any = IGNORED
-    prompt_cache_options: Any = IGNORED
-    prompt_cache_retention: Any = IGNORED
-    safety_identifier: Any = IGNORED
-    service_tier: Any = IGNORED
-    store: Any = Field(None, description="has no effect: nothing is stored")
-    user: Any = IGNORED
-
-    _drop_nulls = model_validator(mode="before")(without_nulls)
-
-
-class ChatRequest(Ask):
+class ChatRequest(AnswerOptions):
     """A conversation, whose last message of a user is the expression to calculate."""
 
-    model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=with_nulls(CHAT_REQUEST))
+    model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=_with_nulls)
 
     messages: list[Message] = Field(
         min_length=1,
@@ -178,20 +164,38 @@ class ChatRequest(Ask):
         description="the last one of the role `user` is the expression",
     )
     stop: Stop = Field([], description="strings that end the answer; they are not part of it")
+    stream: bool = Field(False, description="send the model's work while it is written")
+    stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")
     n: int = Field(1, ge=1, le=1, description="only 1 is supported")
     logprobs: OnlyFalse = Field(False, description="not supported")
     response_format: TextFormat = TextFormat()
     modalities: list[Literal["text"]] = Field(["text"], fail_fast=True, description="only text")
     logit_bias: dict[str, float] = Field({}, max_length=0, description="not supported")
+    tools: list[Any] = Field([], max_length=0, description="not supported")
+    tool_choice: Literal["none", "auto"] = Field("auto", description="has no effect")
 
+    temperature: Any = Field(None, description="has no effect: the most probable token is taken")
     max_tokens: Any = Field(None, description="has no effect: an answer is never cut")
     max_completion_tokens: Any = Field(None, description="has no effect: an answer is never cut")
+    store: Any = Field(None, description="has no effect: nothing is stored")
     frequency_penalty: Any = IGNORED
+    metadata: Any = IGNORED
+    parallel_tool_calls: Any = IGNORED
     prediction: Any = IGNORED
     presence_penalty: Any = IGNORED
+    prompt_cache_key: Any = IGNORED
+    prompt_cache_options: Any = IGNORED
+    prompt_cache_retention: Any = IGNORED
     reasoning_effort: Any = IGNORED
+    safety_identifier: Any = IGNORED
     seed: Any = IGNORED
+    service_tier: Any = IGNORED
+    top_logprobs: Any = IGNORED
+    top_p: Any = IGNORED
+    user: Any = IGNORED
     verbosity: Any = IGNORED
+
+    _drop_nulls = model_validator(mode="before")(_without_nulls)
 
     @model_validator(mode="after")
     def _check(self) -> ChatRequest:
@@ -207,37 +211,6 @@ class ChatRequest(Ask):
     def stops(self) -> list[str]:
         """The strings that end the answer."""
         return [self.stop] if isinstance(self.stop, str) else self.stop
-
-
-class ResponsesRequest(Ask):
-    """An expression, or a conversation whose last message of a user is the expression."""
-
-    model_config = ConfigDict(allow_inf_nan=False, json_schema_extra=with_nulls(RESPONSES_REQUEST))
-
-    input: Annotated[
-        str | Annotated[list[Message | Reasoning], Field(min_length=1, fail_fast=True)],
-        one_message("a text, or a list of messages"),
-    ] = Field(description="a text, or messages; the last one of the role `user` is the expression")
-    background: OnlyFalse = Field(False, description="not supported")
-    text: TextOptions = TextOptions()
-
-    include: Any = IGNORED
-    instructions: Any = IGNORED
-    max_tool_calls: Any = IGNORED
-    max_output_tokens: Any = Field(None, description="has no effect: an answer is never cut")
-    reasoning: Any = IGNORED
-    truncation: Any = IGNORED
-
-    @model_validator(mode="after")
-    def _check(self) -> ResponsesRequest:
-        if not isinstance(self.input, str):
-            _last_of_user(self.input)
-        return self
-
-    @property
-    def expression(self) -> str:
-        """The text, or the last message of a user."""
-        return self.input if isinstance(self.input, str) else _last_of_user(self.input)
 
 
 CALCULATION = Field(
@@ -293,86 +266,3 @@ class ChatResponse(BaseModel):
     choices: list[ChatChoice]
     usage: ChatUsage
     calculation: CalculateResponse | None = CALCULATION
-
-
-class ReadTokens(BaseModel):
-    """Details of the tokens that the model read."""
-
-    cached_tokens: Literal[0] = 0
-    cache_write_tokens: Literal[0] = 0
-
-
-class ResponsesUsage(BaseModel):
-    """The numbers of tokens that the model read and wrote, over all operations."""
-
-    input_tokens: int
-    input_tokens_details: ReadTokens = ReadTokens()
-    output_tokens: int
-    output_tokens_details: WrittenTokens
-    total_tokens: int
-
-
-class ReasoningText(BaseModel):
-    """The work."""
-
-    type: Literal["reasoning_text"] = "reasoning_text"
-    text: str = Field(description=WORK)
-
-
-class ReasoningItem(BaseModel):
-    """The model's work, before the answer."""
-
-    type: Literal["reasoning"] = "reasoning"
-    id: str
-    summary: list[Any] = Field([], max_length=0)
-    content: list[ReasoningText]
-    status: Literal["in_progress", "completed"] = "completed"
-
-
-class OutputText(BaseModel):
-    """The answer."""
-
-    type: Literal["output_text"] = "output_text"
-    text: str = Field(
-        description="the model's answer as people write it, such as `4`, or `not a number`"
-    )
-    annotations: list[Any] = Field([], max_length=0)
-    logprobs: list[Any] = Field([], max_length=0)
-
-
-class MessageItem(BaseModel):
-    """The answer as a message."""
-
-    type: Literal["message"] = "message"
-    id: str
-    role: Literal["assistant"] = "assistant"
-    content: list[OutputText]
-    status: Literal["in_progress", "completed"] = "completed"
-
-
-class ResponsesResponse(BaseModel):
-    """The model's work and its answer in OpenAI's shape, with the evidence."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [RESPONSES_RESPONSE]})
-
-    id: str
-    object: Literal["response"] = "response"
-    created_at: int = Field(description="seconds since 1970")
-    status: Literal["in_progress", "completed", "failed"] = "completed"
-    model: str = Field(description="name of the checkpoint")
-    output: list[ReasoningItem | MessageItem]
-    usage: ResponsesUsage | None = None
-    calculation: CalculateResponse | None = CALCULATION
-
-    error: dict[str, str] | None = None
-    incomplete_details: None = None
-    instructions: None = None
-    metadata: dict[str, str] = {}
-    parallel_tool_calls: Literal[False] = False
-    previous_response_id: None = None
-    store: Literal[False] = False
-    temperature: Literal[0] = 0
-    tool_choice: Literal["none"] = "none"
-    tools: list[Any] = Field([], max_length=0)
-    top_p: Literal[1] = 1
-    truncation: Literal["disabled"] = "disabled"

@@ -66,9 +66,7 @@ class Model(BaseModel):
     description: str
     parameters: int
     engine: str = Field(description="the library that runs the model")
-    domain: Domain | None = Field(
-        description="null for a model of plain text, which only /v1/completions can use"
-    )
+    domain: Domain
     metrics: dict[str, Any] | None = Field(
         description="scores on test problems: n, char_accuracy, exact_match, by_operation"
     )

@@ -10,7 +10,7 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.generate import Decoder, generate
+from calcgpt.inference.generate import generate
 from calcgpt.statistics import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
@@ -18,19 +18,17 @@ SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
 MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
 
-def self_test(checkpoint: Checkpoint, decoder: Decoder, calculator: Calculator | None) -> None:
-    """Raises CheckpointError if a decoder's probabilities are not finite, or if the model answers
+def self_test(calculator: Calculator) -> None:
+    """Raises CheckpointError if the model's probabilities are not finite, or if the model answers
     SELF_TEST worse than its scores can explain.
 
-    `calculator` is None for a model of plain text, which only writes a token. Right answers are
-    required only of a model that learned from the distributions of its recipe: a model that learned
-    from files may never have seen such problems.
+    Right answers are required only of a model that learned from the distributions of its recipe: a
+    model that learned from files may never have seen such problems.
     """
+    checkpoint, decoder = calculator.checkpoint, calculator.decoder
     (completion,) = generate(decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1)
     if not np.isfinite(completion.probabilities).all():
         raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
-    if calculator is None:
-        return
     right = _answers(calculator)
     expected = _exact_match(checkpoint)
     if expected is not None and binomial_cdf(sum(right), len(right), expected) < MAX_FALSE_ALARM:

@@ -15,26 +15,22 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 import uvicorn
-from fake_decoder import calculator_model, long_model
+from fake_decoder import calculator_model
 from fastapi import FastAPI
 from forks import PATIENCE
 from serving import wait_for
 from watchdog import Watchdog, watchdog
 
 from api.app import create_app
-from api.protocol import BoundedProtocol
+from api.connections import Connection
 from api.settings import Settings
-from calcgpt.inference.results import EXAMPLE_PROMPT
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the clock of a thread")
 
 TRIES = 6  # code that blocks does so in each try; a busy machine delays some of them
 SUM = "(" + "+".join("1" * 19) + ")"
 LONGEST = "+".join([SUM] * 9)  # 170 operations, no more than 40 each on the result of another
-MANY = {"n": 10, "max_tokens": 60, "logprobs": 5, "stop": ["q" * 128] * 4}
-LONG_PROMPT = "0" * 4_000
 PARAMETERS = "&".join(f"{i:x}=" for i in range(10_000))
-SCORED = {"model": "long", "max_tokens": 0, "echo": True, "logprobs": 5}  # no token is written
 REQUESTS: list[tuple[str, Any]] = [
     ("/v1/calculate", {"expression": LONGEST}),
     ("/v1/calculate", {"expression": "x" * 65_000}),
@@ -46,24 +42,14 @@ REQUESTS: list[tuple[str, Any]] = [
     ("/v1/calculate/batch", {"expressions": [f"{LONGEST}/0"] * 100}),
     ("/v1/calculate/batch", {"expressions": ["("] * 12_000}),
     ("/v1/calculate/batch", {"expressions": [1] * 15_000}),
-    ("/v1/completions", {"prompt": [""] * 15_000}),
-    ("/v1/completions", {"prompt": [[1], ""] * 6_000}),
-    ("/v1/completions", {"prompt": [1] * 20_000}),
-    ("/v1/completions", {"prompt": "1", "logit_bias": {f"{i:x}": 1 for i in range(5_000)}}),
-    ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "echo": True, **MANY}),
-    ("/v1/completions", {"prompt": EXAMPLE_PROMPT, "stream": True, **MANY}),
-    ("/v1/completions", {"prompt": LONG_PROMPT, **SCORED, "n": 12}),
-    ("/v1/completions", {"prompt": LONG_PROMPT, **SCORED, "n": 12, "stream": True}),
     (f"/v1/calculate?expression=1%2B1&{PARAMETERS}", None),
     (f"/v1/models?{PARAMETERS}", None),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": LONGEST}], "stream": True}),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "1"}] * 1_800}),
     ("/v1/chat/completions", {"messages": [{"role": "x"}] * 4_000}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{}] * 12_000}]}),
+    ("/v1/chat/completions", {"messages": [], "logit_bias": {f"{i:x}": 1 for i in range(5_000)}}),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": [1] * 15_000}]}),
-    ("/v1/responses", {"input": LONGEST}),
-    ("/v1/responses", {"input": [1] * 15_000}),
-    ("/v1/responses", {"input": [{}] * 12_000}),
-    ("/v1/responses", {"input": [{"role": "user", "content": [{}] * 12_000}], "stream": True}),
 ]
 
 
@@ -73,7 +59,7 @@ def serving(app: FastAPI, dog: Watchdog) -> Iterator[str]:
     options: dict[str, Any] = {"log_config": None, "access_log": False, "ws": "none"}
     # Otherwise an idle connection is closed after five seconds, perhaps while a slow client sends.
     options["timeout_keep_alive"] = PATIENCE
-    server = uvicorn.Server(uvicorn.Config(app, port=0, http=BoundedProtocol, **options))
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http=Connection, **options))
 
     def run() -> None:
         dog.watch_this_thread()
@@ -99,7 +85,7 @@ def send(address: str, path: str, body: Any) -> int:
 
 
 def test_no_request_blocks_the_event_loop() -> None:
-    models = [calculator_model(), long_model()]
+    models = [calculator_model()]
     settings = Settings(max_pending=10_000, deadline=PATIENCE)
     app = create_app(settings, lambda: iter(models))
     with (

@@ -22,9 +22,9 @@ from server_forks import ForkedProcess
 from serving import DEFAULTS, Server, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
 
-# Sampled continuations share no batch, so this is seconds of work. The limits leave time for it
-# on a busy machine.
-LONG = {"prompt": "1", "max_tokens": 255, "temperature": 1}
+# Texts of this length share no batch, so this is seconds of work. The limits leave time for it on a
+# busy machine.
+LONG = f"{'9' * 40}*{'8' * 40}"
 PATIENT = ("--deadline", 250, "--drain", 250)
 workers = pytest.mark.parametrize("workers", [1, 2])
 
@@ -90,7 +90,7 @@ def test_accepted_requests_are_answered_under_load(workers: int) -> None:
 
 @workers
 def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
-    body = json.dumps({"prompt": "1", "max_tokens": 5, "stream": True}).encode()
+    body = json.dumps({"expression": "1+1"}).encode()
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (
@@ -98,10 +98,10 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
         connect(running) as accepted,
         ExitStack() as stack,
     ):
-        accepted.sendall(head("/v1/completions", *headers))
+        accepted.sendall(head("/v1/calculate/stream", *headers))
         assert accepted.recv(len(interim), socket.MSG_WAITALL) == interim
         begun = stack.enter_context(connect(running))
-        begun.sendall(request("/v1/completions", {**LONG, "stream": True}))
+        begun.sendall(request("/v1/calculate/stream", {"expression": f"{LONG}*0+{LONG}"}))
         assert begun.recv(1, socket.MSG_PEEK)
         running.process.terminate()
         wait_for(lambda: not listens(*address(running)))
@@ -109,7 +109,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
         for stream in (begun, accepted):
             status, _, content = answer(stream)
             assert status == 200
-            assert content.endswith(b"data: [DONE]\n\n")
+            assert content.rpartition(b"event: ")[2].startswith(b"result\n")
         assert running.process.wait(PATIENCE) == 0
 
 
@@ -117,7 +117,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
 def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
     with server("scratchpad-small", "--workers", workers, "--drain", 1) as running:
         with connect(running) as connection:
-            connection.sendall(request("/v1/completions", {**LONG, "n": 100}))
+            connection.sendall(request("/v1/calculate/batch", {"expressions": [LONG] * 60}))
             wait_for(lambda: metric(running, "calcgpt_requests_in_flight") >= 100)
             running.process.terminate()
             assert int(refusal(connection, 503, "ending")["retry-after"]) >= 1

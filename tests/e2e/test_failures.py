@@ -25,15 +25,15 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 MIB = 1 << 20
 # Forty operations, each on the result of the one before: a second of work.
 SLOW = "12345678901234567890" + "*(7777777777/3)/(7777777777/3)" * 10
-# Texts that share no batch, so that the model is busy for a long time: many times that of a test.
+# Products whose texts share no batch, so that the model is busy for many times as long as a test.
 # They count as N_OPERATIONS.
-LONG: dict[str, Any] = {"prompt": "1", "max_tokens": 255, "temperature": 1, "n": 100}
-N_OPERATIONS = 300
+LONG: dict[str, Any] = {"expressions": [f"{'9' * 40}*{'8' * 40}"] * 100}
+N_OPERATIONS = 1_600
 SLOW_BODIES: dict[str, Any] = {
     "/v1/calculate": {"expression": SLOW},
     "/v1/calculate/batch": {"expressions": [SLOW, "1+1"]},
     "/v1/calculate/stream": {"expression": SLOW},
-    "/v1/completions": {"prompt": "1", "max_tokens": 255, "temperature": 1, "n": 8},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": SLOW}]},
 }
 
 
@@ -69,7 +69,7 @@ def test_a_client_that_disconnects_frees_its_place(patient: Server, path: str) -
         n_before = 0
         if not path.endswith("stream"):  # the request comes after LONG: it cannot end too early
             other = stack.enter_context(connect(patient))
-            other.sendall(request("/v1/completions", LONG))
+            other.sendall(request("/v1/calculate/batch", LONG))
             n_before = N_OPERATIONS
             wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") == n_before)
         with connect(patient) as connection:
@@ -90,7 +90,7 @@ def test_a_client_that_disconnects_frees_its_place(patient: Server, path: str) -
 
 def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server) -> None:
     with connect(strict) as first:
-        first.sendall(request("/v1/completions", LONG))
+        first.sendall(request("/v1/calculate/batch", LONG))
         wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == N_OPERATIONS)
         with connect(strict) as second:
             second.sendall(request("/v1/calculate", {"expression": "1+1"}))
@@ -101,7 +101,8 @@ def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server
         assert not select.select([first], [], [], 0)[0]  # the event loop did not wait for the model
     wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0)  # that client is gone
     with connect(strict) as third:
-        body = {"expressions": ["1+2+3+4"] * (N_OPERATIONS // 3)}  # as much as there is room for
+        sum_ = "+".join(["1"] * (N_OPERATIONS // 100 + 1))
+        body = {"expressions": [sum_] * 100}  # as much as there is room for
         third.sendall(request("/v1/calculate/batch", body))
         status, _, content = answer(third)
         assert status == 200

@@ -119,9 +119,6 @@ def test_it_serves(start: Start) -> None:
         body = {"expression": "12.5*3"}
         answer = httpx.post(f"{address}/v1/calculate", json=body, timeout=LIMIT).json()
         assert (answer["result"], answer["verified"]) == ("37.5", True)
-        sampled = {"model": answer["model"], "prompt": "$(", "temperature": 1, "logprobs": 2}
-        written = httpx.post(f"{address}/v1/completions", json=sampled, timeout=LIMIT).json()
-        assert len(written["choices"][0]["logprobs"]["top_logprobs"]) > 1
         assert "CalcGPT" in httpx.get(address, timeout=LIMIT).text
     finally:
         server.terminate()

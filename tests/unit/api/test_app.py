@@ -130,7 +130,7 @@ def test_head_is_get_without_the_body(client: TestClient) -> None:
         assert with_body.content
         assert (without.status_code, without.content) == (with_body.status_code, b"")
         assert without.headers["content-length"] == with_body.headers["content-length"]
-    assert client.head("/v1/completions").status_code == 405
+    assert client.head("/v1/calculate/batch").status_code == 405
     assert 'method="HEAD",route="/healthz",status="200"' in client.get("/metrics").text
 
 

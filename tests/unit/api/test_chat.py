@@ -1,5 +1,5 @@
-"""/v1/chat/completions and /v1/responses, and expressions in an address: what they accept, and that
-all ways to ask give the same answer."""
+"""/v1/chat/completions, and expressions in an address: what they accept, and that all ways to ask
+give the same answer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from completions import streamed
-from fake_decoder import calculator_model, text_model, worked_model, wrong_at
+from fake_decoder import calculator_model, worked_model, wrong_at
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from serving import client_of, events_of, problem, wait_for
+from serving import client_of, problem, wait_for
 
-from api.schemas.chat import ChatRequest, ResponsesRequest
-from calcgpt.data.tokenizer import text_tokenizer
+from api.schemas.chat import ChatRequest
 from datagen.operations import ADDITION
-
-ADDRESSES = {"messages": "/v1/chat/completions", "input": "/v1/responses"}
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +23,6 @@ def client() -> Iterator[TestClient]:
         worked_model(name="exact"),
         calculator_model(wrong_at(ADDITION), name="wrong"),
         calculator_model(lambda prompt: "1", name="mute"),
-        text_model("letters", text_tokenizer("abc")),
     )
     with client_of(*models) as client:
         yield client
@@ -37,12 +32,16 @@ def said(text: Any, role: str = "user") -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
+def streamed(response: Response) -> list[dict[str, Any]]:
+    """Returns the events of a complete stream."""
+    assert response.headers["content-type"].startswith("text/event-stream")
+    *events, last = response.text.removesuffix("\n\n").split("\n\n")
+    assert last == "data: [DONE]"
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
 def chat(client: TestClient, text: str, **more: Any) -> Response:
     return client.post("/v1/chat/completions", json={"messages": [said(text)], **more})
-
-
-def respond(client: TestClient, text: Any, **more: Any) -> Response:
-    return client.post("/v1/responses", json={"input": text, **more})
 
 
 @pytest.mark.parametrize(
@@ -50,8 +49,8 @@ def respond(client: TestClient, text: Any, **more: Any) -> Response:
 )
 def test_all_ways_to_ask_give_the_same_answer(client: TestClient, typed: str) -> None:
     expected = client.post("/v1/calculate", json={"expression": typed})
-    others = [chat(client, typed), respond(client, typed), chat(client, typed, stream=True)]
-    others.append(client.get("/v1/calculate", params={"expression": typed}))
+    by_address = client.get("/v1/calculate", params={"expression": typed})
+    others = [chat(client, typed), by_address, chat(client, typed, stream=True)]
     assert {other.status_code for other in others} == {expected.status_code}
     if expected.status_code != 200:
         for other in others:
@@ -59,14 +58,11 @@ def test_all_ways_to_ask_give_the_same_answer(client: TestClient, typed: str) ->
         return
     answer = expected.json()
     work = "".join(f"{node['prompt']}{node['output']}\n" for node in answer["nodes"])
-    whole, response, by_address = (others[index].json() for index in (0, 1, 3))
-    assert by_address == whole["calculation"] == response["calculation"] == answer
+    whole = others[0].json()
+    assert by_address.json() == whole["calculation"] == answer
     message = whole["choices"][0]["message"]
     shown = answer["result"].removesuffix(".0")  # as people write it
     assert (message["content"], message["reasoning_content"]) == (shown, work)
-    thoughts, said_in_response = response["output"]
-    assert thoughts["content"][0]["text"] == work
-    assert said_in_response["content"][0]["text"] == shown
 
     *chunks, last = streamed(others[2])
     deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
@@ -80,30 +76,6 @@ def without_id(response: Response) -> dict[str, Any]:
     return {name: value for name, value in response.json().items() if name != "request_id"}
 
 
-def test_the_events_of_a_response_add_up_to_it(client: TestClient) -> None:
-    whole = respond(client, "(1+2)*(3+4)").json()
-    events = events_of(respond(client, "(1+2)*(3+4)", stream=True).text)
-    assert [data["sequence_number"] for _, data in events] == list(range(len(events)))
-    assert all(name == data["type"] for name, data in events)
-    for index, name in enumerate(("reasoning", "output")):
-        parts = [data["delta"] for kind, data in events if kind == f"response.{name}_text.delta"]
-        assert "".join(parts) == whole["output"][index]["content"][0]["text"]
-    names = [name for name, _ in events]
-    assert names[:4] == [
-        "response.created",
-        "response.in_progress",
-        "response.output_item.added",
-        "response.content_part.added",
-    ]
-    assert names[-1] == "response.completed"
-    done = events[-1][1]["response"]
-    for content in (whole, done):
-        del content["id"], content["created_at"]
-        for item in content["output"]:
-            del item["id"]
-    assert done == whole
-
-
 def test_the_usage_has_what_the_model_read_and_wrote(client: TestClient) -> None:
     answer = chat(client, "(1+2)*3").json()
     first, last = answer["calculation"]["nodes"]
@@ -112,9 +84,6 @@ def test_the_usage_has_what_the_model_read_and_wrote(client: TestClient) -> None
     work = {"reasoning_tokens": written - len(last["output"].rpartition("=")[2])}
     counts = {"total_tokens": read + written, "completion_tokens_details": work}
     assert answer["usage"] == {"prompt_tokens": read, "completion_tokens": written, **counts}
-    usage = respond(client, "(1+2)*3").json()["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"]) == (read, written)
-    assert (usage["total_tokens"], usage["output_tokens_details"]) == (read + written, work)
     options = {"include_usage": True}
     *_, end = streamed(chat(client, "(1+2)*3", stream=True, stream_options=options))
     assert (end["choices"], end["usage"]) == ([], answer["usage"])
@@ -123,7 +92,6 @@ def test_the_usage_has_what_the_model_read_and_wrote(client: TestClient) -> None
 def test_proxies_are_told_to_pass_a_stream_on_at_once(client: TestClient) -> None:
     for stream in (
         chat(client, "1+2", stream=True),
-        respond(client, "1+2", stream=True),
         client.post("/v1/calculate/stream", json={"expression": "1+2"}),
     ):
         assert stream.headers["X-Accel-Buffering"] == "no"
@@ -134,22 +102,18 @@ def test_the_last_message_of_a_user_is_the_expression(client: TestClient) -> Non
     talk = [said("You are a calculator.", "system"), said("1+1"), said("2", "assistant")]
     answer = client.post("/v1/chat/completions", json={"messages": [*talk, said(parts)]}).json()
     assert answer["choices"][0]["message"]["content"] == "42"
-    first = respond(client, "1+1").json()["output"]
-    answer = respond(client, [said("1+1"), *first, said(parts)]).json()
-    assert answer["output"][1]["content"][0]["text"] == "42"
-    answer = respond(client, [said("2*2"), said("4", "assistant")]).json()
+    talk = [said("2*2"), said("4", "assistant")]
+    answer = client.post("/v1/chat/completions", json={"messages": talk}).json()
     assert answer["calculation"]["result"] == "4"
 
 
 def test_what_a_client_demands_holds_here_too(client: TestClient) -> None:
-    for ask in (chat, respond):
-        assert ask(client, "1+1", model="wrong").json()["calculation"]["verified"] is False
-        problem(ask(client, "1+1", model="wrong", on_wrong="error"), 422, "wrong-answer")
-        problem(ask(client, "1+1", model="wrong", require_verified=True), 422, "not-verified")
-        problem(ask(client, "1+1", min_confidence=1), 422, "not-confident")
-        problem(ask(client, "1+1", model="letters"), 422, "no-calculator")
-        problem(ask(client, "1+1", model="gpt-5"), 404, "unknown-model")
-        assert problem(ask(client, "1+x"), 422, "syntax")["position"] == 2
+    assert chat(client, "1+1", model="wrong").json()["calculation"]["verified"] is False
+    problem(chat(client, "1+1", model="wrong", on_wrong="error"), 422, "wrong-answer")
+    problem(chat(client, "1+1", model="wrong", require_verified=True), 422, "not-verified")
+    problem(chat(client, "1+1", min_confidence=1), 422, "not-confident")
+    problem(chat(client, "1+1", model="gpt-5"), 404, "unknown-model")
+    assert problem(chat(client, "1+x"), 422, "syntax")["position"] == 2
     assert chat(client, "1/8", stop=["2", "."]).json()["choices"][0]["message"]["content"] == "0"
     mute = chat(client, "1+1", model="mute").json()["choices"][0]["message"]
     assert mute["content"] == "not a number"
@@ -180,36 +144,25 @@ def test_a_stream_ends_at_a_stop_string_too(client: TestClient) -> None:
         ({"messages": [said("1+1")], "functions": []}, "body.functions: "),
         ({"messages": [said("1+1")], "modalities": ["text", "audio"]}, "body.modalities.1: "),
         ({"messages": [said("1+1")], "logit_bias": {"1": 1}}, "body.logit_bias: "),
-        ({"input": []}, "body.input: "),
-        ({"input": [{"type": "item_reference", "id": "rs_1"}]}, "body.input: "),
-        ({"input": [said("1+1", "assistant")]}, "no message with the role `user`"),
-        ({"input": "1+1", "background": True}, "body.background: "),
-        ({"input": "1+1", "previous_response_id": "resp_1"}, "body.previous_response_id: "),
-        ({"input": "1+1", "text": {"format": {"type": "json_schema"}}}, "body.text.format.type: "),
     ],
 )
 def test_what_is_not_supported_is_refused(
     client: TestClient, body: dict[str, Any], says: str
 ) -> None:
-    address = ADDRESSES["input" if "input" in body else "messages"]
-    assert says in problem(client.post(address, json=body), 422, "invalid-request")["detail"]
+    response = client.post("/v1/chat/completions", json=body)
+    assert says in problem(response, 422, "invalid-request")["detail"]
 
 
 def test_options_without_effect_are_accepted(client: TestClient) -> None:
-    for ask, request in ((chat, ChatRequest), (respond, ResponsesRequest)):
-        names = [
-            name
-            for name, field in request.model_fields.items()
-            if "has no effect" in (field.description or "") and name != "tool_choice"
-        ]
-        assert len(names) > 14
-        assert {"prompt_cache_options", "prompt_cache_retention"} < {*names}
-        assert {"prediction" if ask is chat else "max_tool_calls"} < {*names}
-        for options in ({}, {"n": None, "tools": [], "stream": None}):
-            options |= dict.fromkeys(names, 0.5)
-            if ask is respond:
-                options.pop("n", None)
-            assert ask(client, "6*7", **options).json()["calculation"]["result"] == "42"
+    names = [
+        name
+        for name, field in ChatRequest.model_fields.items()
+        if "has no effect" in (field.description or "") and name != "tool_choice"
+    ]
+    assert {"prompt_cache_options", "prompt_cache_retention", "prediction"} < {*names}
+    options = dict.fromkeys(names, 0.5)
+    for more in ({}, {"n": None, "tools": [], "stream": None}):
+        assert chat(client, "6*7", **options, **more).json()["calculation"]["result"] == "42"
 
 
 def test_options_of_a_chat_that_ask_for_nothing_else_are_accepted(client: TestClient) -> None:
@@ -240,13 +193,12 @@ def test_the_deadline_ends_a_stream_with_an_error() -> None:
     model.decoder.gate.clear()
     with client_of(model, deadline=0.2) as client:
         try:
-            for ask, before in ((chat, 2), (respond, 5)):
-                problem(ask(client, "1+1"), 504, "deadline")
-                lines = ask(client, "1+1", stream=True).text.strip().split("\n\n")
-                assert len(lines) == before + 1
-                error = json.loads(lines[-1].partition("data: ")[2])["error"]
-                assert error["type"] == "urn:calcgpt:problem:deadline"
-                assert error["message"] == error["detail"]
+            problem(chat(client, "1+1"), 504, "deadline")
+            lines = chat(client, "1+1", stream=True).text.strip().split("\n\n")
+            assert len(lines) == 3
+            error = json.loads(lines[-1].partition("data: ")[2])["error"]
+            assert error["type"] == "urn:calcgpt:problem:deadline"
+            assert error["message"] == error["detail"]
         finally:
             model.decoder.gate.set()
         wait_for(lambda: "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text)

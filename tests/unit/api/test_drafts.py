@@ -23,7 +23,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Decoder, Sampling
+from calcgpt.inference.generate import Decoder
 from calcgpt.registry import resolve
 from datagen.distributions import distribution
 from datagen.notation import render_prompt
@@ -149,25 +149,6 @@ def test_a_job_that_departs_from_its_draft_comes_before_those_that_wait() -> Non
 
     asyncio.run(asyncio.wait_for(work(), PATIENCE))
     assert finished == [PRODUCT, SUM]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"sampling": Sampling(1.0, seed=1)}, {"n_top": 2}, {"max_new_tokens": 3}],
-    ids=["sampled", "with alternatives", "cut"],
-)
-def test_only_whole_greedy_texts_have_drafts(settings: dict[str, object]) -> None:
-    decoder = completing_decoder(CHECKPOINT.tokenizer, right)
-    encode = CHECKPOINT.tokenizer.encode
-    drafter = Drafter(CHECKPOINT, decoder)
-
-    async def work(batcher: Batcher) -> None:
-        prompt, stop = encode(SUM).tolist(), int(encode("$")[0])
-        await batcher.complete(Job("model", decoder, prompt, stop, drafter=drafter, **settings))  # type: ignore[arg-type]
-
-    _, metrics = run(work)
-    assert "calcgpt_drafts_total{" not in metrics
-    assert len(decoder.batches) >= 3
 
 
 def test_the_service_drafts_if_it_is_set_to() -> None:

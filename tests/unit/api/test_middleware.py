@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
+from api.connections import UNSENT_BYTES
 from api.middleware import RequestLog, SecurityHeaders
-from api.protocol import UNSENT_BYTES
 from api.telemetry import Metrics
 
 log = logging.getLogger("service.route")

@@ -38,7 +38,7 @@ import socket, uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from api.middleware import BodyLimit
-from api.protocol import BoundedProtocol
+from api.connections import Connection
 
 async def echo(scope, receive, send):
     await Response(await Request(scope, receive).body())(scope, receive, send)
@@ -46,7 +46,7 @@ async def echo(scope, receive, send):
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 app = BodyLimit(echo, limit=1000, discard_seconds=600)
-config = uvicorn.Config(app, http=BoundedProtocol, lifespan="off", log_level="error")
+config = uvicorn.Config(app, http=Connection, lifespan="off", log_level="error")
 uvicorn.Server(config).run(sockets=[listener])
 """
 

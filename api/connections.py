@@ -1,0 +1,105 @@
+"""Connections of HTTP/1.1, as uvicorn makes them with h11, and what a bare service needs beyond it.
+
+h11 bounds the size of heads, of trailers and of chunk extensions (`HEAD_BYTES`), and reads one
+request of a connection at a time. Missing are limits of time, which a proxy would have, and small
+buffers for thousands of clients that read nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import h11
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from api.problems import full_problem
+
+HEAD_BYTES = 16_384  # most bytes of a request line and its headers; also of trailers
+PIECE = 1_024  # bytes that are parsed at a time
+MAX_PARTS, SMALL = 1_024, 64  # parts of a body of less than that many bytes
+PAUSE = 1e-9  # seconds; in effect the shortest pause that the system makes, about 60 us
+SPARE = 1_000  # connections above the limit that get a response; more are closed at once
+# Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
+# thousands of clients that read nothing would keep hundreds of megabytes.
+UNSENT_BYTES = 4_096
+ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
+
+
+class BoundedParser(h11.Connection):
+    """A parser that refuses a body of thousands of chunks, each of which takes it 50 us."""
+
+    _n_parts = 0  # small ones of the body so far
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._n_parts = 0
+        elif isinstance(event, h11.Data) and len(event.data) < SMALL:
+            self._n_parts += 1
+            if self._n_parts > MAX_PARTS and self.our_state is h11.SEND_RESPONSE:
+                raise h11.RemoteProtocolError("too many chunks")
+        return event
+
+
+class Connection(H11Protocol, asyncio.BufferedProtocol):
+    """A connection that ends if its client takes too long, for the head of a request or for the
+    rest of a response after which it is closed.
+
+    Connections beyond `limit_concurrency` of uvicorn's configuration get a problem document. If
+    several workers accept from one listener, each connection is followed by a pause in which the
+    others can accept the next. Otherwise the worker that accepts the first of many would often
+    accept them all.
+    """
+
+    check_seconds = 10.0  # what is the same at two checks takes too long
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.conn = BoundedParser(h11.SERVER, HEAD_BYTES)
+        transport.set_write_buffer_limits(UNSENT_BYTES)
+        limit, self.limit_concurrency = self.limit_concurrency, None
+        if limit and len(self.connections) > limit:
+            self.app = _refuse  # type: ignore[assignment]
+            if len(self.connections) > limit + SPARE:
+                transport.abort()
+        self._check(before=None)
+        if self.config.workers > 1:
+            time.sleep(PAUSE)
+
+    # Data is read and parsed in small pieces. Otherwise small chunks would hold the event loop.
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        self._buffer = bytearray(PIECE)
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._buffer[:nbytes]))
+        if nbytes == PIECE:  # there may be more: others go first
+            self.transport.pause_reading()
+            self.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _check(self, before: Any) -> None:
+        if self not in self.connections:  # it is lost
+            return
+        waits_for: Any = None
+        if self.transport.is_closing():
+            waits_for = "the client to read the rest"
+        elif self.conn.their_state is h11.IDLE:
+            waits_for = self.cycle or "the first request"  # the head of the request after this one
+        if waits_for is not None and waits_for is before:
+            self.transport.abort()
+        else:
+            self.loop.call_later(self.check_seconds, self._check, waits_for)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    if on_full := scope["state"].get(ON_FULL):
+        on_full()
+    await full_problem("connections", closes=True).response()(scope, receive, send)
