@@ -19,7 +19,10 @@ async def complete_together(batcher: Batcher, jobs: Sequence[Job]) -> None:
     class Busy:
         config = jobs[0].decoder.config
 
-        def new_cache(self, batch: int, n_token: int) -> None:
+        def __call__(self, *arguments: object) -> None:
+            """Makes it a decoder."""
+
+        def new_array_cache(self, batch: int, n_token: int) -> None:
             begun.set()
             assert may_end.wait(PATIENCE)
             raise RuntimeError("the busy job ends")
