@@ -7,13 +7,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datagen.arithmetic import USUAL_PLACES
-from datagen.operations import SIGNS
+from datagen.operations import USUAL
 
 
 class Domain(BaseModel):
     """The problems that a model can be given."""
 
-    operations: list[str] = list(SIGNS)
+    operations: list[str] = list(USUAL)
     decimal_places: int = Field(
         USUAL_PLACES,
         description="maximum decimal places of an answer and of the operations on the way to it",
