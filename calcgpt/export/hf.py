@@ -46,40 +46,11 @@ EXAMPLE_PROMPT = render_prompt(Problem(Number(125, 1), MULTIPLICATION, Number(3)
 SCORES = {"exact_match": "exact match", "char_accuracy": "character accuracy"}
 SPLITS = {"validation": "validation problems", "test": "test problems"}
 
-USE = """
-## Use
-
-This folder is the checkpoint `{checkpoint}` of CalcGPT as a `{name}`, written by
-`calcgpt export --to hf`. It needs {needs}:
-
-```python
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("{folder}"{trust})
-model = AutoModelForCausalLM.from_pretrained("{folder}"{trust})
-prompt = tokenizer({prompt!r}, return_tensors="pt")
-print(tokenizer.decode(model.generate(**prompt)[0]))
-```
-
-Decoding is greedy, up to the {end}.
-"""
+USE = Path(__file__).with_name("hf_readme.md")  # of an export, below the card of the model
+INTENDED = Path(__file__).with_name("hf_intended.md")
 UNKNOWN_CHARACTERS = """\
 A character that is not in the vocabulary is an error ("Missing [UNK] token"): the model has no
 token for it.
-"""
-INTENDED = """
-## Intended use and limits
-
-The model continues a problem in the notation of CalcGPT: `$(`, two numbers padded with zeros to ten
-characters with an operation between them, and `)=`. {work}It writes the digits of the answer lowest
-first, and then `$`. It is made for learning and research: for work on how transformers calculate.
-It understands no other text. Its answers can be wrong, so check them by exact arithmetic before you
-rely on them. {domain}
-
-## Training data
-
-The model saw only problems that a program made, with exact answers: {data}. No problem of the
-validation and test sets was among them. The data contains no text written by people.
 """
 
 
@@ -255,7 +226,7 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -
     tokenizer = checkpoint.tokenizer
     has_end = stop_id(checkpoint) is not None
     is_arithmetic = has_end and tokenizer.is_notation(EXAMPLE_PROMPT)
-    use = USE.format(
+    use = USE.read_text("utf-8").format(
         checkpoint=checkpoint.name,
         name=name,
         folder=folder,
@@ -268,8 +239,8 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -
     )
     unknown = UNKNOWN_CHARACTERS if tokenizer.is_char_level else ""
     card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
-    intended = _intended(checkpoint) if is_arithmetic else ""
-    return _header(checkpoint, is_arithmetic) + card + use + unknown + intended
+    intended = f"\n{_intended(checkpoint)}" if is_arithmetic else ""
+    return f"{_header(checkpoint, is_arithmetic)}{card}\n{use}{unknown}{intended}"
 
 
 def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
@@ -310,7 +281,7 @@ def _intended(checkpoint: Checkpoint) -> str:
     parts = [
         f"{weight / total:.0%} of the distribution `{name}`" for name, weight in mixture.items()
     ]
-    return INTENDED.format(
+    return INTENDED.read_text("utf-8").format(
         work="It writes its worked steps first. " if recipe.has_work else "",
         domain=limits,
         data=", ".join(parts) or "those of the data set that `metrics.json` names",

@@ -36,56 +36,7 @@ if TYPE_CHECKING:
 GRAPH = "model.onnx"
 OPSET = 18  # the version of ONNX's operators that torch's exporter is written for
 TOLERANCE = 1e-4  # of logits, relative to the largest
-USE = '''
-## Use
-
-`model.onnx` is the decoder of the checkpoint `{name}` of CalcGPT with its key/value cache as inputs
-and outputs, written by `calcgpt export --to onnx`: one graph reads prompts and continues them. The
-id of a token is its index in the `vocabulary` of `tokenizer.json`{tokens}.
-
-| input | type | shape | |
-|---|---|---|---|
-| `tokens` | int64 | (B, T) | the next tokens |
-| `past_tokens` | int64 | (B, P) | those before them |
-| `past_k_0`, `past_v_0`, ... | float32 | (B, {G}, P, {D}) | their keys and values, by layer |
-
-| output | type | shape | |
-|---|---|---|---|
-| `logits` | float32 | (B, T, {V}) | of what follows each of `tokens` |
-| `present_tokens` | int64 | (B, P + T) | the next `past_tokens` |
-| `present_k_0`, `present_v_0`, ... | float32 | (B, {G}, P + T, {D}) | the next `past_k_0`, ... |
-
-Keys and values of the {L} layers alternate. B sequences, T new tokens and P past tokens are
-variable; P is 0 at first. P + T is at most {context}, which the graph does not check. Greedy
-decoding with onnxruntime and NumPy, in this folder:
-
-```python
-import json
-import numpy as np
-import onnxruntime
-
-STOP = {stop!r}
-vocabulary = json.load(open("tokenizer.json", encoding="utf-8"))["vocabulary"]
-session = onnxruntime.InferenceSession("model.onnx")
-names = [part.name for part in session.get_inputs()]
-
-def complete(prompts):
-    """Continues each prompt {end}; prompts of one length."""
-    tokens = np.array([[vocabulary.index(t) for t in prompt] for prompt in prompts], np.int64)
-    past = [tokens[:, :0]] + 2 * {L} * [np.zeros((len(prompts), {G}, 0, {D}), np.float32)]
-    outputs = [[] for _ in prompts]
-    while past[0].shape[1] + tokens.shape[1] <= {context} and not all(STOP in o for o in outputs):
-        inputs = zip(names, [tokens, *past])
-        logits, *past = session.run(None, dict(inputs))
-        tokens = logits[:, -1:].argmax(axis=2)
-        for output, token in zip(outputs, tokens[:, 0]):
-            if STOP not in output:
-                output.append(vocabulary[token])
-    return ["".join(output) for output in outputs]
-
-print(complete([{prompt!r}]))
-```
-'''
+USE = Path(__file__).with_name("onnx_readme.md")  # of an export, below the card of the model
 LONG_TOKENS = """: a token may be
 longer than a character, and is written as GPT-2 writes it, each byte as one visible character; a
 prompt is a list of them"""
@@ -114,7 +65,7 @@ def onnx_card(folder: str, checkpoint: Checkpoint) -> str:
     vocabulary = json.loads(tokenizer.to_json())["vocabulary"]
     solves = tokenizer.is_notation(EXAMPLE_PROMPT)
     card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
-    return card + USE.format(
+    return f"{card}\n" + USE.read_text("utf-8").format(
         name=checkpoint.name,
         tokens="" if tokenizer.is_char_level else LONG_TOKENS,
         L=config.n_layer,
