@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +57,10 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     require("export to hf", "transformers")
     name, hf_class = hf_class_of(checkpoint.model.config)
     check_replaceable(out, force, MARKER, METRICS)
-    with new_folder(out) as staging, _no_progress_bars():
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # a small model loads at once
+    with new_folder(out) as staging:
         try:
             _write(checkpoint, hf_class, staging)
         except SafetensorError as error:  # for example a full disk, which is not an OSError here
@@ -205,20 +206,6 @@ def _logits(
     cache = model(tokens_BT[:, :-1], attention_mask=mask_BT[:, :-1], use_cache=True).past_key_values
     last = model(tokens_BT[:, -1:], attention_mask=mask_BT, past_key_values=cache, **arguments)
     return torch.cat((logits_BTV[:, :-1], last.logits), dim=1)
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """Disables the progress bars of `transformers`: a small model loads at once."""
-    from transformers.utils import logging
-
-    enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if enabled:
-            logging.enable_progress_bar()
 
 
 def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -> str:

@@ -264,17 +264,13 @@ def _without_metadata(proto: onnx.ModelProto) -> onnx.ModelProto:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Suppresses the exporter's warnings and log lines, which concern its internals."""
-    loggers = [logging.getLogger(name) for name in ("torch", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL + 1)
+    logging.disable()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(logging.NOTSET)
 
 
 def _root_cause(error: BaseException) -> str:

@@ -73,7 +73,8 @@ class Confirmed(NamedTuple):
     ids: list[int]
     probabilities: list[float]
     is_whole: bool
-    is_last: bool  # if not, another draft of the row is read in a later pass
+    next_id: int | None  # what greedy decoding writes instead; None if that is uncertain
+    is_last: bool = True  # if not, another draft of the row is read in a later pass
 
 
 def confirm(
@@ -95,21 +96,13 @@ def confirm(
                 next_draft = _next_draft(tokenizer, prompt, draft, check)
                 if next_draft and _is_readable(decoder, tokenizer, prompt + next_draft):
                     next_drafts[check.row] = next_draft
-            yield [Confirmed(*check[:4], is_last=check.row not in next_drafts) for check in batch]
+            yield [check._replace(is_last=check.row not in next_drafts) for check in batch]
         pending = next_drafts
-
-
-class _DraftCheck(NamedTuple):
-    row: int
-    ids: list[int]
-    probabilities: list[float]
-    is_whole: bool
-    next_id: int | None  # what greedy decoding writes instead; None if uncertain
 
 
 def _read(
     decoder: Decoder, tokenizer: CharTokenizer, prompts: Sequence[str], drafts: dict[int, str]
-) -> Iterator[list[_DraftCheck]]:
+) -> Iterator[list[Confirmed]]:
     """Yields how far the model agrees with the draft of each row, for some rows at a time."""
     lines = {row: prompts[row] + draft for row, draft in drafts.items()}
     rows = [row for row, line in lines.items() if _is_readable(decoder, tokenizer, line)]
@@ -132,17 +125,15 @@ def _is_readable(decoder: Decoder, tokenizer: CharTokenizer, line: str) -> bool:
     )
 
 
-def _check_draft(row: int, ids_N: Ints, chosen_N: Ints, probs_N: Floats) -> _DraftCheck:
+def _check_draft(row: int, ids_N: Ints, chosen_N: Ints, probs_N: Floats) -> Confirmed:
     agrees_N = ids_N == chosen_N
     is_whole = bool(agrees_N.all())
     n = len(ids_N) if is_whole else int(agrees_N.argmin())
     next_id = None if is_whole or chosen_N[n] == UNCERTAIN else int(chosen_N[n])
-    return _DraftCheck(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole, next_id)
+    return Confirmed(row, ids_N[:n].tolist(), probs_N[:n].tolist(), is_whole, next_id)
 
 
-def _next_draft(
-    tokenizer: CharTokenizer, prompt: str, draft: str, check: _DraftCheck
-) -> str | None:
+def _next_draft(tokenizer: CharTokenizer, prompt: str, draft: str, check: Confirmed) -> str | None:
     """Returns the draft that continues what the model wrote in worked steps, if there is one."""
     if check.next_id is None or "=" not in draft:  # a `=` ends worked steps
         return None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
-from calcgpt.inference.expression_errors import Context, end_of_token, error_at, missing_operation
+from calcgpt.inference.expression_errors import end_of_token, error_at, missing_operation
 from calcgpt.inference.expression_stack import (
     DEFAULT_STYLE,
     Part,
@@ -336,5 +336,5 @@ class _Reader:
         """Returns the error for what is at `start`, where an operation or operand is expected."""
         opening = self._stack.last_opening()
         where = (opening.character, opening.start) if opening else ("", 0)
-        context = Context(self._text, self._normal, is_operand, self._stack.last_sign(), where)
-        return error_at(context, start)
+        last_sign = self._stack.last_sign()
+        return error_at(start, self._text, self._normal, is_operand, last_sign, where)

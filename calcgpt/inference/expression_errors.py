@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
@@ -14,19 +13,17 @@ _WORD = re.compile(spelling.PATTERNS["word"])
 _TOKEN = re.compile(spelling.PATTERNS["token"])
 
 
-class Context(NamedTuple):
-    """What a reader knows where it does not understand the text."""
-
-    text: str
-    normal: str
-    is_operand: bool  # whether an operand is expected, not an operation
-    last_sign: str  # before the last operand, "" for none
-    opening: tuple[str, int]  # the last parenthesis, bar or pair of words that is open, and where
-
-
-def error_at(context: Context, start: int) -> ExpressionError:
-    """Returns the error for what is at `start`."""
-    text, normal, is_operand, last_sign, _ = context
+def error_at(
+    start: int,
+    text: str,
+    normal: str,
+    is_operand: bool,
+    last_sign: str,
+    opening: tuple[str, int],
+) -> ExpressionError:
+    """Returns the error for what is at `start`. `is_operand` says that an operand is expected, not
+    an operation; `last_sign` stands before the last operand, "" for none; `opening` is the last
+    parenthesis, bar or pair of words that is open, and its position."""
     end = end_of_token(normal, start)
     character, typed = normal[start : start + 1], text[start:end]
     if character == "," and normal[start + 1 : start + 2] in DIGITS:
@@ -48,7 +45,7 @@ def error_at(context: Context, start: int) -> ExpressionError:
     elif character == ")":
         reason = MESSAGES["closing"]
     elif character in ("", "="):
-        reason = _not_closed(*context.opening)
+        reason = _not_closed(*opening)
     else:
         hint = spelling.HINTS_AFTER_NUMBER.get(character, "")
         reason = MESSAGES["sign"].format(typed=repr(typed), hint=hint)
