@@ -87,7 +87,7 @@ def drafts(metrics: str) -> tuple[int, int]:
     ("name", "noise", "engine"),
     [
         ("scratchpad-small", 0.0, "native"),
-        ("scratchpad-small", 0.03, "torch"),
+        ("scratchpad-small", 0.04, "torch"),
         ("tiny", 0.0, "torch"),
     ],
 )
