@@ -147,6 +147,10 @@ class Limiter:
     async def _unless_it_fails(self, ask: Callable[[], Awaitable[int]]) -> int:
         if self._is_suspended():
             return 0
+        storage = self._storage
+        if isinstance(storage, MemoryStorage) and (not storage.timer or storage.timer.done()):
+            # Its own task looks at the counters of all clients with every request.
+            storage.timer = asyncio.create_task(_expire(storage))
         try:
             async with asyncio.timeout(self._timeout):
                 return await ask()
@@ -271,29 +275,14 @@ async def charge_for(scope: Scope, n_operations: int) -> None:
         await charge(n_operations)
 
 
-class SparingStorage(MemoryStorage):
-    """The counters in memory, for `limits` to use in place of its own storage.
-
-    The storage of `limits` looks at all counters with every request, which holds the event loop if
-    there are many clients. This one looks every EXPIRY_SECONDS at most, and at some counters at a
-    time.
-    """
-
-    STORAGE_SCHEME = ["async+memory"]  # noqa: RUF012
-
-    _due = -math.inf
-
-    # The name of a private method there, `__schedule_expiry`.
-    async def _MemoryStorage__schedule_expiry(self) -> None:
-        if time.monotonic() >= self._due and (self.timer is None or self.timer.done()):
-            self._due = time.monotonic() + EXPIRY_SECONDS
-            self.timer = asyncio.create_task(self._expire())
-
-    async def _expire(self) -> None:
-        for number, key in enumerate(list(self.expirations)):
-            await self.get(key)  # drops it if it is expired
+async def _expire(storage: MemoryStorage) -> None:
+    """Drops expired counters, some at a time, until cancelled."""
+    while True:
+        for number, key in enumerate(list(storage.expirations)):
+            await storage.get(key)  # drops it if it is expired
             if number % EXPIRED_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        await asyncio.sleep(EXPIRY_SECONDS)
 
 
 def _open(uri: str) -> Storage:

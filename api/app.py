@@ -29,12 +29,11 @@ from api import calculate, chat, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.browsers import CompressedFiles, Cors, Files
 from api.connections import ON_FULL
-from api.middleware import BodyLimit, HeadAsGet, QueryLimit, RequestLog, SecurityHeaders
+from api.middleware import BodyLimit, RequestLog, SlowClients
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
-from api.slow_clients import SlowClients
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
@@ -301,8 +300,6 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Adds the middleware, the innermost first."""
     app.add_middleware(CompressedFiles)
-    app.add_middleware(HeadAsGet)
-    app.add_middleware(QueryLimit)
     if settings.rate_limit:
         limiter = Limiter(settings.rate_limit, settings.rate_storage.get_secret_value())
         app.add_middleware(RateLimit, limiter=limiter, metrics=metrics)
@@ -321,7 +318,6 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
         )
     limit = MAX_REQUESTS + settings.max_pending
     app.add_middleware(RequestLog, metrics=metrics, slow=slow, limit=limit)
-    app.add_middleware(SecurityHeaders)
 
 
 def document() -> dict[str, Any]:

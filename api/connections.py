@@ -91,8 +91,9 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         waits_for: Any = None
         if self.transport.is_closing():
             waits_for = "the client to read the rest"
-        elif self.conn.their_state is h11.IDLE:
-            waits_for = self.cycle or "the first request"  # the head of the request after this one
+        elif not self.cycle or self.cycle.response_complete:
+            # The head of the next request, or the rest of one that is refused already.
+            waits_for = self.cycle or "the first request"
         if waits_for is not None and waits_for is before:
             self.transport.abort()
         else:

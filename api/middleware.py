@@ -1,4 +1,4 @@
-"""Middleware for all requests: their log, their size, headers for browsers.
+"""Middleware for all requests: their log, headers for browsers, their size, and slow clients.
 
 It is plain ASGI, so responses are passed on while they are written, and disconnects are noticed.
 """
@@ -9,8 +9,9 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -23,7 +24,6 @@ from api import telemetry
 from api.access import is_api
 from api.connections import UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
-from api.slow_clients import GivenUpError, SlowClients
 from api.telemetry import Metrics
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,8 @@ QUIET = {"/healthz", "/readyz", "/metrics"}  # requested by machines every few s
 CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the response
 MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
+MAX_DISCARDED = 1 << 25  # bytes of a refused body that are read and thrown away
 PIECE = 16_384  # bytes of a response that are sent at a time
-MAX_DISCARDED = 1 << 28  # bytes of a refused body that are read and thrown away
 # The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
 POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
@@ -53,7 +53,7 @@ HEADERS = {
 
 
 class RequestLog:
-    """Gives every request an id, and logs and counts it when it ends.
+    """Gives every request an id, logs and counts it when it ends, and adds headers for browsers.
 
     The id is the client's `X-Request-ID` if that is a plain word, else a new one. It is in
     `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
@@ -82,6 +82,8 @@ class RequestLog:
             self._metrics.sheds.labels("full").inc()
             return await full_problem("requests", closes=True).response()(scope, receive, send)
         exchange = Exchange(scope, receive, send, self._slow, self._stall_timeout)
+        if scope["method"] == "HEAD":  # is answered as GET
+            scope["method"] = "GET"
         scope.setdefault("state", {})["request_id"] = exchange.id
         token = telemetry.request_id.set(exchange.id)
         started = time.perf_counter()
@@ -96,7 +98,12 @@ class RequestLog:
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
         failure = internal_problem()
         try:
-            await self._app(scope, exchange.receive, exchange.send)
+            if scope.get("query_string", b"").count(b"&") >= MAX_PARAMETERS:
+                # Reading and refusing thousands of parameters would hold the event loop.
+                detail = f"the address has more than {MAX_PARAMETERS} parameters"
+                failure = ProblemError(422, detail, kind="invalid-request")
+            else:
+                await self._app(scope, exchange.receive, exchange.send)
         except (ClientDisconnect, StalledError):
             exchange.disconnected = True
         except asyncio.CancelledError:  # the server shuts down and does not wait any longer
@@ -107,7 +114,7 @@ class RequestLog:
             await failure.response()(scope, exchange.receive, exchange.send)
 
     def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
-        method = scope["method"] if scope["method"] in METHODS else "other"
+        method = exchange.method if exchange.method in METHODS else "other"
         # Paths without a route are not labels, because clients could make any number of them.
         route = getattr(scope.get("route"), "path", None) or "other"
         path = scope["path"][:MAX_PATH]
@@ -146,9 +153,10 @@ class Exchange:
         self.disconnected = False
         self.n_bytes = 0
         self._sent_status = 500  # the status that the server sends if the application sends none
+        self.method: str = scope["method"]
+        self._added = _headers_for(scope)  # now: mounted applications change the path
         self._complete = False
-        self._receive = receive
-        self._send = send
+        self._scope, self._receive, self._send = scope, receive, send
         self._slow, self._stall_timeout = slow, stall_timeout
 
     @property
@@ -167,8 +175,14 @@ class Exchange:
             self.started = True
             self._sent_status = CLIENT_GONE if self.disconnected else message["status"]
             message.setdefault("headers", [])
-            MutableHeaders(scope=message)["X-Request-ID"] = self.id
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-ID"] = self.id
+            for name, value in self._added.items():
+                headers.setdefault(name, value)
+            self._scope["method"] = self.method  # for the server
         elif message["type"] == "http.response.body":
+            if self.method == "HEAD":
+                message = {**message, "body": b""}
             self.n_bytes += len(message.get("body", b""))
             self._complete = not message.get("more_body", False)
         for piece in _pieces(message):
@@ -194,6 +208,18 @@ def _pieces(message: Message) -> Iterator[Message]:
         yield {**message, "body": b"", "more_body": False}
 
 
+def _headers_for(scope: Scope) -> dict[str, str]:
+    """Returns the headers for browsers of a response that does not set them itself."""
+    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    docs = path == "/docs" or path.startswith("/docs/")
+    headers = {**HEADERS, "Content-Security-Policy": DOCS_POLICY if docs else POLICY}
+    if is_api(scope):
+        headers["Cache-Control"] = "no-store"
+    elif docs or path == "/" or path.startswith("/static/"):
+        headers["Cache-Control"] = "no-cache"  # files of different versions do not work together
+    return headers
+
+
 class BodyLimit:
     """Reads the body of a request before the application does.
 
@@ -201,8 +227,8 @@ class BodyLimit:
     and 503 if it is given up earlier, because too many requests wait.
 
     If a connection is closed while its client still writes, it is reset, and the client may never
-    read the response. So after 413 the rest of the body is read for `discard_seconds` at most. For
-    the same reason inner middleware can refuse a request at once: its body has been read.
+    read the response. So MAX_DISCARDED bytes are read before 413. For the same reason inner
+    middleware can refuse a request at once: its body has been read.
     """
 
     def __init__(
@@ -211,13 +237,9 @@ class BodyLimit:
         limit: int,
         slow: SlowClients | None = None,
         seconds: float = 30.0,
-        discard_seconds: float = 10.0,
     ) -> None:
-        self._app = app
-        self._limit = limit
+        self._app, self._limit, self._seconds = app, limit, seconds
         self._slow = slow or SlowClients()
-        self._seconds = seconds
-        self._discard_seconds = discard_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -241,8 +263,9 @@ class BodyLimit:
             )
             return await refusal(scope, receive, send)
         if body is None:
-            refusal = _refusal(413, f"the body is larger than {self._limit} bytes", "too-large")
-            return await self._answer_and_discard(refusal, receive, send)
+            detail = f"the body is larger than {self._limit} bytes"
+            refusal = ProblemError(413, detail, kind="too-large").response()
+            return await refusal(scope, receive, send)
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_again() -> Message:
@@ -253,34 +276,22 @@ class BodyLimit:
     async def _read(
         self, scope: Scope, receive: Receive, add: Callable[[bytes], bytearray]
     ) -> bytes | None:
-        """Returns the body, or None as soon as it is known to be too large."""
+        """Returns the body. If it is too large, reads and drops the rest, and returns None."""
+        headers, body, n_read, is_too_large = Headers(scope=scope), bytearray(), 0, False
         with suppress(ValueError):  # without a valid length, the bytes are counted
-            if int(Headers(scope=scope).get("content-length", "")) > self._limit:
-                return None
-        while True:
+            is_too_large = int(headers.get("content-length", "")) > self._limit
+        while not (is_too_large and "expect" in headers):  # such a client waits before it writes
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
-            body = add(message.get("body", b""))
-            if len(body) > self._limit:
-                return None
-            if not message.get("more_body", False):
-                return bytes(body)
-
-    async def _answer_and_discard(self, response: Response, receive: Receive, send: Send) -> None:
-        """Sends the response, but leaves it open while the client still writes its body."""
-        await send(
-            {
-                "type": "http.response.start",
-                "status": response.status_code,
-                "headers": response.raw_headers,
-            }
-        )
-        await send({"type": "http.response.body", "body": response.body, "more_body": True})
-        with suppress(TimeoutError):
-            async with self._slow.wait(self._discard_seconds):
-                await _discard(receive)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+            piece = message.get("body", b"")
+            n_read += len(piece)
+            if not is_too_large:
+                body = add(piece)
+                is_too_large = len(body) > self._limit
+            if not message.get("more_body", False) or n_read > MAX_DISCARDED:
+                break
+        return None if is_too_large else bytes(body)
 
 
 def _refusal(status: int, detail: str, kind: str, **headers: str) -> Response:
@@ -288,81 +299,62 @@ def _refusal(status: int, detail: str, kind: str, **headers: str) -> Response:
     return ProblemError(status, detail, kind=kind, headers=headers).response()
 
 
-async def _discard(receive: Receive) -> None:
-    n = 0
-    while n < MAX_DISCARDED:
-        message = await receive()
-        n += len(message.get("body", b""))
-        if not message.get("more_body", False):  # the end, or a disconnect
-            return
+class GivenUpError(TimeoutError):
+    """Too many requests wait for their clients, and this one has waited longest."""
 
 
-class QueryLimit:
-    """Answers 422 to an address with more than MAX_PARAMETERS parameters: reading and refusing
-    thousands of them would hold the event loop."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope.get("query_string", b"").count(b"&") < MAX_PARAMETERS:
-            return await self._app(scope, receive, send)
-        detail = f"the address has more than {MAX_PARAMETERS} parameters"
-        refusal = ProblemError(422, detail, kind="invalid-request")
-        await refusal.response()(scope, receive, send)
-
-
-class HeadAsGet:
-    """Answers HEAD as GET, without the body.
-
-    The method is HEAD again when the response starts, for the log and for the server.
+class SlowClients:
+    """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
+    response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
+    together, the request that has waited longest is given up. So slow clients can neither use up
+    the memory nor keep out other clients.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(
+        self,
+        limit: int = 768,
+        max_bytes: int = 1 << 24,
+        on_given_up: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_given_up` is called for each request that is given up."""
+        self._limit, self._max_bytes = limit, max_bytes
+        self._on_given_up = on_given_up
+        self._waiting: dict[asyncio.Timeout, bytearray] = {}  # the oldest first, and their bodies
+        self._n_bytes = 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            return await self._app(scope, receive, send)
+    @asynccontextmanager
+    async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
+        """Yields a function that adds to the body of the request and returns the body so far.
 
-        async def send_without_body(message: Message) -> None:
-            scope["method"] = "HEAD"
-            if message["type"] == "http.response.body":
-                message = {**message, "body": b""}
-            await send(message)
+        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
+        """
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                self._waiting[timeout] = bytearray()
+                self._make_room()
+                yield partial(self._add, timeout)
+        except TimeoutError:
+            if timeout in self._waiting:
+                raise
+            raise GivenUpError from None
+        finally:
+            self._n_bytes -= len(self._waiting.pop(timeout, b""))
 
-        scope["method"] = "GET"
-        await self._app(scope, receive, send_without_body)
+    def _add(self, timeout: asyncio.Timeout, piece: bytes) -> bytearray:
+        if timeout not in self._waiting:
+            raise GivenUpError
+        body = self._waiting[timeout]
+        body += piece
+        self._n_bytes += len(piece)
+        self._make_room()
+        return body
 
-
-class SecurityHeaders:
-    """Adds security headers for browsers to every response that does not set them itself."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        added = _headers_for(scope)
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message.setdefault("headers", [])
-                headers = MutableHeaders(scope=message)
-                for name, value in added.items():
-                    headers.setdefault(name, value)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
-
-
-def _headers_for(scope: Scope) -> dict[str, str]:
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
-    docs = path == "/docs" or path.startswith("/docs/")
-    headers = {**HEADERS, "Content-Security-Policy": DOCS_POLICY if docs else POLICY}
-    if is_api(scope):
-        headers["Cache-Control"] = "no-store"
-    elif docs or path == "/" or path.startswith("/static/"):
-        headers["Cache-Control"] = "no-cache"  # files of different versions do not work together
-    return headers
+    def _make_room(self) -> None:
+        n = len(self._waiting)
+        if n > self._limit or (n > 1 and self._n_bytes > self._max_bytes):
+            oldest = next(iter(self._waiting))
+            body = self._waiting.pop(oldest)
+            self._n_bytes -= len(body)
+            body.clear()  # frees the memory now: the request may end later
+            self._on_given_up()
+            oldest.reschedule(asyncio.get_running_loop().time())

@@ -22,7 +22,7 @@ from uvicorn.supervisors.multiprocess import Process
 from api import problems
 from api.app import create_app, health_routes, prepare
 from api.connections import Connection
-from api.middleware import BodyLimit, HeadAsGet
+from api.middleware import BodyLimit, RequestLog
 from api.problems import RETRY, ProblemError, ending_problem
 from api.service import LoadedModel, Service, loader
 from api.settings import Settings, load_settings
@@ -194,8 +194,9 @@ class Supervisor(Multiprocess):
         if self._health_listener:
             health = FastAPI(openapi_url=None, redirect_slashes=False)
             problems.install(health)
-            health.include_router(health_routes(self.ready, Metrics()))
-            health.add_middleware(HeadAsGet)
+            metrics = Metrics()
+            health.include_router(health_routes(self.ready, metrics))
+            health.add_middleware(RequestLog, metrics=metrics)
             self._health = ThreadServer(health, self._health_listener)
 
     def handle_hup(self) -> None:

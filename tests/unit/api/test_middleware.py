@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
 from api.connections import UNSENT_BYTES
-from api.middleware import RequestLog, SecurityHeaders
+from api.middleware import RequestLog
 from api.telemetry import Metrics
 
 log = logging.getLogger("service.route")
@@ -286,7 +286,6 @@ def test_an_application_without_a_response_is_500(metrics: Metrics) -> None:
 def careful() -> TestClient:
     app = routes()
     app.add_middleware(RequestLog, metrics=Metrics())
-    app.add_middleware(SecurityHeaders)
     return TestClient(app)
 
 

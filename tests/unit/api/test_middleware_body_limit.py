@@ -26,12 +26,11 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api.app import create_app
-from api.middleware import MAX_DISCARDED, BodyLimit
+from api.middleware import BodyLimit, SlowClients
 from api.settings import Settings
-from api.slow_clients import SlowClients
 
 LIMIT = 1000
-HUGE = 100_000_000
+HUGE = 20_000_000
 
 SERVER = """
 import socket, uvicorn
@@ -45,7 +44,7 @@ async def echo(scope, receive, send):
 
 listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
-app = BodyLimit(echo, limit=1000, discard_seconds=600)
+app = BodyLimit(echo, limit=1000)
 config = uvicorn.Config(app, http=Connection, lifespan="off", log_level="error")
 uvicorn.Server(config).run(sockets=[listener])
 """
@@ -168,40 +167,11 @@ def test_a_body_passes_unless_it_is_too_large(pieces: list[bytes], announces: bo
     else:
         assert exchange.status == 413
         assert json.loads(exchange.body)["type"] == "urn:calcgpt:problem:too-large"
-        assert exchange.n_received == len(body)  # the client could write all of it, and then read
 
 
 @pytest.mark.parametrize(("size", "status"), [(LIMIT, 200), (LIMIT + 1, 413)])
 def test_a_body_of_exactly_the_limit_passes(size: int, status: int) -> None:
     assert Exchange(coming(b"x" * size), None).run().status == status
-
-
-def test_a_large_content_length_is_refused_before_the_body() -> None:
-    async def receive() -> Message:
-        assert [message["type"] for message in exchange.sent] == [
-            "http.response.start",
-            "http.response.body",
-        ]
-        return {"type": "http.disconnect"}
-
-    exchange = Exchange(receive, str(LIMIT + 1).encode())
-    assert exchange.run().status == 413
-
-
-def test_an_endless_body_is_discarded_only_to_a_limit() -> None:
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"x" * 2**20, "more_body": True}
-
-    exchange = Exchange(receive, None).run()
-    assert exchange.status == 413
-    assert exchange.n_received < MAX_DISCARDED + 2**22
-    assert exchange.sent[-1]["more_body"] is False
-
-
-def test_a_client_that_goes_silent_is_not_waited_for() -> None:
-    exchange = Exchange(coming(b"x" * 2000, ends=False), None).run(discard_seconds=0.01)
-    assert exchange.status == 413
-    assert exchange.sent[-1]["more_body"] is False
 
 
 def test_a_body_that_does_not_arrive_is_408() -> None:
@@ -243,8 +213,7 @@ def test_a_disconnect_before_the_end_of_the_body_gets_no_response() -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process that serves an echo behind the guard, as the service does, and its port. It reads
-    on for as long as a client on a busy machine needs."""
+    """A process that serves an echo behind the guard, as the service does, and its port."""
     command = [sys.executable, "-c", SERVER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -255,13 +224,6 @@ def server() -> Iterator[tuple[subprocess.Popen[str], int]]:
 def pieces() -> Iterator[bytes]:
     for _ in range(HUGE // 2**16):
         yield b"x" * 2**16
-
-
-def by_http_client(port: int) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    connection.request("POST", "/", bytes(HUGE))
-    response = connection.getresponse()
-    return response.status, response.read()
 
 
 def by_http_client_in_chunks(port: int) -> tuple[int, bytes]:
@@ -278,11 +240,6 @@ def by_urllib(port: int) -> tuple[int, bytes]:
     return refusal.value.code, refusal.value.read()
 
 
-def by_httpx(port: int) -> tuple[int, bytes]:
-    response = httpx.post(f"http://127.0.0.1:{port}", content=bytes(HUGE), timeout=PATIENCE)
-    return response.status_code, response.content
-
-
 def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
     response = httpx.post(f"http://127.0.0.1:{port}", content=pieces(), timeout=PATIENCE)
     return response.status_code, response.content
@@ -290,7 +247,7 @@ def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize(
     "post",
-    [by_http_client, by_http_client_in_chunks, by_urllib, by_httpx, by_httpx_in_chunks],
+    [by_http_client_in_chunks, by_urllib, by_httpx_in_chunks],
 )
 def test_a_client_with_a_huge_body_can_read_the_refusal(
     server: tuple[subprocess.Popen[str], int], post: Callable[[int], tuple[int, bytes]]
@@ -335,7 +292,7 @@ def test_a_client_that_expects_100_continue_is_refused_at_once(
 ) -> None:
     with socket.create_connection(("127.0.0.1", server[1]), timeout=PATIENCE) as client:
         client.sendall(
-            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n"
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n"
             b"Expect: 100-continue\r\n\r\n"
         )
         assert client.recv(100).startswith(b"HTTP/1.1 413 ")
