@@ -62,7 +62,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(UNSENT_BYTES)
         limit, self.limit_concurrency = self.limit_concurrency, None
         if limit and len(self.connections) > limit:
-            self.app = _refuse  # type: ignore[assignment]
+            self.app = _refuse
             if len(self.connections) > limit + SPARE:
                 transport.abort()
         self._check(before=None)

@@ -17,11 +17,11 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    import torch
+
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.tokenizer import Tokenizer
-    from calcgpt.inference.graph_decoder import GraphDecoder
     from calcgpt.model.attention import KVCache
-    from calcgpt.model.gpt import LanguageModel
 
 NO_TOKEN = -1  # the stop token if no token ends a text
 Ints = NDArray[np.int64]
@@ -77,7 +77,19 @@ class GreedyWriter(BatchWriter, Protocol):
         `stop_token` are dropped from the cache."""
 
 
-Decoder: TypeAlias = "ArrayDecoder | LanguageModel | GraphDecoder"
+class CachedModel(Protocol):
+    """A model of torch that decodes with a cache: a LanguageModel, or what stands for one."""
+
+    config: ModelConfig
+
+    def new_cache(self, batch: int, n_token: int) -> KVCache: ...
+
+    def parameters(self) -> Iterator[torch.nn.Parameter]: ...
+
+    def __call__(self, tokens_BT: Any, cache: KVCache, last_only: bool) -> torch.Tensor: ...
+
+
+Decoder: TypeAlias = "ArrayDecoder | CachedModel"
 
 
 def as_array_decoder(decoder: Decoder) -> ArrayDecoder:
@@ -88,7 +100,7 @@ def as_array_decoder(decoder: Decoder) -> ArrayDecoder:
 class _TorchDecoder:
     """A model of torch as an ArrayDecoder."""
 
-    def __init__(self, model: LanguageModel | GraphDecoder) -> None:
+    def __init__(self, model: CachedModel) -> None:
         self.config, self._model = model.config, model
         self._device = next(model.parameters()).device
 
