@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from api.problems import full_problem
 
 HEAD_BYTES = 16_384  # most bytes of a request line and its headers; also of trailers
-PIECE = 1_024  # bytes that are parsed at a time
-MAX_PARTS, SMALL = 1_024, 64  # parts of a body of less than that many bytes
+PIECE = 8_192  # bytes that are read at a time
+MAX_PARTS, SMALL = 512, 64  # parts of a body of less than that many bytes
 PAUSE = 1e-9  # seconds; in effect the shortest pause that the system makes, about 60 us
 SPARE = 1_000  # connections above the limit that get a response; more are closed at once
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
@@ -29,7 +29,7 @@ ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts 
 
 
 class BoundedParser(h11.Connection):
-    """A parser that refuses a body of thousands of chunks, each of which takes it 50 us."""
+    """A parser that refuses a body of very many chunks, each of which takes it 50 us."""
 
     _n_parts = 0  # small ones of the body so far
 
@@ -44,7 +44,29 @@ class BoundedParser(h11.Connection):
         return event
 
 
-class Connection(H11Protocol, asyncio.BufferedProtocol):
+class PieceReceiver(asyncio.BufferedProtocol):
+    """Reads data in pieces, and no further while a piece of a body waits for the application.
+
+    Otherwise thousands of clients could each make a connection keep all that the system received.
+    """
+
+    def __init__(self, connection: H11Protocol) -> None:
+        self._connection = connection
+        for name in ("eof_received", "pause_writing", "resume_writing", "connection_lost"):
+            setattr(self, name, getattr(connection, name))
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        self._piece = bytearray(PIECE)
+        return self._piece
+
+    def buffer_updated(self, nbytes: int) -> None:
+        connection, data, self._piece = self._connection, bytes(self._piece[:nbytes]), bytearray()
+        connection.data_received(data)
+        if connection.cycle and connection.cycle.body and not connection.cycle.response_complete:
+            connection.flow.pause_reading()
+
+
+class Connection(H11Protocol):
     """A connection that ends if its client takes too long, for the head of a request or for the
     rest of a response after which it is closed.
 
@@ -59,6 +81,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.conn = BoundedParser(h11.SERVER, HEAD_BYTES)
+        transport.set_protocol(PieceReceiver(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
         limit, self.limit_concurrency = self.limit_concurrency, None
         if limit and len(self.connections) > limit:
@@ -68,22 +91,6 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self._check(before=None)
         if self.config.workers > 1:
             time.sleep(PAUSE)
-
-    # Data is read and parsed in small pieces. Otherwise small chunks would hold the event loop.
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        self._buffer = bytearray(PIECE)
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._buffer[:nbytes]))
-        if nbytes == PIECE:  # there may be more: others go first
-            self.transport.pause_reading()
-            self.loop.call_soon(self._read_on)
-
-    def _read_on(self) -> None:
-        if not self.flow.read_paused and not self.transport.is_closing():
-            self.transport.resume_reading()
 
     def _check(self, before: Any) -> None:
         if self not in self.connections:  # it is lost

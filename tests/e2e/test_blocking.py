@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the clock
 TRIES = 6  # code that blocks does so in each try; a busy machine delays some of them
 SUM = "(" + "+".join("1" * 19) + ")"
 LONGEST = "+".join([SUM] * 9)  # 170 operations, no more than 40 each on the result of another
-PARAMETERS = "&".join(f"{i:x}=" for i in range(10_000))
+PARAMETERS = "&".join(f"{i:x}=" for i in range(2_500))  # as many as a head has room for
 REQUESTS: list[tuple[str, Any]] = [
     ("/v1/calculate", {"expression": LONGEST}),
     ("/v1/calculate", {"expression": "x" * 65_000}),
