@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -18,6 +19,7 @@ from api.problems import RETRY, ProblemError, full_problem, internal_problem
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
+from calcgpt import plugins
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import scores_on_test
@@ -116,7 +118,9 @@ def load_models(
 
 
 def loader(settings: Settings) -> Loader:
-    """Returns a loader of the models that the settings name."""
+    """Returns a loader of the models that the settings name, after their plug-in is loaded."""
+    if settings.plugin:
+        plugins.load(Path(settings.plugin))
     return lambda: load_models(
         settings.checkpoint, settings.others, settings.engine, settings.threads
     )

@@ -43,6 +43,7 @@ class Settings(BaseSettings):
         "auto",
         description="What runs the models: native, torch, or auto (native if it can).",
     )
+    plugin: str = Field("", description="A Python file that adds variants of models.")
     threads: int = Field(
         1, ge=1, le=1024, description="CPU threads for the models, in each process."
     )

@@ -29,6 +29,7 @@ from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
 from calcgpt.model.parameters import KIND_TABLES, count
 from calcgpt.recipe import build
+from calcgpt.variants import plugins_of
 from datagen.extras import require
 from datagen.files import (
     MAX_JSON_BYTES,
@@ -142,6 +143,8 @@ class Checkpoint:
     @property
     def n_parameters(self) -> int:
         """The number of trained parameters."""
+        if plugins_of(self.recipe.model):
+            return self.model.n_parameters()
         return sum(count(self.recipe.model, len(self.tokenizer)).values())
 
     @cached_property
@@ -277,7 +280,8 @@ def _new_model(
 
     from calcgpt.model.gpt import build_model
 
-    n_parameter = sum(count(recipe.model, len(tokenizer)).values())
+    is_own = not plugins_of(recipe.model)
+    n_parameter = sum(count(recipe.model, len(tokenizer)).values()) if is_own else None
     n_stored = sum(
         (tensor[: len(Kind)] if name in KIND_TABLES else tensor).numel()
         for name, tensor in tensors.items()
@@ -384,7 +388,9 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         measured = None if domain is None else build(Domain, domain, f"{path}: {DOMAIN}")
         return build(Recipe, content, str(path)), measured, hashes
     except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+        plugins = content.get("plugins") or ""
+        hint = f"; it was trained with --plugin {plugins[0]!s:.80}" if plugins else ""
+        raise CheckpointError(f"{error}{hint}") from None
 
 
 def _reason(error: Exception) -> str:

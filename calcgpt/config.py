@@ -2,7 +2,7 @@
 
 Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.positions`. Each
 `Literal` here lists the names of one table, so a config with an unknown name is rejected. A test
-checks that the lists and the tables agree.
+checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from calcgpt.variants import Variant
 from datagen.errors import current_name
 from datagen.operations import SIGNS, USUAL, Sign
 
@@ -82,7 +83,7 @@ MAX_TABLE = 2**24  # numbers in a table of positions: 131,072 positions of a hea
 class ModelConfig(Section):
     """The architecture. The defaults are the blog's baseline."""
 
-    architecture: Architecture = Field("gpt", description="kind of model")
+    architecture: Variant[Architecture] = Field("gpt", description="kind of model")
     block_size: int = Field(128, ge=1, le=1_000_000, description="longest sequence, in tokens")
     n_layer: int = Field(8, ge=1, le=1_000, description="blocks")
     n_embd: int = Field(96, ge=1, le=100_000, description="width of the residual stream")
@@ -90,7 +91,7 @@ class ModelConfig(Section):
     n_kv_head: int | None = Field(
         None, ge=1, description="key/value heads: n_head is multi-head, 1 multi-query; null: n_head"
     )
-    position: Position = Field("learned", description="positional scheme")
+    position: Variant[Position] = Field("learned", description="positional scheme")
     rope_base: float = Field(10_000.0, gt=1, description="base of the rotary frequencies")
     row_marks: list[TokenId] = Field([], description="coupled: ids of the tokens that start a row")
     n_place: int = Field(32, ge=2, le=1_000_000, description="coupled: distinct places in a row")
@@ -125,22 +126,22 @@ class ModelConfig(Section):
         description="shaw, t5-buckets: larger distances count as this one",
     )
     n_bucket: int = Field(32, ge=2, le=1_000_000, description="t5-buckets: buckets of distances")
-    attention: Attention = Field("full", description="which part of the past a token sees")
+    attention: Variant[Attention] = Field("full", description="which part of the past a token sees")
     window: int = Field(32, ge=1, le=1_000_000, description="window: tokens seen, itself included")
     landmark_block: int = Field(16, ge=1, le=1_000_000, description="landmark: tokens per block")
     attention_kernel: Literal["sdpa", "plain"] = Field(
         "sdpa", description="torch's fused attention, or the formula step by step"
     )
     qk_norm: bool = Field(False, description="normalise queries and keys per head")
-    feedforward: FeedForward = Field("relu", description="feed-forward network")
+    feedforward: Variant[FeedForward] = Field("relu", description="feed-forward network")
     ff_hidden: int | None = Field(
         None,
         ge=1,
         le=1_000_000,
         description="hidden width; null: 4 n_embd, scaled by 2/3 for gated networks",
     )
-    norm: Norm = Field("layernorm", description="normalisation")
-    norm_position: NormPosition = Field(
+    norm: Variant[Norm] = Field("layernorm", description="normalisation")
+    norm_position: Variant[NormPosition] = Field(
         "pre", description="pre: normalise the input of each sub-layer; post: the sum after it"
     )
     dropout: float = Field(
@@ -152,7 +153,7 @@ class ModelConfig(Section):
     ff_bias: bool = Field(False, description="biases of the feed-forward network")
     norm_bias: bool = Field(True, description="bias of layernorm; rmsnorm has none")
     head_bias: bool = Field(True, description="bias of the output head")
-    init: Init = Field("torch", description="weight initialisation")
+    init: Variant[Init] = Field("torch", description="weight initialisation")
 
     @property
     def kv_heads(self) -> int:
@@ -232,9 +233,11 @@ class TrainConfig(Section):
     batch_size: int = Field(16, ge=1, le=1_000_000, description="sequences per step")
     grad_accum: int = Field(1, ge=1, description="micro-batches per step; divides batch_size")
     steps: int = Field(5_000, ge=1, le=MAX_STEPS, description="updates of the weights")
-    optimizer: Optimizer = Field("adamw", description="what updates the weights")
+    optimizer: Variant[Optimizer] = Field("adamw", description="what updates the weights")
     lr: float = Field(3e-4, gt=0, description="peak learning rate")
-    schedule: Schedule = Field("constant", description="course of the learning rate after warm-up")
+    schedule: Variant[Schedule] = Field(
+        "constant", description="course of the learning rate after warm-up"
+    )
     warmup_steps: int = Field(0, ge=0, le=MAX_STEPS, description="steps of a linear warm-up")
     min_lr_ratio: float = Field(0.0, ge=0, le=1, description="final learning rate over the peak")
     weight_decay: float = Field(
@@ -356,6 +359,7 @@ class Recipe(Section):
     model: ModelConfig = Field(default_factory=ModelConfig)
     train: TrainConfig = Field(default_factory=TrainConfig)
     data: DataConfig | None = Field(None, description="what to train on without a data folder")
+    plugins: list[str] = Field([], description="files of --plugin whose variants are used")
 
     @property
     def has_work(self) -> bool:

@@ -21,6 +21,7 @@ from pydantic_core import ErrorDetails
 
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import ConfigError, UserError, did_you_mean, one_line, unknown_name
+from calcgpt.variants import ADDED, plugins_of
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
@@ -81,7 +82,8 @@ def load_recipe(
         stronger = own if isinstance(own, dict) and "preset" in own else model
         table["model"] = {**model, **preset, **stronger}
         table["model"].pop("preset", None)
-    return build(Recipe, table, f"recipe {name!r}")
+    recipe = build(Recipe, table, f"recipe {name!r}")
+    return recipe.model_copy(update={"plugins": plugins_of(recipe.model, recipe.train)})
 
 
 def load_preset(name: str) -> ModelConfig:
@@ -327,6 +329,6 @@ def _unknown_name(error: ErrorDetails) -> str:
     path = [part for part in error["loc"] if part != "[key]"]
     field = str(path[-2] if "[key]" in error["loc"] else path[-1])
     kinds = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
-    valid = re.findall(r"'([^']*)'", error["ctx"]["expected"])
+    valid = [*re.findall(r"'([^']*)'", error["ctx"]["expected"]), *ADDED.get(field, ())]
     kind, hint = kinds.get(field, field), did_you_mean(str(error["input"]), valid)
     return f"unknown {kind} {error['input']!r}; valid names: {', '.join(valid)}{hint}"

@@ -17,6 +17,7 @@ from calcgpt.cli.options import (
     json_option,
     out_argument,
     output_folder,
+    plugin_option,
     seed_option,
     set_option,
 )
@@ -30,6 +31,7 @@ from calcgpt.cli.options import (
     help="Show a recipe instead of a checkpoint: a name or a TOML file.",
 )
 @set_option("With --recipe: override a field: model.preset=llama.")
+@plugin_option
 def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...]) -> None:
     """Show the parts of a checkpoint or a recipe, its parameters, and how it was trained.
 
@@ -75,6 +77,7 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 
 @click.command(name="inspect", cls=ExpressionCommand)
 @checkpoint_argument
+@plugin_option
 @click.argument("expression")
 @click.option(
     "--out",

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from calcgpt.cli.options import ExpressionCommand, Number, checkpoint_option, engine_option
+from calcgpt.cli.options import (
+    ExpressionCommand,
+    Number,
+    checkpoint_option,
+    engine_option,
+    plugin_option,
+)
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
@@ -70,6 +76,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
     help="Write only the answers. The exit code says whether they are right.",
 )
 @engine_option
+@plugin_option
 def calc(
     expressions: tuple[str, ...],
     checkpoint: str,

@@ -13,6 +13,7 @@ from calcgpt.cli.options import (
     checkpoint_argument,
     force_option,
     out_argument,
+    plugin_option,
     seed_option,
 )
 from datagen.errors import UserError
@@ -20,6 +21,7 @@ from datagen.errors import UserError
 
 @click.command()
 @checkpoint_argument
+@plugin_option
 @click.option("--prompt", help="The text to continue.  [default: an empty line]")
 @click.option("--tokens", default=500, type=click.IntRange(min=1), help="Maximum number of tokens.")
 @click.option(

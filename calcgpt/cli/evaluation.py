@@ -22,6 +22,7 @@ from calcgpt.cli.options import (
     named_paths,
     out_argument,
     output_file,
+    plugin_option,
     quiet_option,
     scoring_engine_option,
     seed_option,
@@ -40,6 +41,7 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 
 @click.command(name="eval")
 @checkpoint_argument
+@plugin_option
 @click.option(
     "--data",
     type=PATH,
@@ -185,6 +187,7 @@ def _test_file(data: Path | None) -> Path | None:
 @click.command()
 @click.argument("run", type=NAME, shell_complete=complete_checkpoint)
 @out_argument
+@plugin_option
 @click.option("--data", type=PATH, help="The folder of the data set.")
 @task_option
 @click.option(

@@ -188,6 +188,27 @@ data_option = click.option(
 )
 
 
+def _load_plugins(
+    context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]
+) -> None:
+    if paths:
+        from calcgpt.plugins import load
+
+        for path in paths:
+            load(path)
+
+
+plugin_option = click.option(
+    "--plugin",
+    type=PATH,
+    multiple=True,
+    expose_value=False,
+    is_eager=True,  # other options may name its variants
+    callback=_load_plugins,
+    help="A Python file, which is run: it adds variants of your own. Repeatable.",
+)
+
+
 def given_options() -> set[str]:
     """Returns the parameters of the running command that the command line gives, by name."""
     context = click.get_current_context()

@@ -19,6 +19,7 @@ from calcgpt.cli.options import (
     data_option,
     device_option,
     force_option,
+    plugin_option,
     quiet_option,
     set_option,
     task_option,
@@ -41,6 +42,7 @@ RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new ru
     shell_complete=complete_recipe,
     help="A name (see `calcgpt recipes`) or a TOML file.",
 )
+@plugin_option
 @data_option
 @task_option
 @click.option("--out", required=True, type=PATH, help="The folder of the run.")

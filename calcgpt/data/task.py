@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from calcgpt.data.problems import Line
@@ -253,21 +254,34 @@ def load_task(reference: str) -> AnyTask:
     return TextTask.read(Path(reference))
 
 
-def _task_of_python(path: Path, name: str) -> Task:
+def run_file(path: Path) -> ModuleType:
+    """Runs a Python file of the user's, with all its side effects, and returns it as a module.
+    Raises ConfigError, one line with the place of the error in the file, if it fails."""
     if not path.exists():
         raise ConfigError(f"cannot read {path}: no such file")
-    spec = importlib.util.spec_from_file_location(f"calcgpt_task_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"calcgpt_file_{path.stem}", path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look up their module there
-    folder = path.resolve().parent
-    with _imports_from(folder):
+    with _code_of(path):
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _code_of(path: Path) -> Iterator[None]:
+    with _imports_from(path.resolve().parent):
         try:
-            spec.loader.exec_module(module)
-            task = getattr(module, name, None)  # a module can have a __getattr__ of its own
+            yield
         except (Exception, SystemExit) as error:
             raise ConfigError(f"{path} failed with {_described(error)}") from error
+
+
+def _task_of_python(path: Path, name: str) -> Task:
+    module, folder = run_file(path), path.resolve().parent
+    with _code_of(path):
+        task = getattr(module, name, None)  # a module can have a __getattr__ of its own
     reference = f"{path}:{name}"
     if isinstance(task, Task):
         return replace(task, name=reference, folder=folder)

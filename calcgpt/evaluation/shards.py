@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from pydantic import Field, field_validator
 
 import calcgpt
+from calcgpt import plugins
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import DataError
@@ -102,8 +103,11 @@ class Scoring:
     plain: bool = False
     format: str = "direct"
     threads: int | None = None  # of the engine; None leaves their number as it is
+    plugins: tuple[Path, ...] = field(default_factory=plugins.loaded)
 
     def __call__(self, shard: Shard) -> list[ScoredAnswer]:
+        for path in self.plugins:
+            plugins.load(path)
         return self.score(
             shard, *load_for_scoring(self.checkpoint, self.device, self.engine, self.threads)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
@@ -13,6 +14,7 @@ from calcgpt.model.parameters import SIZES, count, flop_formulas, flops, formula
 from calcgpt.recipe import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
+from calcgpt.variants import plugins_of
 from datagen.operations import SIGNS
 
 BYTES_PER_PARAMETER = 4  # in float32
@@ -59,8 +61,8 @@ def choices(config: ModelConfig) -> str:
 def parameter_table(config: ModelConfig, vocab_size: int) -> str:
     """Returns the parameters of each part as a formula and as a number, and a legend of the
     formulas' letters."""
-    numbers = count(config, vocab_size)
-    expressions = {part: str(expression) for part, expression in formulas(config).items()}
+    numbers, parts = _count(config, vocab_size)
+    expressions = {part: str(formula) for part, formula in parts.items()}
     total = sum(numbers.values())
     rows = [[part, expressions[part], f"{number:,}"] for part, number in numbers.items()]
     rows.append(["all", f"{total * BYTES_PER_PARAMETER / 1e6:,.1f} MB in float32", f"{total:,}"])
@@ -72,6 +74,16 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
         if letter in letters
     ]
     return "\n".join([text_table([], rows, left=2), "", *legend])
+
+
+def _count(config: ModelConfig, vocab_size: int) -> tuple[dict[str, int], dict[str, Any]]:
+    """Returns the parameters of each part, and their formulas. The variants of plug-ins have none:
+    a model with one is built."""
+    if not plugins_of(config):
+        return count(config, vocab_size), formulas(config)
+    from calcgpt.model.gpt import build_model
+
+    return {"all parts": build_model(config, vocab_size).n_parameters()}, {"all parts": ""}
 
 
 def operation_table(config: ModelConfig, vocab_size: int) -> str:

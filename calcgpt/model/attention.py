@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from calcgpt.config import ModelConfig
 from calcgpt.model.index_positions import PositionalScheme
 from calcgpt.model.layers import NORMS, Linear, dropout
+from calcgpt.variants import register
 
 MINUS_INF = float("-inf")
 FIRST_CAPACITY = 256  # tokens for which a cache has memory at first
@@ -230,6 +231,7 @@ ATTENTIONS: dict[str, type[AttentionScheme]] = {
     "window": WindowAttention,
     "landmark": LandmarkAttention,
 }
+register("attention", ATTENTIONS)
 
 
 class Context:

@@ -18,6 +18,7 @@ from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context, KV
 from calcgpt.model.layers import NORMS, Linear, dropout, feed_forward
 from calcgpt.model.parameters import KIND_TABLES
 from calcgpt.model.positions import POSITIONS, KindTable
+from calcgpt.variants import register
 from datagen.coordinates import Codes
 from datagen.slots import Kind
 
@@ -63,6 +64,7 @@ class PostNormBlock(Block):
 
 
 BLOCKS: dict[str, type[Block]] = {"pre": PreNormBlock, "post": PostNormBlock}
+register("norm_position", BLOCKS)
 
 
 class LanguageModel(nn.Module, ABC):
@@ -217,6 +219,7 @@ class GPT(LanguageModel):
 
 
 MODELS: dict[str, type[LanguageModel]] = {"bigram": Bigram, "gpt": GPT}
+register("architecture", MODELS)
 
 
 def build_model(config: ModelConfig, vocab_size: int) -> LanguageModel:
@@ -242,6 +245,7 @@ def gpt2_init(model: GPT) -> None:
 
 
 INITS: dict[str, Callable[[GPT], None]] = {"torch": torch_init, "gpt2": gpt2_init}
+register("init", INITS)
 
 
 _TILES = "triton.coalesce_tiling_analysis"  # an option of torch's compiler

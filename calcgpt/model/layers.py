@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
+from calcgpt.variants import register
 
 # torch multiplies float32 matrices with MKL. On processors that are not Intel's, MKL reaches half
 # of the speed of oneDNN, which comes with torch as well (research/LOG.md). This is the operator
@@ -117,6 +118,7 @@ NORMS: dict[str, Callable[[int, bool], nn.Module]] = {
     "layernorm": lambda width, bias: nn.LayerNorm(width, bias=bias),  # Ba et al. 2016
     "rmsnorm": lambda width, bias: RMSNorm(width),
 }
+register("norm", NORMS)
 
 
 class FeedForward(nn.Module):
@@ -170,6 +172,7 @@ FEEDFORWARDS: dict[str, tuple[type[FeedForward | GatedFeedForward], Callable[[],
     "geglu": (GatedFeedForward, nn.GELU),
     "swiglu": (GatedFeedForward, nn.SiLU),
 }
+register("feedforward", FEEDFORWARDS)
 
 
 def feed_forward(config: ModelConfig) -> FeedForward | GatedFeedForward:

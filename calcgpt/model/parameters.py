@@ -120,7 +120,8 @@ def flops(config: ModelConfig, vocab_size: int, n_position: int | None = None) -
 
 
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
-    """Returns part -> its parameters. Shared parameters count once, in the first of their parts."""
+    """Returns part -> its parameters. Shared parameters count once, in the first of their parts.
+    Variants of plug-ins have no formulas."""
     return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
 
 

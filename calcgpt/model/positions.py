@@ -29,6 +29,7 @@ from calcgpt.model.index_positions import (
     rotate,
 )
 from calcgpt.model.windows import Windows
+from calcgpt.variants import register
 from datagen.coordinates import (
     KIND,
     NEXT_KIND,
@@ -225,3 +226,4 @@ POSITIONS: dict[str, type[PositionalScheme]] = {
     "t5": T5Bias,
     "t5-buckets": T5BucketedBias,
 }
+register("position", POSITIONS)

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import TrainConfig
+from calcgpt.variants import register
 
 Named = tuple[str, nn.Parameter]
 
@@ -248,6 +249,7 @@ OPTIMIZERS: dict[str, Callable[[nn.Module, TrainConfig], list[torch.optim.Optimi
     "adamw": adamw,
     "muon": muon,
 }
+register("optimizer", OPTIMIZERS)
 
 
 # Name in a recipe -> (progress of the decay, 0 to 1) -> learning rate over its peak, 1 to 0.
@@ -256,3 +258,4 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "linear": linear,
     "cosine": cosine,
 }
+register("schedule", SCHEDULES)

@@ -15,11 +15,12 @@ PACKAGES = ("datagen", "calcgpt", "api")
 # import each other. Imports inside functions count, too.
 LAYERS = [
     {"datagen"},
+    {"calcgpt.variants"},
     {"calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
     {"calcgpt.metrics"},
-    {"calcgpt.plots", "calcgpt.checkpoint"},
+    {"calcgpt.plots", "calcgpt.checkpoint", "calcgpt.plugins"},
     {"calcgpt.registry"},
     {"calcgpt.inference"},
     {"calcgpt.evaluation", "calcgpt.export", "api"},

@@ -58,6 +58,7 @@ def unsupported_part(config: ModelConfig) -> str | None:
         "position": tuple(ROTATIONS),
         "attention": ("full",),
         "feedforward": tuple(e.ACTIVATIONS),
+        "norm": ("layernorm", "rmsnorm"),
         "norm_position": ("pre",),
     }
     for name, values in covered.items():
