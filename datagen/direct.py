@@ -32,13 +32,14 @@ _TAIL = _FRACTION // np.array([100, 10, 1])[_PLACES]
 _MIN_CHARACTERS = np.array([1, 3, 4])  # of a number with 0, 1 or 2 places
 
 
-def render_lines(problems: ProblemArray, chunk: int = _CHUNK) -> bytes:
-    """Returns a line of ASCII for each problem, with its newline. Renders `chunk` at a time.
+def render_lines(problems: ProblemArray, chunk: int = _CHUNK, has_answers: bool = True) -> bytes:
+    """Returns a line of ASCII for each problem, with its newline, or its prompt alone. Renders
+    `chunk` at a time.
 
     Raises NotationError if an operand needs more than `notation.MAX_WIDTH` characters.
     """
     starts = range(0, len(problems), chunk)
-    return b"".join(_render_chunk(problems[start : start + chunk]) for start in starts)
+    return b"".join(_render_chunk(problems[start : start + chunk], has_answers) for start in starts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,19 +80,19 @@ class _DecimalColumns:
         return np.flatnonzero(wide)
 
 
-def _render_chunk(problems: ProblemArray) -> bytes:
+def _render_chunk(problems: ProblemArray, has_answers: bool) -> bytes:
     """Renders a few thousand problems. Slow and wide rows are rendered one by one."""
     special = slow_rows(problems)
     if not len(special):
         problems = problems.to_scale(USUAL_PLACES)
         special = wide_rows(problems)
         if not len(special):
-            return _render_int64(problems)
+            return (_render_int64 if has_answers else _render_prompts)(problems)
     usual = np.delete(np.arange(len(problems)), special)
     lines = np.empty(len(problems), object)
-    lines[usual] = _render_chunk(problems.take(usual)).splitlines(keepends=True)
-    one_by_one = (notation.render(problem) for problem in problems.take(special).to_problems())
-    lines[special] = [f"{line}\n".encode() for line in one_by_one]
+    lines[usual] = _render_chunk(problems.take(usual), has_answers).splitlines(keepends=True)
+    render = notation.render if has_answers else notation.render_prompt
+    lines[special] = [f"{render(p)}\n".encode() for p in problems.take(special).to_problems()]
     return b"".join(lines)
 
 
@@ -114,9 +115,7 @@ def _render_int64(problems: ProblemArray) -> bytes:
     exact = answers(problems)
     columns = _DecimalColumns.from_hundredths(exact.units, exact.point)
     wide = columns.wide_rows()
-    lines = (_WIDE_TEMPLATES if len(wide) else _TEMPLATES).take(problems.op, axis=0)
-    _write_operands(lines, _A_START, problems.a, problems.a_point)
-    _write_operands(lines, _B_START, problems.b, problems.b_point)
+    lines = _with_operands(_WIDE_TEMPLATES if len(wide) else _TEMPLATES, problems)
     _write_reversed(lines, ANSWER_START, lines.shape[1] - ANSWER_START - 2, columns)
     nan = np.flatnonzero(exact.nan)
     lines[nan, ANSWER_START : ANSWER_START + 3] = np.frombuffer(b"nan", np.uint8)
@@ -127,6 +126,19 @@ def _render_int64(problems: ProblemArray) -> bytes:
     rows = np.arange(len(problems))
     lines[rows, ends], lines[rows, ends + 1] = b"$\n"
     return lines[np.arange(lines.shape[1]) < ends[:, None] + 2].tobytes()
+
+
+def _render_prompts(problems: ProblemArray) -> bytes:
+    lines = _with_operands(_TEMPLATES[:, : ANSWER_START + 1], problems)
+    lines[:, -1] = ord("\n")
+    return lines.tobytes()
+
+
+def _with_operands(templates: NDArray[np.uint8], problems: ProblemArray) -> NDArray[np.uint8]:
+    lines: NDArray[np.uint8] = templates.take(problems.op, axis=0)
+    _write_operands(lines, _A_START, problems.a, problems.a_point)
+    _write_operands(lines, _B_START, problems.b, problems.b_point)
+    return lines
 
 
 def _write_operands(

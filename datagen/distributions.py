@@ -6,7 +6,7 @@
     tricky-5     the same, of up to 5 digits before the point and 2 places
     everyday     what people type, to any number of places (see `everyday_problems`)
     hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
-    rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
+    rounding     rounded at the middle, or up to a new first digit (see `hard_problems`)
     whole-5      whole numbers of 1 to 5 digits, all lengths equally often
     whole-7      the same, of 1 to 7 digits
     wide         numbers of 1 to 20 digits, all lengths equally often
@@ -27,13 +27,12 @@ from numpy.random import BitGenerator
 
 from datagen import (
     everyday_problems,
-    hard_problems,
-    rounding_problems,
     tricky_5_problems,
     tricky_12_problems,
 )
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.errors import DataError, current_name, unknown_name
+from datagen.hard_problems import HARD, ROUNDING
 from datagen.sampling import (
     Decimals,
     Flags,
@@ -45,6 +44,7 @@ from datagen.sampling import (
     mixture,
     problem_array,
 )
+from datagen.tricky_12_problems import any_of
 
 BLOG_WORDS = 3
 
@@ -194,8 +194,8 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "tricky-12": Distribution(tricky_12_problems.WORDS, tricky_12_problems.tricky_12),
     "tricky-5": Distribution(tricky_5_problems.WORDS, tricky_5_problems.tricky_5),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
-    "hard": Distribution(hard_problems.WORDS, hard_problems.hard),
-    "rounding": Distribution(rounding_problems.WORDS, rounding_problems.rounding),
+    "hard": Distribution(tricky_12_problems.WORDS, any_of(HARD.values())),
+    "rounding": Distribution(tricky_12_problems.WORDS, any_of(ROUNDING.values())),
     "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
     "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),

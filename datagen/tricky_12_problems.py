@@ -6,7 +6,7 @@ a sampler and of the places of the answer. It returns two operands, without sign
 the operation. All arrays have the shape (n,).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeAlias
 
@@ -35,14 +35,10 @@ WORDS = 1 + KIND_WORDS  # one selects the kind
 Kind: TypeAlias = Callable[[Sampler, Integers], Drawn]
 
 
-def tricky_12(words: Words) -> ProblemArray:
-    """Returns n problems of all KINDS from words of shape (WORDS, n).
-
-    The kinds are equally likely, except that "unlike places", which has the most classes, is four
-    times as likely as any other.
-    """
-    kinds = [*KINDS.values(), *[_unlike_places] * 3]
-    return mixture(words, [partial(of_kind, kind) for kind in kinds])
+def any_of(kinds: Iterable[Kind]) -> Callable[[Words], ProblemArray]:
+    """Returns what draws n problems of all these kinds, equally likely, from words of shape (WORDS,
+    n)."""
+    return partial(mixture, components=[partial(of_kind, kind) for kind in kinds])
 
 
 def of_kind(kind: Kind, words: Words) -> ProblemArray:
@@ -241,3 +237,5 @@ KINDS: dict[str, Kind] = {
     "small factors": _small_factors,
     "unlike places": _unlike_places,
 }
+# Four times as likely as any other is the kind that has the most classes.
+tricky_12 = any_of([*KINDS.values(), *[_unlike_places] * 3])

@@ -48,8 +48,7 @@ def render_lines(problems: ProblemArray, second_choices: bool = False) -> bytes:
     the second nearest digit where that is possible. From such lines a model learns to continue
     after any digit.
     """
-    direct_lines = direct.render_lines(problems).splitlines()
-    prompts = [line[: line.index(b"=") + 1] for line in direct_lines]
+    prompts = direct.render_lines(problems, has_answers=False).splitlines()
     lines = render(prompts, problem_hashes(problems) if second_choices else None)
     return b"".join(line + b"\n" for line in lines)
 

@@ -10,23 +10,35 @@ from exact_values import exact
 from hypothesis import given, settings
 
 from datagen.arithmetic import Problem
-from datagen.hard_problems import KINDS, WORDS, hard
+from datagen.distributions import DISTRIBUTIONS
+from datagen.hard_problems import HARD, ROUNDING
 from datagen.operations import DIVISION
 from datagen.sampling import Words, bit_generator
-from datagen.tricky_12_problems import KIND_WORDS, of_kind
+from datagen.tricky_12_problems import KIND_WORDS, WORDS, of_kind
 
 N = 3_000
 
 
+def in_last_places(problem: Problem) -> Fraction:
+    """The exact value in units of the answer's last place, without its sign."""
+    return abs(exact(problem)) * 10**problem.places
+
+
 def from_tie(problem: Problem) -> Fraction:
-    """Returns the distance of the exact value from a tie, in units of the answer's last place."""
-    return abs(abs(exact(problem)) * 10**problem.places % 1 - Fraction(1, 2))
+    """The distance of the exact value from a tie, in units of the answer's last place."""
+    return abs(in_last_places(problem) % 1 - Fraction(1, 2))
+
+
+def rounds_up_to_a_new_digit(problem: Problem) -> bool:
+    """Whether the answer is a power of ten above the exact value."""
+    value = in_last_places(problem)
+    return value < round(value) and set(str(round(value))) <= {"1", "0"}
 
 
 @pytest.fixture(scope="module")
 def samples() -> dict[str, list[Problem]]:
     words = bit_generator(6, 0, 0).random_raw(KIND_WORDS * N).reshape(KIND_WORDS, N)
-    return {name: of_kind(kind, words).to_problems() for name, kind in KINDS.items()}
+    return {name: of_kind(kind, words).to_problems() for name, kind in (HARD | ROUNDING).items()}
 
 
 @pytest.mark.parametrize("name", ["sum ties", "product ties", "quotient ties"])
@@ -47,9 +59,26 @@ def test_first_digits_of_quotients(samples: dict[str, list[Problem]]) -> None:
     assert len(set(samples["large quotient digits"])) > N / 2
 
 
+def test_quotients_near_the_middle(samples: dict[str, list[Problem]]) -> None:
+    problems = samples["quotients near the middle"]
+    distances = [from_tie(problem) for problem in problems]
+    assert np.mean([distance < Fraction(1, 100) for distance in distances]) > 0.6
+    assert 0.1 < np.mean([distance == 0 for distance in distances]) < 0.5
+    lengths = {len(str(abs(problem.b.units))) for problem in problems}
+    assert lengths >= set(range(2, 12))
+
+
+@pytest.mark.parametrize("name", [name for name in ROUNDING if "new digit" in name])
+def test_results_that_round_up_to_a_new_digit(name: str, samples: dict[str, list[Problem]]) -> None:
+    share = np.mean([rounds_up_to_a_new_digit(problem) for problem in samples[name]])
+    assert 0.5 < share < 0.95  # the others fall short of it
+    assert len(set(samples[name])) > 0.9 * N
+
+
 @settings(max_examples=50)
 @given(words_of(WORDS))
-def test_any_words_give_a_problem(words: Words) -> None:
-    (problem,) = hard(words).to_problems()
+@pytest.mark.parametrize("name", ["hard", "rounding"])
+def test_any_words_give_a_problem(name: str, words: Words) -> None:
+    (problem,) = DISTRIBUTIONS[name].problems(words).to_problems()
     assert max(abs(problem.a.units), abs(problem.b.units)) < 10**12
     assert max(problem.a.places, problem.b.places) <= 9
