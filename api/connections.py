@@ -92,19 +92,20 @@ class Connection(H11Protocol):
         if self.config.workers > 1:
             time.sleep(PAUSE)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()  # it would keep the connection
+        super().connection_lost(exc)
+
     def _check(self, before: Any) -> None:
-        if self not in self.connections:  # it is lost
-            return
         waits_for: Any = None
         if self.transport.is_closing():
             waits_for = "the client to read the rest"
         elif not self.cycle or self.cycle.response_complete:
             # The head of the next request, or the rest of one that is refused already.
             waits_for = self.cycle or "the first request"
+        self._timer = self.loop.call_later(self.check_seconds, self._check, waits_for)
         if waits_for is not None and waits_for is before:
             self.transport.abort()
-        else:
-            self.loop.call_later(self.check_seconds, self._check, waits_for)
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

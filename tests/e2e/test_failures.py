@@ -14,9 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx2 as httpx
 import pytest
-from forks import PATIENCE
 from serving import Server, events_of, server, wait_for
 from wire import answer, ask, connect, head, memory, metric, refusal, request
 
@@ -230,18 +228,6 @@ def test_a_hostile_body_is_a_client_error(strict: Server, body: bytes) -> None:
             assert headers["content-type"] == "application/problem+json"
             assert json.loads(content)["type"] == "urn:calcgpt:problem:invalid-json"
     ask(strict)
-
-
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "x"])
-def test_a_body_of_another_type_is_422(strict: Server, kind: str) -> None:
-    response = httpx.post(
-        f"{strict.address}/v1/calculate",
-        content=b"expression=1",
-        headers={"content-type": kind},
-        timeout=PATIENCE,
-    )
-    assert response.status_code == 422
-    assert response.headers["content-type"] == "application/problem+json"
 
 
 # Damaged checkpoints.

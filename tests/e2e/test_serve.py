@@ -128,19 +128,6 @@ def test_a_port_in_use_is_one_line(
     assert ended.err == f"error: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
-def test_the_environment_sets_what_no_flag_sets(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, serve_here: Callable[..., Any]
-) -> None:
-    monkeypatch.setenv("CALCGPT_CHECKPOINT", "absent")
-    assert "'absent'" in serve_here("--port", 0).err
-    monkeypatch.setenv("CALCGPT_PORT", "65536")
-    with server(tiny_folder) as running:  # its flags take precedence
-        assert ask(running)["model"] == "tiny"
-    ended = serve_here()
-    assert ended.code == 2
-    assert ended.err.startswith("error: CALCGPT_PORT: ")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

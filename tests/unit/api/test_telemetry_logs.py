@@ -134,16 +134,6 @@ def test_auto_is_text_on_a_terminal(stream: io.StringIO, is_json: bool) -> None:
     assert stream.getvalue().startswith("{") == is_json
 
 
-@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
-def test_records_below_the_level_are_left_out(level: str) -> None:
-    with logging_to(io.StringIO(), "json", level) as stream:
-        for name in ("debug", "info", "warning", "error"):
-            getattr(log, name)("hello")
-    levels = [record["level"].lower() for record in records(stream)]
-    assert levels == ["debug", "info", "warning", "error"][-len(levels) :]
-    assert levels[0] == level
-
-
 def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
     handler = logging.StreamHandler(io.StringIO())
     logging.getLogger("uvicorn").addHandler(handler)
@@ -155,13 +145,6 @@ def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
     assert (record["logger"], record["message"]) == ("uvicorn.error", "Started")
     assert "color_message" not in record
     assert handler.stream.getvalue() == ""
-
-
-def test_configuring_twice_equals_configuring_once() -> None:
-    with logging_to(io.StringIO(), "text") as stream:
-        telemetry.configure("json")
-        log.info("hello")
-    assert len(records(stream)) == 1
 
 
 def test_a_new_minute_has_room_for_new_records() -> None:

@@ -80,12 +80,6 @@ def test_reasons_start_at_zero() -> None:
         assert sample("calcgpt_sheds_total", reason=reason) == 0
 
 
-def test_applications_do_not_share_their_metrics() -> None:
-    first, second = Metrics(), Metrics()
-    first.queue_depth.set(7)
-    assert Samples(second.render()[0])("calcgpt_queue_depth") == 0
-
-
 def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
 
@@ -115,35 +109,6 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     assert one("calcgpt_requests_in_flight") == 2
     workers[1].communicate(b"\n")
     assert render()("calcgpt_requests_in_flight") == 0
-
-
-def test_a_dead_process_whose_number_another_user_has_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def kill(pid: int, signum: int) -> None:
-        raise PermissionError
-
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    monkeypatch.setattr("os.kill", kill)
-    (tmp_path / "gauge_livesum_1.db").write_bytes(b"")
-    Metrics().render()
-    assert not list(tmp_path.iterdir())
-
-
-def test_processes_may_leave_out_a_dead_one_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def remove(path: str) -> None:
-        Path(path).unlink()  # by the other process
-        raise FileNotFoundError(path)
-
-    monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    monkeypatch.setattr("prometheus_client.multiprocess.os.remove", remove)
-    with subprocess.Popen([sys.executable, "-c", ""]) as dead:
-        dead.wait()
-    (tmp_path / f"gauge_livesum_{dead.pid}.db").write_bytes(b"")
-    Metrics().render()
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_folder_of_a_killed_service_is_removed_and_no_other(
