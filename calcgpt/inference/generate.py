@@ -159,7 +159,6 @@ class Step:
     rows: list[int]  # indices of the prompts, ascending
     ids: list[int]
     probabilities: list[float]
-    logits_BV: Floats  # from which the tokens were chosen
 
 
 class Generation:
@@ -200,7 +199,7 @@ class Generation:
         next_B = choose(logits_BV, self._sampling, self._rng)
         weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
         probs_B = weights_BV[np.arange(len(next_B)), next_B] / weights_BV.sum(axis=1)
-        step = Step(self.rows, next_B.tolist(), probs_B.tolist(), logits_BV)
+        step = Step(self.rows, next_B.tolist(), probs_B.tolist())
         self._left -= 1
         self._tokens = next_B[:, None]
         tokens = zip(step.rows, step.ids, strict=True)
