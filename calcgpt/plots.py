@@ -58,11 +58,11 @@ RC_PARAMS: dict[Any, Any] = {
 LEGEND_OUTSIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 OPERATION_TITLES = {str(operation): operation.formula for operation in OPERATIONS}
-SERIES = {"all": "all"} | OPERATION_TITLES
-SERIES_COLOURS = {"all": PALETTE["black"]} | {
-    str(operation): PALETTE[operation.colour] for operation in OPERATIONS
+# The style of exact match over all problems, and of each operation.
+SERIES = {"all": {"label": "all", "color": PALETTE["black"], "marker": "o"}} | {
+    str(op): {"label": op.formula, "color": PALETTE[op.colour], "marker": op.marker}
+    for op in OPERATIONS
 }
-SERIES_MARKERS = {"all": "o"} | {str(operation): operation.marker for operation in OPERATIONS}
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -148,7 +148,8 @@ def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
         name = file.resolve().parent.name if file.stem == "metrics" else file.stem
         return {f"{name}-curves": partial(draw_curves, read_curves(file), name)}
     if file.suffix != ".json":
-        _check_exists(file)
+        if not file.exists():
+            raise DataError(f"cannot read {file}: No such file or directory")
         raise DataError(f"{file}: neither a metrics.jsonl nor a .json that `eval` wrote")
     record, name = read_record(file), file.stem
     figures = {f"{name}-reliability": partial(draw_reliability, record)}
@@ -157,13 +158,6 @@ def file_figures(file: Path) -> Mapping[str, Callable[[], Figure]]:
     if record.first_errors is not None:
         figures[f"{name}-errors"] = partial(draw_first_errors, record)
     return figures
-
-
-def _check_exists(file: Path) -> None:
-    try:
-        file.stat()
-    except OSError as error:
-        raise DataError(f"cannot read {file}: {error.strerror}") from None
 
 
 def draw_curves(curves: Curves, name: str) -> Figure:
@@ -182,13 +176,8 @@ def draw_curves(curves: Curves, name: str) -> Figure:
     loss.set_title(name, parse_math=False)
     if curves.exact_match:
         for operation, points in curves.exact_match.items():
-            style: dict[str, Any] = {
-                "label": SERIES[operation],
-                "color": SERIES_COLOURS[operation],
-                "marker": SERIES_MARKERS[operation],
-                "markersize": 5,
-                "linewidth": 2.5 if operation == "all" else 1.5,
-            }
+            width = 2.5 if operation == "all" else 1.5
+            style: dict[str, Any] = {**SERIES[operation], "markersize": 5, "linewidth": width}
             _plot_points(panels[1], points, **style)
         panels[1].set(ylim=(-0.03, 1.03), ylabel="exact match on validation")
     for axes in panels:
@@ -319,7 +308,7 @@ def draw_first_errors(record: Record) -> Figure:
     for operation, label in OPERATION_TITLES.items():
         counts = [by_operation.get(operation, {}).get(kind, 0) for kind in kinds]
         if any(counts):
-            colour = SERIES_COLOURS[operation]
+            colour = SERIES[operation]["color"]
             axes.barh(positions, counts, left=left, label=label, color=colour)
             left = [start + count for start, count in zip(left, counts, strict=True)]
     for position, total in zip(positions, left, strict=True):
