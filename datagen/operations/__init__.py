@@ -6,27 +6,13 @@ CONTRIBUTING.md says how to add an operation.
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from datagen.operations.base import Operation
-from datagen.operations.products import MULTIPLICATION
-from datagen.operations.quotients import DIVISION
-from datagen.operations.sums import ADDITION, SUBTRACTION
+from datagen.operations.base import Operation as Operation
+from datagen.operations.products import MULTIPLICATION as MULTIPLICATION
+from datagen.operations.quotients import DIVISION as DIVISION
+from datagen.operations.sums import ADDITION as ADDITION
+from datagen.operations.sums import SUBTRACTION as SUBTRACTION
 from datagen.rules import COMMON, Rule
 from datagen.slots import Kind, StepKind
-
-__all__ = [
-    "ADDITION",
-    "BY_SIGN",
-    "DIVISION",
-    "MULTIPLICATION",
-    "OPERATIONS",
-    "RULES",
-    "SIGNS",
-    "STEP_KIND",
-    "SUBTRACTION",
-    "USUAL",
-    "Operation",
-    "Sign",
-]
 
 # The index of an operation is its code in arrays and in hashes of problems: add new ones at the
 # end.
