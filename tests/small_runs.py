@@ -11,19 +11,19 @@ from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
 
 CPU = torch.device("cpu")
-SMALL = (
+SMALL = [
     "model.n_layer=1",
     "model.n_embd=16",
     "model.n_head=2",
     "train.batch_size=8",
     "train.steps=20",
+    "train.warmup_steps=4",
     "train.eval_batches=2",
     "train.eval_problems=20",
-    "train.warmup_steps=4",
     "train.eval_interval=10",
     "train.checkpoint_interval=5",
     "train.log_interval=5",
-)
+]
 NO_ANSWERS = "train.eval_problems=0"  # an untrained model writes slow answers
 FRESH = (  # problems that are drawn in training
     "tokenizer=scratchpad",

@@ -101,14 +101,11 @@ def train(
         raise click.UsageError("use only one of --data and --task")
     main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
-    if threads:
-        torch.set_num_threads(threads)
-    if seed is not None:
-        overrides = (*overrides, f"train.seed={seed}")
+    torch.set_num_threads(threads or torch.get_num_threads())
+    overrides += () if seed is None else (f"train.seed={seed}",)
     with _exit_codes(main), process_group() as group:
         with group.share_errors():
-            loaded = load_recipe(recipe, overrides)
-            source = load_task(task) if task else data
+            loaded, source = load_recipe(recipe, overrides), load_task(task) if task else data
             if main:
                 _note_short_run(loaded.train)
             trackers = _trackers(wandb_project) if main else []

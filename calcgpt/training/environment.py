@@ -73,7 +73,6 @@ class Start(PartialModel):
 def record_start(
     run: RunFolder,
     recipe: Recipe,
-    *,
     data_sha256: str,
     device: torch.device,
     step: int,
@@ -145,12 +144,6 @@ def provenance(seed: int, device: torch.device) -> dict[str, Any]:
     }
 
 
-@cache
-def _first_state(folder: Path) -> Git | None:
-    """Returns the state of a checkout as it was when this process first asked."""
-    return git_state(folder)
-
-
 def device_name(device: torch.device) -> str:
     """Returns the name of a GPU, or of the processor."""
     import torch
@@ -163,20 +156,11 @@ def git_state(folder: Path) -> Git | None:
     there is no commit, or git fails."""
     if not (folder / ".git").exists():
         return None
-    commit = _git(folder, "rev-parse", "HEAD")
-    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    if commit is None or changes is None:
-        return None
-    return Git(commit=commit, dirty=bool(changes))
-
-
-def _git(folder: Path, *args: str) -> str | None:
-    """Returns the output of git in `folder`, None if it fails. Variables such as GIT_DIR are
-    ignored."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}  # GIT_DIR ...
+    describe = ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
     try:
         result = subprocess.run(  # nosec B603, B607  # the user's git, without a shell
-            ["git", "--no-optional-locks", "-C", str(folder), *args],
+            ["git", "--no-optional-locks", "-C", str(folder), *describe],
             env=environment,
             capture_output=True,
             text=True,
@@ -186,7 +170,11 @@ def _git(folder: Path, *args: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return result.stdout.strip() if result.returncode == 0 else None
+    commit, dash, _ = result.stdout.strip().partition("-")
+    return Git(commit=commit, dirty=bool(dash)) if result.returncode == 0 else None
+
+
+_first_state = cache(git_state)  # as it was when this process first asked
 
 
 def processor() -> str:

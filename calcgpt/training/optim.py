@@ -133,21 +133,6 @@ def _without_dynamo(optimizer: type[torch.optim.Optimizer]) -> Any:
     return type(optimizer.__name__, (optimizer,), {**methods, "step": step})
 
 
-def constant(progress: float) -> float:
-    """The peak in all steps."""
-    return 1.0
-
-
-def linear(progress: float) -> float:
-    """A straight line from the peak to the end."""
-    return 1.0 - progress
-
-
-def cosine(progress: float) -> float:
-    """Half a period of a cosine (Loshchilov & Hutter 2017, eq. 5)."""
-    return 0.5 * (1.0 + math.cos(math.pi * progress))
-
-
 def lr_factor(config: TrainConfig, step: int) -> float:
     """Returns the learning rate of step `step` (from 0) divided by its peak: a linear warm-up, then
     the schedule, which would reach `min_lr_ratio` in the step after the last one."""
@@ -254,8 +239,9 @@ register("optimizer", OPTIMIZERS)
 
 # Name in a recipe -> (progress of the decay, 0 to 1) -> learning rate over its peak, 1 to 0.
 SCHEDULES: dict[str, Callable[[float], float]] = {
-    "constant": constant,
-    "linear": linear,
-    "cosine": cosine,
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    # Half a period (Loshchilov & Hutter 2017, eq. 5).
+    "cosine": lambda progress: 0.5 * (1.0 + math.cos(math.pi * progress)),
 }
 register("schedule", SCHEDULES)

@@ -165,12 +165,11 @@ class RunFolder:
         steps = [row["step"] for _, row in step_lines(self.metrics_path)]
         return (self.path / ENVIRONMENT_FILE).exists() and max(steps, default=0) <= interval
 
-    def log_new_run(self) -> None:
-        """Logs that there is nothing to resume, for a user who meant another folder."""
-        log.info("no checkpoint in %s: a new run begins", self.path)
-
-    def clear(self) -> None:
-        """Removes the checkpoints and metrics of an earlier run."""
+    def clear(self, resume: bool) -> None:
+        """Removes the checkpoints and metrics of an earlier run. With `resume`, logs that there is
+        nothing to resume, for a user who meant another folder."""
+        if resume:
+            log.info("no checkpoint in %s: a new run begins", self.path)
         for folder in self.checkpoints():
             shutil.rmtree(folder)
         self.metrics_path.unlink(missing_ok=True)

@@ -26,6 +26,7 @@ from datagen.extras import require
 from datagen.files import write_text
 
 MetricsRow = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
+Write = Callable[[MetricsRow], None]
 
 
 class Tracker(Protocol):
@@ -38,7 +39,6 @@ class Tracker(Protocol):
         """Called at the end of the run, also after an error. Flushes and closes everything."""
 
 
-# (folder of the run, recipe) -> tracker
 TrackerFactory = Callable[[RunFolder, Recipe], Tracker]
 
 
@@ -75,13 +75,12 @@ def _errors_once() -> Iterator[None]:
 
 
 class MetricsFile:
-    """Appends rows to `metrics.jsonl`."""
+    """Appends rows to `metrics.jsonl`, and flushes each to the system."""
 
     def __init__(self, path: Path) -> None:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
     def write(self, row: MetricsRow) -> None:
-        """Appends one row and flushes it to the system."""
         with _add_path_to_errors(self._file.name):
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
@@ -113,17 +112,6 @@ class TensorBoard:
             self._board.close()
 
 
-class Trackers:
-    """Several trackers as one."""
-
-    def __init__(self, trackers: Sequence[Tracker]) -> None:
-        self._trackers = trackers
-
-    def write(self, row: MetricsRow) -> None:
-        for tracker in self._trackers:
-            tracker.write(row)
-
-
 def last_step(run: RunFolder) -> int:
     """Returns the step of the last row of `metrics.jsonl`, 0 for a new run. A resumed run has
     already removed the rows that it will write again."""
@@ -134,8 +122,8 @@ def last_step(run: RunFolder) -> int:
 @contextmanager
 def trackers_of(
     run: RunFolder, recipe: Recipe, others: Sequence[TrackerFactory] = ()
-) -> Iterator[Trackers]:
-    """Yields `metrics.jsonl`, TensorBoard if it is installed, and `others` as one tracker."""
+) -> Iterator[Write]:
+    """Yields what writes a row to `metrics.jsonl`, TensorBoard if it is installed, and `others`."""
     with ExitStack() as stack:
         opened: list[Tracker] = [stack.enter_context(closing(MetricsFile(run.metrics_path)))]
         stack.enter_context(_errors_once())
@@ -143,7 +131,12 @@ def trackers_of(
             board = TensorBoard(run.path / TENSORBOARD, last_step(run))
             opened.append(stack.enter_context(closing(board)))
         opened += (stack.enter_context(closing(make(run, recipe))) for make in others)
-        yield Trackers(opened)
+
+        def write(row: MetricsRow) -> None:
+            for tracker in opened:
+                tracker.write(row)
+
+        yield write
 
 
 # W&B prints nothing, and records neither the terminal nor code.

@@ -46,7 +46,7 @@ from calcgpt.training.optim import (
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
 from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
-from calcgpt.training.trackers import TrackerFactory, Trackers, trackers_of
+from calcgpt.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.parallel import usable_cores
 from datagen.progress import progress_bar
 from datagen.splits import Split
@@ -54,6 +54,7 @@ from datagen.splits import Split
 # In training.safetensors: the names of the states of random generators, and the prefix of the
 # weights in training, which are stored if the checkpoint has their average.
 _RNG_CPU, _RNG_CUDA, _RAW = "rng.cpu", "rng.cuda", "weights."
+NONE_YET = "there is no checkpoint yet: --force starts the run again"
 
 
 def train(
@@ -98,18 +99,10 @@ def train(
         if group.broadcast(resume and bool(run.checkpoints())):
             trainer.resume()
         elif group.is_main:
-            if resume:
-                run.log_new_run()
-            run.clear()
+            run.clear(resume)
         if group.is_main:
-            record_start(
-                run,
-                recipe,
-                data_sha256=source.fingerprint,
-                device=torch_device,
-                step=trainer.counters.step,
-                n_process=group.world_size,
-            )
+            step, n_process = trainer.counters.step, group.world_size
+            record_start(run, recipe, source.fingerprint, torch_device, step, n_process)
         if progress and group.is_main:
             name = data.name if isinstance(data, AnyTask) else data
             tqdm.write(trainer.summary(str(name or "fresh problems")), file=sys.stderr)
@@ -186,7 +179,7 @@ class Trainer:
         Raises Interrupted after a signal."""
         counters, steps = self.counters, self.config.steps
         with ExitStack() as stack:
-            log = Trackers([])
+            log: Write = lambda row: None  # noqa: E731
             with self.group.share_errors():  # a tracker may fail to open
                 if self.group.is_main:
                     log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
@@ -202,7 +195,7 @@ class Trainer:
                 raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
-    def loop(self, log: Trackers, request: StopRequest, bar: Any) -> int:
+    def loop(self, log: Write, request: StopRequest, bar: Any) -> int:
         """Trains, logs, validates and saves to the last step, or to a signal. Returns the signal,
         0 for none."""
         config, signum = self.config, 0
@@ -271,14 +264,14 @@ class Trainer:
         ):
             yield
 
-    def _log_training(self, log: Trackers, bar: Any) -> None:
+    def _log_training(self, log: Write, bar: Any) -> None:
         """Writes a row about the steps since the last one, if there are any."""
         if not self.clock.losses:
             return
         config, step = self.config, self.counters.step
         row = self.clock.row(self.counters, self.group)
         self._check_finite(row["loss"], "the loss", step)
-        log.write({**row, "lr": config.lr * lr_factor(config, step - 1)})
+        log({**row, "lr": config.lr * lr_factor(config, step - 1)})
         bar.set_postfix_str(
             f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
         )
@@ -286,7 +279,7 @@ class Trainer:
     def _validates(self, step: int) -> bool:
         return step % self.config.eval_interval == 0 or step == self.config.steps
 
-    def _validation(self, log: Trackers, request: StopRequest) -> dict[str, Any]:
+    def _validation(self, log: Write, request: StopRequest) -> dict[str, Any]:
         """Validates and writes a row. Returns the metrics for the checkpoint: none if a signal cut
         the validation short."""
         result = self.validate(request)
@@ -295,7 +288,7 @@ class Trainer:
             return {}
         step, (val_loss, scores) = self.counters.step, result
         self._check_finite(val_loss, "the validation loss", step)
-        log.write(validation_row(step, val_loss, scores))
+        log(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         return {"val_loss": val_loss, **scored}
 
@@ -392,12 +385,8 @@ class Trainer:
     def _check_finite(self, value: float, name: str, step: int) -> None:
         """Raises TrainingError for infinity and NaN."""
         if not math.isfinite(value):
-            checkpoints = self.folder.checkpoints()
+            saved = self.folder.checkpoints()
+            newest = f"the newest checkpoint is {saved[-1]}" if saved else NONE_YET
             raise TrainingError(
-                f"{name} is {value} at step {step}: a lower learning rate may help; "
-                + (
-                    f"the newest checkpoint is {checkpoints[-1]}"
-                    if checkpoints
-                    else "there is no checkpoint yet: --force starts the run again"
-                )
+                f"{name} is {value} at step {step}: a lower learning rate may help; {newest}"
             )

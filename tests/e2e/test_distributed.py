@@ -29,7 +29,7 @@ from calcgpt.recipe import load_recipe
 from calcgpt.training.distributed import ProcessGroup, process_group
 from calcgpt.training.train import train
 
-BASE = (
+BASE = [
     "model.n_layer=1",
     "train.batch_size=8",
     "train.steps=8",
@@ -39,7 +39,7 @@ BASE = (
     "train.eval_problems=20",
     "train.eval_interval=4",
     "train.checkpoint_interval=4",
-)
+]
 # Rows of different lengths, which also have different numbers of targets; without files.
 UNLIKE = (
     "tokenizer=scratchpad",
@@ -236,23 +236,9 @@ def test_processes_communicate(by_two: Path) -> None:
 
 def command(data: Path, out: Path, *flags: str) -> Popen:
     """`torchrun -m calcgpt train`."""
-    return torchrun(
-        N_PROCESSES,
-        "-m",
-        "calcgpt",
-        "train",
-        "--recipe",
-        "nano",
-        "--data",
-        data,
-        "--out",
-        out,
-        "--quiet",
-        "--device",
-        "cpu",
-        *(word for value in BASE for word in ("--set", value)),
-        *flags,
-    )
+    options = ["-m", "calcgpt", "train", "--recipe", "nano", "--quiet", "--device", "cpu"]
+    sets = (f"--set={value}" for value in BASE)
+    return torchrun(N_PROCESSES, *options, "--data", data, "--out", out, *sets, *flags)
 
 
 def own_lines(output: str) -> list[str]:

@@ -21,34 +21,10 @@ FRESH = ("--set", "data.format=direct", "--set", "data.mixture.blog=1")
 
 def command(data: tuple[str, ...], out: Path, *flags: str) -> tuple[str, ...]:
     """Returns the arguments of `calcgpt`. Checkpoints are 10 steps apart, training rows 5."""
-    return (
-        "train",
-        "--recipe",
-        "nano",
-        *data,
-        "--out",
-        str(out),
-        "--threads",
-        "1",
-        "--quiet",
-        "--device",
-        "cpu",
-        "--set",
-        f"train.steps={STEPS}",
-        "--set",
-        "train.checkpoint_interval=10",
-        "--set",
-        "train.log_interval=5",
-        "--set",
-        "train.eval_interval=30",
-        "--set",
-        "train.eval_problems=20",
-        "--set",
-        "train.eval_batches=1",
-        "--set",
-        "model.dropout=0.1",
-        *flags,
-    )
+    options = "train --recipe nano --threads 1 --quiet --device cpu --set model.dropout=0.1"
+    fields = f"steps={STEPS} checkpoint_interval=10 log_interval=5 eval_interval=30 eval_batches=1"
+    sets = (f"--set=train.{field}" for field in (*fields.split(), "eval_problems=20"))
+    return (*options.split(), *data, "--out", str(out), *sets, *flags)
 
 
 def interrupt(signum: signal.Signals, step: int, arguments: tuple[str, ...], folder: Path) -> str:

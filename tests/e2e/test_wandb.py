@@ -22,7 +22,7 @@ from calcgpt.recipe import load_recipe
 pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
 
 BLOCK, HEADER = 32_768, 7  # of LevelDB's log format, in which W&B keeps a run
-OVERRIDES = (
+OVERRIDES = [
     "data.format=direct",
     "data.mixture.blog=1",
     "train.schedule=constant",  # may be resumed with more steps
@@ -32,7 +32,7 @@ OVERRIDES = (
     "train.eval_interval=10",
     "train.eval_problems=10",
     "train.eval_batches=1",
-)
+]
 
 
 def start(
@@ -44,23 +44,9 @@ def start(
     environment |= {"HOME": home, "NETRC": f"{home}/netrc", "WANDB_MODE": mode}
     # W&B gives its own process 30 seconds to start, and a run 90.
     environment |= dict.fromkeys(("WANDB__SERVICE_WAIT", "WANDB_INIT_TIMEOUT"), str(PATIENCE))
-    command = [
-        sys.executable,
-        "-m",
-        "calcgpt",
-        "train",
-        "--recipe",
-        "nano",
-        "--out",
-        str(out),
-        "--device",
-        "cpu",
-        "--quiet",
-        "--wandb",
-        "mine",
-    ]
-    for override in (*OVERRIDES, f"train.steps={steps}"):
-        command += ["--set", override]
+    words = "-m calcgpt train --recipe nano --device cpu --quiet --wandb mine --out"
+    command = [sys.executable, *words.split(), str(out)]
+    command += [f"--set={override}" for override in (*OVERRIDES, f"train.steps={steps}")]
     if resume == "yes":
         command.append("--resume")
     return Popen(command, TRAINING, env=environment, **options)

@@ -31,9 +31,7 @@ from calcgpt.checkpoint import (
     model_card,
 )
 from calcgpt.config import Domain, Recipe
-from calcgpt.data.tokenizer import text_tokenizer
 from calcgpt.errors import CheckpointError
-from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve, shipped_names
 from datagen.slots import N_KINDS
 
@@ -215,13 +213,6 @@ def test_a_save_over_a_checkpoint_replaces_all_of_it(tiny_copy: Path) -> None:
     loaded = Checkpoint.load(tiny_copy)
     assert torch.equal(loaded.model.head.weight, new.model.head.weight)
     assert list(tiny_copy.parent.iterdir()) == [tiny_copy]
-
-
-def test_a_text_model_is_a_checkpoint_too(tmp_path: Path) -> None:
-    tokenizer, recipe = text_tokenizer("to be or not to be × ÷ é"), make().recipe
-    saved = Checkpoint.from_model("text", recipe, tokenizer, GPT(recipe.model, len(tokenizer)), {})
-    saved.save(tmp_path / "text")
-    assert Checkpoint.load(tmp_path / "text").tokenizer.vocabulary == saved.tokenizer.vocabulary
 
 
 def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import ValidationError
 
 from calcgpt import config
-from calcgpt.config import ModelConfig, Recipe
+from calcgpt.config import Recipe
 from calcgpt.data.batches import BATCHES
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import ConfigError
@@ -171,17 +170,6 @@ def test_values_at_the_limits_are_accepted(words: str) -> None:
 @pytest.mark.parametrize("override", REFUSED_ELSEWHERE)
 def test_training_that_cannot_work_is_refused(override: str) -> None:
     assert REFUSED_ELSEWHERE[override] in refusal(override)
-
-
-def test_a_config_is_immutable() -> None:
-    config = ModelConfig()
-    with pytest.raises(ValidationError):
-        config.n_head = 7
-
-
-def test_key_value_heads_default_to_the_query_heads() -> None:
-    assert ModelConfig(n_head=8).kv_heads == 8
-    assert ModelConfig(n_head=8, n_kv_head=2).kv_heads == 2
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
-from calcgpt.model.parameters import SIZES, count, flop_formulas, flops, formulas, sizes
+from calcgpt.model.parameters import count, flop_formulas, flops, formulas, sizes
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset
 
@@ -85,11 +85,6 @@ def test_operations_are_those_that_torch_counts(config: ModelConfig) -> None:
         assert formula.subs(numbers) == expected[part]
 
 
-def test_operations_have_the_parts_of_the_parameters_but_scores() -> None:
-    assert list(flops(LLAMA, VOCAB)) == ["attention", "scores", "feed-forward", "head"]
-    assert set(flops(LLAMA, VOCAB)) - set(count(LLAMA, VOCAB)) == {"scores"}
-
-
 @pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_only_parameters_are_stored(position: str, attention: str) -> None:
@@ -153,8 +148,3 @@ def test_presets_in_their_published_sizes_have_the_published_parameters(
     assert sum(count(config, vocab_size).values()) == published
     with torch.device("meta"):  # nothing is allocated
         assert build_model(config, vocab_size).n_parameters() == published
-
-
-def test_every_size_has_a_name_of_one_letter_and_a_meaning() -> None:
-    assert list(sizes(ModelConfig(), VOCAB)) == list(SIZES)
-    assert all(len(letter) == 1 for letter in SIZES)

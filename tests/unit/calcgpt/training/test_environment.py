@@ -54,11 +54,6 @@ def test_a_start_records_what_a_repetition_needs(tmp_path: Path) -> None:
     assert Recipe.model_validate(written.recipe) == load_recipe("nano", overrides)
 
 
-def test_auto_precision_is_recorded_as_its_choice(tmp_path: Path) -> None:
-    start(tmp_path, 0)
-    assert read_starts(tmp_path)[0].precision == "fp32"
-
-
 def test_settings_of_torch_for_reproducibility_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,10 +95,6 @@ def test_lines_of_another_version_are_kept_and_read_if_they_are_valid(tmp_path: 
     start(tmp_path, 50)
     assert [json.loads(line) for line in file.read_text().splitlines()][:2] == [more, less]
     assert steps(tmp_path) == [0, 50]
-
-
-def test_a_run_of_an_early_version_has_no_starts(tmp_path: Path) -> None:
-    assert read_starts(tmp_path) == []
 
 
 def git(folder: Path, *args: str) -> None:

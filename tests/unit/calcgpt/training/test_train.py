@@ -59,13 +59,6 @@ def test_a_run_learns_and_writes_its_files(data: Path, tmp_path: Path) -> None:
     }
 
 
-def test_tensorboard_is_written_if_it_is_installed(data: Path, tmp_path: Path) -> None:
-    pytest.importorskip("tensorboard", reason="the extra `lab` is not installed")
-    run(data, tmp_path, "train.steps=5")
-    [events] = (tmp_path / "tensorboard").iterdir()
-    assert b"val_loss" in events.read_bytes()
-
-
 def test_a_compiled_run_is_one_graph_and_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,26 +239,9 @@ def test_twenty_seeded_steps_give_the_recorded_losses(data: Path, tmp_path: Path
 
 
 GOLDEN = [
-    3.3570321,
-    3.3448839,
-    3.3502779,
-    3.2981780,
-    3.2255013,
-    3.1028657,
-    2.9445984,
-    2.7497356,
-    2.7964544,
-    2.6697955,
-    2.6647296,
-    2.5441473,
-    2.6066041,
-    2.5037971,
-    2.3395121,
-    2.4429262,
-    2.4036756,
-    2.5016100,
-    2.4916439,
-    2.4842792,
+    *(3.3570321, 3.3448839, 3.3502779, 3.2981780, 3.2255013, 3.1028657, 2.9445984),
+    *(2.7497356, 2.7964544, 2.6697955, 2.6647296, 2.5441473, 2.6066041, 2.5037971),
+    *(2.3395121, 2.4429262, 2.4036756, 2.5016100, 2.4916439, 2.4842792),
 ]
 
 
