@@ -252,7 +252,7 @@ def test_random_damage_never_ends_in_another_error(
         loaded = Checkpoint.load(scratch)
     except CheckpointError as error:
         message = str(error)
-        assert str(scratch / name) in message
+        assert str(scratch / name) in message or name == CONFIG  # has the hashes of the others
     else:
         # Files with a hash are unchanged; the others may have any valid content.
         assert name in (CONFIG, METRICS, CARD) or damaged == whole[name]
