@@ -5,30 +5,28 @@ The text is cut once: the validation part follows the training part. Its bytes d
 """
 
 import hashlib
-import os
 import re
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple
 from urllib import request
 from urllib.error import URLError
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr, field_validator
+from pydantic import BaseModel, ConfigDict, StrictFloat, StrictInt, StrictStr
 from tqdm import tqdm
 
-from datagen.dataset import MANIFEST, NAMES, SOURCE, is_intact, load, staged, writing
+from datagen.dataset import NAMES, SOURCE, is_intact, load, staged, writing
 from datagen.errors import DataError, did_you_mean, one_line
-from datagen.files import write_bytes, write_json
-from datagen.splits import Split
+from datagen.files import check_output_folder, read_text, text_sha256, write_json
 
-PARTS = (Split.TRAIN, Split.VAL)
-_READ_BYTES = 1 << 20
+MAX_BYTES = 1 << 30
+# Seconds of a download without any data, and in all.
+MAX_SILENCE = 30.0
+MAX_SECONDS = 3600.0
 
 
 class TextSource(NamedTuple):
@@ -46,15 +44,6 @@ SOURCES = {
 }
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a download: its bytes, the seconds without any data, and the seconds in all."""
-
-    max_bytes: int = 1 << 30
-    silence: float = 30.0
-    total: float = 3600.0
-
-
 class TextPart(BaseModel):
     """The content of one of the two files."""
 
@@ -64,9 +53,14 @@ class TextPart(BaseModel):
     bytes: StrictInt
     sha256: StrictStr
 
-    def is_intact(self, path: Path) -> bool:
-        """Whether `path` has this content."""
-        return is_intact(path, self.bytes, self.sha256)
+
+class TextParts(BaseModel):
+    """The content of both files."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train: TextPart
+    val: TextPart
 
 
 class TextRecord(BaseModel):
@@ -78,24 +72,8 @@ class TextRecord(BaseModel):
     bytes: StrictInt
     sha256: StrictStr
     val_share: StrictFloat
-    files: dict[Split, TextPart]
+    files: TextParts
     split: StrictStr = "the first characters are train.txt, the others val.txt"
-
-    @field_validator("files")
-    @classmethod
-    def _has_both_files(cls, files: dict[Split, TextPart]) -> dict[Split, TextPart]:
-        if set(files) != set(PARTS):
-            raise ValueError("needs train and val")
-        return files
-
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Returns the record in a folder. Raises DataError if it is missing or damaged."""
-        return load(cls, folder / SOURCE, "the record of a text")
-
-    def save(self, folder: Path) -> None:
-        """Writes `source.json`."""
-        write_json(folder / SOURCE, self.model_dump())
 
 
 def prepare_text(
@@ -106,16 +84,15 @@ def prepare_text(
     val_share: float = 0.1,
     force: bool = False,
     progress: bool = True,
-    limits: Limits = Limits(),  # frozen
 ) -> TextRecord:
-    """Makes the data set of a text in the folder `out`, or continues it. Returns its record.
+    """Makes the data set of a text in the folder `out`, unless it is there. Returns its record.
 
     `source` is a name in SOURCES, an http or https URL, or a file. `train.txt` gets the first
     `1 - val_share` of its characters, rounded down, `val.txt` the rest. `sha256` is the expected
     SHA-256 of the source; a name in SOURCES has one. `force` replaces another data set in `out`.
     `progress` shows a download on stderr.
 
-    Raises DataError for any failure. Nothing is written if the SHA-256 is not the expected one, or
+    Raises UserError for any failure. Nothing is written if the SHA-256 is not the expected one, or
     if `out` holds another data set and `force` is False.
     """
     if not 0 < val_share < 1:
@@ -125,26 +102,26 @@ def prepare_text(
     expected = sha256.lower() if sha256 else None
     if named := SOURCES.get(source):
         source, expected = named.url, expected or named.sha256
-    cut = None
     if is_url(source):
-        _split_url(source)
-    elif not os.path.exists(out):  # noqa: PTH110  # Path.exists raises for a name that is too long
-        # A file that cannot be used leaves no folder behind.
-        cut = _cut(_read(source, limits), source, expected, val_share)
-    with writing(out):
-        present = _present_text(out, val_share)
-        if present and is_url(source) and present.source == source:
-            expected = expected or present.sha256  # do not download it again
-        if not present or present.sha256 != expected:
-            if cut is None:
-                cut = _cut(_content(source, limits, progress), source, expected, val_share)
-            record, texts = cut
-            if not present or present.files != record.files:
-                _store(out, record, texts, force)
+        _url_path(source)
+    record = _present_text(out, val_share)
+    if record and is_url(source) and record.source == source:
+        expected = expected or record.sha256  # do not download it again
+    if record is None or record.sha256 != expected:
+        check_output_folder(out)  # before a download
+        text = fetch(source, progress) if is_url(source) else _read(source)
+        if expected not in (None, digest := text_sha256(text)):
+            raise DataError(f"{source} has the SHA-256 {digest}, not {expected}")
+        record, parts = _cut(text, source, val_share)
+        with writing(out):
+            present = _present_text(out, val_share)
+            if present is None or present.files != record.files:
+                _store(out, record, parts, force)
                 return record
-        if progress:
-            tqdm.write(f"{out} is already complete", file=sys.stderr)
-        return present
+            record = present
+    if progress:
+        tqdm.write(f"{out} is already complete", file=sys.stderr)
+    return record
 
 
 def default_folder(source: str) -> Path:
@@ -153,7 +130,7 @@ def default_folder(source: str) -> Path:
     `https://example.org/hamlet/input.txt` gives `data/input`. Raises DataError for a source without
     a file name.
     """
-    stem = PurePosixPath(_split_url(source).path if is_url(source) else source).stem
+    stem = PurePosixPath(_url_path(source) if is_url(source) else source).stem
     if not stem.strip("."):
         raise DataError(f"{source} does not name a file: say which folder to write to")
     return Path("data", stem)
@@ -164,141 +141,115 @@ def is_url(source: str) -> bool:
     return "://" in source
 
 
-def _content(source: str, limits: Limits, progress: bool) -> bytes:
-    return fetch(source, limits, progress) if is_url(source) else _read(source, limits)
+class _Redirections(request.HTTPRedirectHandler):
+    """Follows redirections to http and https only."""
+
+    def redirect_request(self, *arguments: Any) -> request.Request | None:
+        _url_path(arguments[-1])
+        return super().redirect_request(*arguments)
 
 
-def fetch(url: str, limits: Limits, progress: bool = False) -> bytes:
-    """Downloads an http or https URL. Redirections to other schemes fail.
+def fetch(url: str, progress: bool = False) -> str:
+    """Returns the text at an http or https URL.
 
-    Raises DataError if the download fails, is incomplete, or exceeds a limit.
+    Raises DataError if the download fails, is incomplete, or exceeds a limit, or if it is not
+    UTF-8 text.
     """
-    _split_url(url)
+    _url_path(url)
     try:
         message = request.Request(url, headers={"User-Agent": "calcgpt"})
-        with _opener().open(message, timeout=limits.silence) as response:
-            return b"".join(_chunks(response, limits, progress))
+        return _download(message, progress).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{url} is not UTF-8 text: byte {error.start}") from None
     except (OSError, HTTPException, ValueError) as error:  # ValueError: a malformed URL
         cause = error.reason if type(error) is URLError else error  # without <urlopen error ...>
         reason = one_line(cause) or type(error).__name__
         raise DataError(f"cannot fetch {url}: {reason}") from error
 
 
-def _split_url(url: str) -> SplitResult:
-    """Returns the parts of an http or https URL without a password. Raises DataError for others."""
+def _url_path(url: str) -> str:
+    """Returns the path of an http or https URL without a password. Raises DataError for others."""
     try:
         parts = urlsplit(url)
+        is_http = parts.scheme in ("http", "https") and parts.hostname
     except ValueError:
-        parts = SplitResult("", "", "", "", "")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+        is_http = False
+    if not is_http:
         raise DataError(f"{url}: not an http or https URL")
     if "@" in parts.netloc:
         raise DataError("a URL with a password is refused: source.json would show it")
-    return parts
+    return parts.path
 
 
-def _opener() -> request.OpenerDirector:
-    """Returns an opener that does not follow redirections to file, ftp and data URLs."""
-    opener = request.OpenerDirector()
-    for handler in (
-        request.ProxyHandler,
-        request.HTTPHandler,
-        request.HTTPSHandler,
-        request.HTTPRedirectHandler,
-        request.HTTPErrorProcessor,
-        request.HTTPDefaultErrorHandler,
-        request.UnknownHandler,
-    ):
-        opener.add_handler(handler())
-    return opener
-
-
-def _chunks(response: HTTPResponse, limits: Limits, progress: bool) -> Iterator[bytes]:
-    """Yields the body as it arrives. Raises OSError if it is incomplete or exceeds a limit."""
-    length, received, start = response.length, 0, time.monotonic()  # length: None if not announced
-    with tqdm(
-        total=length, unit="B", unit_scale=True, disable=not progress, file=sys.stderr
-    ) as bar:
-        while max(length or 0, received) <= limits.max_bytes:
-            # At most one read from the socket: a server that sends byte by byte is still timed.
-            chunk = response.read1(_READ_BYTES)
-            if not chunk:
-                break
-            if time.monotonic() - start > limits.total:
-                raise OSError(f"the download takes more than {limits.total:.0f} seconds")
-            received += len(chunk)
-            bar.update(len(chunk))
-            yield chunk
-    if max(length or 0, received) > limits.max_bytes:
-        raise OSError(f"the text is larger than {limits.max_bytes:,} bytes")
-    if length is not None and received != length:
-        raise OSError(f"the download stopped after {received:,} of {length:,} bytes")
-
-
-def _read(path: str, limits: Limits) -> bytes:
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(limits.max_bytes + 1)
-    except OSError as error:
-        hint = did_you_mean(path, SOURCES)
-        raise DataError(f"cannot read {path}: {error.strerror}{hint}") from error
-    if len(content) > limits.max_bytes:
-        raise DataError(f"{path} is larger than {limits.max_bytes:,} bytes")
+def _download(message: request.Request, progress: bool) -> bytearray:
+    start, content = time.monotonic(), bytearray()
+    opener = request.build_opener(_Redirections)
+    with opener.open(message, timeout=MAX_SILENCE) as response:
+        total = response.length  # None if it is not announced
+        options = {"total": total, "unit": "B", "unit_scale": True, "file": sys.stderr}
+        with tqdm(disable=not progress, **options) as bar:
+            while True:
+                if max(total or 0, len(content)) > MAX_BYTES:
+                    raise OSError(f"the text is larger than {MAX_BYTES:,} bytes")
+                if time.monotonic() - start > MAX_SECONDS:
+                    raise OSError(f"the download takes more than {MAX_SECONDS:.0f} seconds")
+                # At most one read from the socket: a server that sends byte by byte is timed too.
+                if not (chunk := response.read1(1 << 20)):
+                    break
+                content += chunk
+                bar.update(len(chunk))
+    if len(content) < (total or 0):
+        raise OSError(f"the download stopped after {len(content):,} of {total:,} bytes")
     return content
+
+
+def _read(path: str) -> str:
+    try:
+        return read_text(Path(path), MAX_BYTES)
+    except DataError as error:
+        raise DataError(f"{error}{did_you_mean(path, SOURCES)}") from error
 
 
 def _present_text(out: Path, val_share: float) -> TextRecord | None:
     """Returns the record of the text in `out`, if it is intact and has this validation share."""
     try:
-        record = TextRecord.load(out)
+        record = load(TextRecord, out / SOURCE, "the record of a text")
     except DataError:
         return None
-    intact = all(record.files[part].is_intact(out / f"{part}.txt") for part in PARTS)
+    intact = all(
+        is_intact(out / f"{name}.txt", part.bytes, part.sha256) for name, part in record.files
+    )
     return record if intact and record.val_share == val_share else None
 
 
-def _cut(
-    content: bytes, source: str, expected: str | None, val_share: float
-) -> tuple[TextRecord, dict[Split, bytes]]:
-    """Returns the record of a text and its two parts. Raises DataError if the text has another
-    SHA-256 than `expected`, is not UTF-8, or is too short."""
-    digest = hashlib.sha256(content).hexdigest()
-    if expected not in (None, digest):
-        raise DataError(f"{source} has the SHA-256 {digest}, not {expected}")
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source} is not UTF-8 text: byte {error.start}") from error
+def _cut(text: str, source: str, val_share: float) -> tuple[TextRecord, dict[str, bytes]]:
+    """Returns the record of a text and its two parts. Raises DataError if it is too short."""
     n_train = int(len(text) * (1 - Fraction(str(val_share))))  # exact: a float may be one off
     if not 0 < n_train < len(text):
         raise DataError(f"{source} is too short to be divided: {len(text)} characters")
-    n_bytes = len(text[:n_train].encode("utf-8"))
-    texts = {Split.TRAIN: content[:n_bytes], Split.VAL: content[n_bytes:]}
-    characters = {Split.TRAIN: n_train, Split.VAL: len(text) - n_train}
+    parts = {"train": text[:n_train], "val": text[n_train:]}
+    encoded = {name: part.encode("utf-8") for name, part in parts.items()}
     files = {
-        part: TextPart(
-            characters=characters[part],
-            bytes=len(data),
-            sha256=hashlib.sha256(data).hexdigest(),
+        name: TextPart(
+            characters=len(parts[name]), bytes=len(data), sha256=hashlib.sha256(data).hexdigest()
         )
-        for part, data in texts.items()
+        for name, data in encoded.items()
     }
     record = TextRecord(
-        source=source, bytes=len(content), sha256=digest, val_share=val_share, files=files
+        source=source,
+        bytes=sum(map(len, encoded.values())),
+        sha256=text_sha256(text),
+        val_share=val_share,
+        files=TextParts(**files),
     )
-    return record, texts
+    return record, encoded
 
 
-def _store(out: Path, record: TextRecord, texts: dict[Split, bytes], force: bool) -> None:
-    """Replaces what `out` holds. Without `force`, raises DataError if that is not a part of this
-    text."""
-    for name in NAMES if not force else ():
-        path, part = out / name, record.files.get(Split(name[:-4])) if name[-4:] == ".txt" else None
-        if name == MANIFEST and path.exists():
-            raise DataError(f"{out} holds a data set of problems (--force replaces it)")
-        if name != SOURCE and path.exists() and not (part and part.is_intact(path)):
-            raise DataError(f"{out} holds another {name} (--force replaces it)")
+def _store(out: Path, record: TextRecord, parts: dict[str, bytes], force: bool) -> None:
+    """Replaces what `out` holds. Without `force`, raises DataError if that is a data set."""
+    if not force and (left := [name for name in NAMES if (out / name).exists()]):
+        raise DataError(f"{out} holds another {left[0]} (--force replaces it)")
     with staged(out) as folder:
-        for split, text in texts.items():
-            write_bytes(folder / f"{split}.txt", text)
-        record.save(folder)
+        for name, data in parts.items():
+            (folder / f"{name}.txt").write_bytes(data)
+        write_json(folder / SOURCE, record.model_dump())

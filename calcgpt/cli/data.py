@@ -142,14 +142,13 @@ def text(
     source's name, or its file name without the suffix. To use a file named tinyshakespeare, write
     ./tinyshakespeare. If OUT already holds this text, nothing is downloaded again.
     """
-    from datagen.splits import Split
     from datagen.text import default_folder, prepare_text
 
     out = out or default_folder(source)
     record = prepare_text(
         out, source, sha256=sha256, val_share=val_share, force=force, progress=not quiet
     )
-    train, val = (record.files[part].characters for part in (Split.TRAIN, Split.VAL))
+    train, val = record.files.train.characters, record.files.val.characters
     click.echo(f"{out}: {train:,} training and {val:,} validation characters")
     click.echo(f"SHA-256 of the source: {record.sha256}")
 

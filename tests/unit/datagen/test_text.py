@@ -2,16 +2,17 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datagen import text
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import DataError
-from datagen.splits import Split
-from datagen.text import SOURCES, Limits, TextRecord, TextSource, default_folder, prepare_text
+from datagen.text import SOURCES, TextSource, default_folder, prepare_text
 
 CONTENT = "Ærlig talt:\r\n\u2028 to be, or nøt to be\n\r🎭\ufeff fin".encode()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -44,9 +45,8 @@ def test_a_text_is_cut_once_and_not_changed_otherwise(tmp_path: Path, source: st
     assert files["train.txt"] + files["val.txt"] == CONTENT
     n_characters = len(CONTENT.decode())
     assert len(files["train.txt"].decode()) == 9 * n_characters // 10
-    for part in (Split.TRAIN, Split.VAL):
-        data = files[f"{part}.txt"]
-        entry = record.files[part]
+    for name, entry in record.files:
+        data = files[f"{name}.txt"]
         assert (entry.characters, entry.bytes) == (len(data.decode()), len(data))
         assert entry.sha256 == hashlib.sha256(data).hexdigest()
     content = json.loads(files["source.json"])
@@ -55,29 +55,29 @@ def test_a_text_is_cut_once_and_not_changed_otherwise(tmp_path: Path, source: st
         SHA256,
         len(CONTENT),
     )
-    assert TextRecord.load(tmp_path / "out") == record
+    assert content == record.model_dump()
 
 
-@given(text=st.text(min_size=2, max_size=60), hundredths=st.integers(1, 99))
+@given(content=st.text(min_size=2, max_size=60), hundredths=st.integers(1, 99))
 def test_the_share_is_exact(
-    tmp_path_factory: pytest.TempPathFactory, text: str, hundredths: int
+    tmp_path_factory: pytest.TempPathFactory, content: str, hundredths: int
 ) -> None:
     folder = tmp_path_factory.mktemp("share")
-    (folder / "a").write_bytes(text.encode("utf-8"))
-    n_train = len(text) * (100 - hundredths) // 100
+    (folder / "a").write_bytes(content.encode("utf-8"))
+    n_train = len(content) * (100 - hundredths) // 100
     if not n_train:
         assert "too short" in refusal(folder / "out", str(folder / "a"), val_share=hundredths / 100)
         return
     record = prepare_text(folder / "out", str(folder / "a"), val_share=hundredths / 100)
-    assert record.files[Split.TRAIN].characters == n_train
-    assert (folder / "out" / "train.txt").read_bytes().decode() == text[:n_train]
-    assert (folder / "out" / "val.txt").read_bytes().decode() == text[n_train:]
+    assert record.files.train.characters == n_train
+    assert (folder / "out" / "train.txt").read_bytes().decode() == content[:n_train]
+    assert (folder / "out" / "val.txt").read_bytes().decode() == content[n_train:]
 
 
 def test_the_share_is_exact_where_a_float_is_not(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("0123456789")
     record = prepare_text(tmp_path / "out", str(tmp_path / "a"), val_share=0.9)
-    assert record.files[Split.TRAIN].characters == 1  # 10 * (1 - 0.9) is below 1 in floats
+    assert record.files.train.characters == 1  # 10 * (1 - 0.9) is below 1 in floats
 
 
 def test_a_finished_text_is_not_changed(
@@ -99,7 +99,7 @@ def test_another_text_is_refused_unless_forced(tmp_path: Path, source: str) -> N
     (out / "notes.md").write_text("mine")
     before = contents(out)
     Path(source).write_bytes(CONTENT * 2)
-    assert refusal(out, source) == f"{out} holds another train.txt (--force replaces it)"
+    assert refusal(out, source) == f"{out} holds another source.json (--force replaces it)"
     assert contents(out) == before
     prepare_text(out, source, force=True)
     after = contents(out)
@@ -108,36 +108,30 @@ def test_another_text_is_refused_unless_forced(tmp_path: Path, source: str) -> N
     assert "holds another" in refusal(out, source, val_share=0.2)
 
 
-@pytest.mark.parametrize("name", ["train.txt", "val.txt"])
-def test_damage_is_noticed(tmp_path: Path, source: str, name: str) -> None:
+def _damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+@pytest.mark.parametrize("name", ["source.json", "train.txt", "val.txt"])
+@pytest.mark.parametrize("change", [_damage, Path.unlink])
+def test_damage_is_noticed(
+    tmp_path: Path, source: str, name: str, change: Callable[[Path], None]
+) -> None:
     out = tmp_path / "out"
     prepare_text(out, source)
     good = contents(out)
-    (out / name).write_bytes(good[name].replace(b"n", b"m", 1))
-    assert f"another {name}" in refusal(out, source, sha256=SHA256)
+    change(out / name)
+    damaged = contents(out)
+    assert "(--force replaces it)" in refusal(out, source, sha256=SHA256)
+    assert contents(out) == damaged
     prepare_text(out, source, force=True)
     assert contents(out) == good
 
 
-@pytest.mark.parametrize("left", [[], ["train.txt"], ["train.txt", "val.txt"]])
-def test_an_incomplete_text_is_completed(tmp_path: Path, source: str, left: list[str]) -> None:
-    out = tmp_path / "out"
-    prepare_text(out, source)
-    good = contents(out)
-    for name in good.keys() - left:
-        (out / name).unlink()
-    prepare_text(out, source)
-    assert contents(out) == good
-
-
 @pytest.mark.parametrize("damage", ["{", "[]", "{}", '{"files": {"train": 1, "val": {}}}'])
-def test_a_damaged_record_is_written_again(tmp_path: Path, source: str, damage: str) -> None:
-    out = tmp_path / "out"
-    prepare_text(out, source)
-    good = contents(out)
-    (out / "source.json").write_text(damage)
-    prepare_text(out, source)
-    assert contents(out) == good
+def test_a_record_that_is_none_is_not_replaced(tmp_path: Path, source: str, damage: str) -> None:
+    (tmp_path / "source.json").write_text(damage)
+    assert "holds another source.json" in refusal(tmp_path, source)
 
 
 def test_problems_and_texts_do_not_mix(tmp_path: Path, source: str) -> None:
@@ -155,16 +149,10 @@ def test_problems_and_texts_do_not_mix(tmp_path: Path, source: str) -> None:
     assert contents(out) == problems
 
 
-def test_a_manifest_alone_is_a_data_set_of_problems(tmp_path: Path, source: str) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "manifest.json").write_text("{}")
-    assert "holds a data set of problems" in refusal(tmp_path / "out", source)
-
-
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "too short to be divided: 0 characters"),
+        (b"", "a is empty"),
         (b"a", "too short to be divided: 1 characters"),
         (b"abc\xff", "not UTF-8 text: byte 3"),
         ("abc\ud800".encode("utf-8", "surrogatepass"), "not UTF-8 text: byte 3"),
@@ -185,10 +173,11 @@ def test_a_wrong_hash_keeps_nothing(tmp_path: Path, source: str) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_large_file(tmp_path: Path, source: str) -> None:
-    prepare_text(tmp_path / "out", source, limits=Limits(max_bytes=len(CONTENT)))
-    limits = Limits(max_bytes=len(CONTENT) - 1)
-    assert "larger than" in refusal(tmp_path / "other", source, limits=limits)
+def test_a_large_file(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "MAX_BYTES", len(CONTENT))
+    prepare_text(tmp_path / "out", source)
+    monkeypatch.setattr(text, "MAX_BYTES", len(CONTENT) - 1)
+    assert "has more than" in refusal(tmp_path / "other", source)
 
 
 def test_a_source_that_cannot_be_read(tmp_path: Path) -> None:
@@ -215,13 +204,6 @@ def test_a_known_text_is_recognised_by_its_sum(
     monkeypatch.setitem(SOURCES, "hamlet", TextSource("http://192.0.2.1/input.txt", SHA256))
     record = prepare_text(tmp_path / "out", source)
     assert prepare_text(tmp_path / "out", "hamlet") == record  # nothing is fetched
-
-
-def test_another_share_is_another_data_set_if_the_text_is_known(
-    tmp_path: Path, source: str
-) -> None:
-    prepare_text(tmp_path / "out", source)
-    assert "holds another" in refusal(tmp_path / "out", source, sha256=SHA256, val_share=0.2)
 
 
 @pytest.mark.parametrize(
