@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import parser, run, write
 from calcgpt.errors import DataError
-from calcgpt.evaluation.shards import ScoredAnswer, scored_problems
 from calcgpt.plots import new_figure, save_figures, series_style
 from calcgpt.statistics import LEVEL, binomial_cdf, clopper_pearson, upper_bound
 from calcgpt.tables import text_table
 from datagen.operations import SIGNS
+from research.coverage import scored_problems
 from tools.problem_classes import most_digits
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def read_report(path: Path, measure: str) -> ConfidenceReport:
     Raises DataError or ConfigError, which names the first bad line.
     """
     confidence, right, keys = [], [], []
-    for problem, row in scored_problems(path, ScoredAnswer):
+    for problem, row in scored_problems(path):
         confidence.append(getattr(row.confidence, measure))
         right.append(row.right)
         length = most_digits(problem)

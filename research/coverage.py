@@ -30,7 +30,7 @@ from benchmarks.measure import parser, positive, run, write
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.evaluation.shards import ScoredProblem, scored_problems
+from calcgpt.evaluation.shards import ScoredAnswer, read_scored
 from calcgpt.plots import (
     HEAT_MAP,
     OPERATION_TITLES,
@@ -44,6 +44,8 @@ from calcgpt.recipe import load_recipe
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
 from datagen.arithmetic import Problem
+from datagen.errors import NotationError
+from datagen.notation import parse_prompt
 from datagen.operations import SIGNS
 from datagen.progress import progress_bar
 from tools.problem_classes import TABLES, Axis, Counts, Table, count_classes, most_digits
@@ -190,11 +192,22 @@ def _is_counted(problem: Problem, max_digits: int | None) -> bool:
     return max_digits is None or most_digits(problem) <= max_digits
 
 
+def scored_problems(path: Path) -> Iterator[tuple[Problem, ScoredAnswer]]:
+    """Yields the problems of a file of scored problems, each with its score. Raises DataError or
+    ConfigError, which names the first bad line."""
+    for number, row in enumerate(read_scored(path), start=1):
+        try:
+            problem = parse_prompt(row.prompt)
+        except NotationError as error:
+            raise DataError(f"{path}, line {number}: {error}") from None
+        yield problem, row
+
+
 def count_scored(path: Path, most_digits: int | None = None) -> Scored:
     """Returns the counts of a file of scored problems. Raises DataError or ConfigError, which names
     the first bad line."""
     problems, right = [], []
-    for number, (problem, row) in enumerate(scored_problems(path, ScoredProblem), start=1):
+    for number, (problem, row) in enumerate(scored_problems(path), start=1):
         if number > MAX_SCORED:
             raise DataError(f"{path}: more than {MAX_SCORED:,} lines")
         if _is_counted(problem, most_digits):

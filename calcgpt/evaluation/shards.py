@@ -9,15 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 from pydantic import Field, field_validator
 
 import calcgpt
-from calcgpt import plugins
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.data.problems import Line, split_line
 from calcgpt.errors import DataError
@@ -27,8 +26,7 @@ from calcgpt.inference.generate import Decoder
 from calcgpt.inference.results import NOT_CONFIDENT, Confidence
 from calcgpt.metrics import PartialModel
 from calcgpt.recipe import build
-from datagen.arithmetic import Problem, ProblemArray
-from datagen.errors import NotationError
+from datagen.arithmetic import ProblemArray
 from datagen.files import (
     locked,
     parse_json,
@@ -40,7 +38,6 @@ from datagen.files import (
     write_text,
 )
 from datagen.formats import renderer
-from datagen.notation import parse_prompt
 from datagen.parallel import WorkersDiedError, make_map
 
 SHARD_SIZE = 500  # problems of a shard: some seconds of work
@@ -50,23 +47,15 @@ VERSION = 1  # raise it with every change of the content of a shard
 Shard: TypeAlias = Sequence[Line] | ProblemArray
 
 
-S = TypeVar("S", bound="ScoredProblem")
-
-
-class ScoredProblem(PartialModel):
-    """A problem, and whether a model answered it right."""
-
-    prompt: str = Field(max_length=300)
-    right: bool
-
-
-class ScoredAnswer(ScoredProblem):
-    """A scored problem with the confidence of the model and its output.
+class ScoredAnswer(PartialModel):
+    """A problem, and whether a model answered it right, with its confidence and its output.
 
     `completion` is the reference and `output` is what the model wrote in its place. Both are None
     if the model wrote the reference.
     """
 
+    prompt: str = Field(max_length=300)
+    right: bool
     confidence: Confidence
     completion: str | None = None
     output: str | None = None
@@ -94,7 +83,8 @@ class ScoredShard(NamedTuple):
 class Scoring:
     """How to score: a function of a shard that can be sent to other processes.
 
-    A shard of problems is rendered in `format` first; a shard of lines is scored as it is.
+    A shard of problems is rendered in `format` first; a shard of lines is scored as it is. For
+    machines that do not have the folder, it can bring the loaded checkpoint along.
     """
 
     checkpoint: Path
@@ -103,17 +93,10 @@ class Scoring:
     plain: bool = False
     format: str = "direct"
     threads: int | None = None  # of the engine; None leaves their number as it is
-    plugins: tuple[Path, ...] = field(default_factory=plugins.loaded)
+    loaded: Checkpoint | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, shard: Shard) -> list[ScoredAnswer]:
-        for path in self.plugins:
-            plugins.load(path)
-        return self.score(
-            shard, *load_for_scoring(self.checkpoint, self.device, self.engine, self.threads)
-        )
-
-    def score(self, shard: Shard, checkpoint: Checkpoint, decoder: Decoder) -> list[ScoredAnswer]:
-        """Returns the scored problems of a shard, with this checkpoint and its decoder."""
+        checkpoint, decoder = _load(self)
         if isinstance(shard, ProblemArray):
             text = renderer(self.format)(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
@@ -134,21 +117,21 @@ class Scoring:
         }
 
 
-@dataclass(frozen=True)
-class PortableScoring:
-    """A scoring that brings its checkpoint along, for machines that do not have its folder."""
-
-    scoring: Scoring
-    checkpoint: Checkpoint = field(compare=False)  # the scoring has its path
-
-    def __call__(self, shard: Shard) -> list[ScoredAnswer]:
-        return self.scoring.score(shard, self.checkpoint, _decoder_of(self))
+@lru_cache(maxsize=2)
+def _load(scoring: Scoring) -> tuple[Checkpoint, Decoder]:
+    """Returns the checkpoint and its decoder, which are kept for the next shard."""
+    checkpoint = scoring.loaded or Checkpoint.load(scoring.checkpoint)
+    if scoring.engine == "torch":
+        checkpoint.model.to(scoring.device)
+    return checkpoint, load_decoder(checkpoint, scoring.engine, scoring.threads)[1]
 
 
-@lru_cache(maxsize=1)
-def _decoder_of(portable: PortableScoring) -> Decoder:
-    """Returns the decoder, which is kept for the next shard."""
-    return load_decoder(portable.checkpoint, portable.scoring.engine, portable.scoring.threads)[1]
+def load_for_scoring(
+    folder: Path, device: str, engine: str, threads: int | None
+) -> tuple[Checkpoint, Decoder]:
+    """Returns a checkpoint and its decoder. Only the engine `torch` uses `device`: the others run
+    on the CPU."""
+    return _load(Scoring(folder, device, engine, threads=threads))
 
 
 def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
@@ -165,18 +148,6 @@ def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:
         )
         for line, output, confidence, right in zip(*columns, strict=True)
     ]
-
-
-@lru_cache(maxsize=2)
-def load_for_scoring(
-    folder: Path, device: str, engine: str, threads: int | None
-) -> tuple[Checkpoint, Decoder]:
-    """Returns a checkpoint and its decoder. Only the engine `torch` uses `device`: the others run
-    on the CPU."""
-    checkpoint = Checkpoint.load(folder)
-    if engine == "torch":
-        checkpoint.model.to(device)
-    return checkpoint, load_decoder(checkpoint, engine, threads)[1]
 
 
 def shards_of(problems: Sequence[Line] | ProblemArray) -> list[Shard]:
@@ -206,21 +177,16 @@ def score_shards(
         if folder:
             check_manifest(folder, scoring.manifest(source))
         paths = [folder and folder / f"shard-{index:05}.jsonl" for index in range(len(shards))]
-        missing = [
-            shard for shard, path in zip(shards, paths, strict=True) if not (path and path.exists())
-        ]
+        kept = [path if path and path.exists() else None for path in paths]
+        missing = [shard for shard, path in zip(shards, kept, strict=True) if path is None]
         try:
             with closing(_compute(scoring, missing, workers, ray_address)) as computed:
-                for shard, path in zip(shards, paths, strict=True):
-                    is_new = not (path and path.exists())
-                    if path and not is_new:
-                        rows = _read_shard(path, len(shard))
-                    else:
-                        rows = next(computed)
-                        if path:
-                            write_text(path, to_jsonl(rows))
+                for shard, path, old in zip(shards, paths, kept, strict=True):
+                    rows = _read_shard(old, len(shard)) if old else next(computed)
+                    if path and not old:
+                        write_text(path, to_jsonl(rows))
                     progress(len(rows))
-                    yield ScoredShard(rows, is_new)
+                    yield ScoredShard(rows, not old)
         except WorkersDiedError as error:
             if folder:
                 raise DataError(f"{error}: the same command continues") from error
@@ -231,27 +197,14 @@ def evaluate_in_shards(
     scoring: Scoring,
     lines: Sequence[Line],
     progress: Callable[[int], Any] = lambda n: None,
-    *,
-    workers: int | None = None,
-    ray_address: str | None = None,
-    folder: Path | None = None,
+    **options: Any,
 ) -> Evaluation:
-    """Returns what `evaluate` returns for greedy answers. Arguments and errors are those of
+    """Returns what `evaluate` returns for greedy answers. `options` and errors are those of
     `score_shards`."""
     start = time.perf_counter()
     text = "".join(f"{line.prompt}{line.completion}\n" for line in lines)
     source = {"lines_sha256": text_sha256(text)}
-    scored = score_shards(
-        scoring,
-        shards_of(lines),
-        source,
-        workers=workers,
-        ray_address=ray_address,
-        folder=folder,
-        progress=progress,
-    )
-    with closing(scored):
-        shards = list(scored)
+    shards = list(score_shards(scoring, shards_of(lines), source, progress=progress, **options))
     seconds = time.perf_counter() - start
     rows = [row for shard in shards for row in shard.rows]
     n_new = sum(len(shard.rows) for shard in shards if shard.is_new)
@@ -267,16 +220,15 @@ def evaluate_in_shards(
 def _compute(
     scoring: Scoring, shards: Sequence[Shard], workers: int | None, ray_address: str | None
 ) -> Generator[list[ScoredAnswer], None, None]:
+    if not shards:
+        return
     if ray_address is not None:
-        compute = make_map("ray", workers, ray_address, [calcgpt])
-        if shards:
-            yield from compute(
-                PortableScoring(scoring, Checkpoint.load(scoring.checkpoint)), shards
-            )
-    elif workers is None:
-        yield from map(scoring, shards)
-    elif shards:
+        scoring = replace(scoring, loaded=Checkpoint.load(scoring.checkpoint))
+        yield from make_map("ray", workers, ray_address, [calcgpt])(scoring, shards)
+    elif workers is not None:
         yield from make_map("local", workers)(scoring, shards)
+    else:
+        yield from map(scoring, shards)
 
 
 def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
@@ -295,32 +247,22 @@ def check_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         write_json(path, manifest)
 
 
-def to_jsonl(rows: Iterable[ScoredProblem]) -> str:
+def to_jsonl(rows: Iterable[ScoredAnswer]) -> str:
     """Returns one JSON object per line."""
     return "".join(f"{row.model_dump_json(exclude_none=True)}\n" for row in rows)
 
 
-def read_scored(path: Path, kind: type[S]) -> Iterator[S]:
+def read_scored(path: Path) -> Iterator[ScoredAnswer]:
     """Yields the problems of a file of scored problems. Raises DataError or ConfigError, which
     names the first bad line."""
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         source = f"{path}, line {number}"
         content = parse_json(line, source)
-        yield build(kind, content, f"{source} is not a scored problem", "a JSON object")
-
-
-def scored_problems(path: Path, kind: type[S]) -> Iterator[tuple[Problem, S]]:
-    """Yields what `read_scored` yields, each with the problem of its prompt."""
-    for number, row in enumerate(read_scored(path, kind), start=1):
-        try:
-            problem = parse_prompt(row.prompt)
-        except NotationError as error:
-            raise DataError(f"{path}, line {number}: {error}") from None
-        yield problem, row
+        yield build(ScoredAnswer, content, f"{source} is not a scored problem", "a JSON object")
 
 
 def _read_shard(path: Path, n: int) -> list[ScoredAnswer]:
-    rows = list(read_scored(path, ScoredAnswer))
+    rows = list(read_scored(path))
     if len(rows) != n:
         raise DataError(f"{path} is damaged: remove it, and the same command continues")
     return rows

@@ -12,7 +12,7 @@ import pytest
 from forks import RAY, TRAINING, run
 from ray_cluster import RayCluster, own_lines
 
-from calcgpt.evaluation.shards import ScoredAnswer, read_scored
+from calcgpt.evaluation.shards import read_scored
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
 
@@ -39,8 +39,7 @@ def test_a_cluster_scores_as_one_process_does(
     names = ("n", "char_accuracy", "exact_match", "by_operation")
     assert [by_ray[name] for name in names] == [by_one[name] for name in names]
     by_ray, by_one = (
-        [row.output for row in read_scored(tmp_path / f"{name}.jsonl", ScoredAnswer)]
-        for name in ("ray", "one")
+        [row.output for row in read_scored(tmp_path / f"{name}.jsonl")] for name in ("ray", "one")
     )
     assert by_ray == by_one
     assert any(output is not None for output in by_one)  # what the model wrote, not the reference

@@ -21,7 +21,6 @@ from calcgpt.evaluation import shards as module
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.shards import (
     MANIFEST,
-    PortableScoring,
     ScoredAnswer,
     Scoring,
     evaluate_in_shards,
@@ -71,7 +70,8 @@ def test_a_portable_scoring_needs_no_folder(
     """Ray sends it to other machines, which do not have the folder."""
     scoring = Scoring(tiny_copy, engine="native", threads=1)
     expected = scoring(lines)
-    sent = pickle.dumps(PortableScoring(scoring, Checkpoint.load(tiny_copy)))
+    module._load.cache_clear()  # as in another process
+    sent = pickle.dumps(dataclasses.replace(scoring, loaded=Checkpoint.load(tiny_copy)))
     tiny_copy.rename(tiny_copy.with_name("away"))
     assert pickle.loads(sent)(lines) == expected
 
@@ -151,7 +151,7 @@ def test_a_confidence_that_is_no_number_is_stored_as_zero(
     evaluation = dataclasses.replace(evaluation, confidences=[nan] * len(lines))
     path = tmp_path / "shard.jsonl"
     path.write_text(to_jsonl(scored_answers(evaluation)))
-    assert {row.confidence for row in read_scored(path, ScoredAnswer)} == {NOT_CONFIDENT}
+    assert {row.confidence for row in read_scored(path)} == {NOT_CONFIDENT}
 
 
 def test_the_command_writes_scored_answers(
@@ -165,7 +165,7 @@ def test_the_command_writes_scored_answers(
     options = ("--shards", tmp_path / "kept", "--scored", file, "--json", json_file, "--quiet")
     outcome = run_cli("eval", tiny_folder, "--data", data, "--device", "cpu", *options)
     assert outcome.code == 0
-    rows = list(read_scored(file, ScoredAnswer))
+    rows = list(read_scored(file))
     alone = evaluate(tiny.model, tiny.tokenizer, read_problems(data))
     assert [row.right for row in rows] == alone.right
     assert [row.output for row in rows] == [row.output for row in scored_answers(alone)]
@@ -184,4 +184,4 @@ def test_an_answer_with_a_line_separator_stays_on_one_line(tmp_path: Path) -> No
     )
     path = tmp_path / "scored.jsonl"
     path.write_text(to_jsonl([row, row]), "utf-8")
-    assert list(read_scored(path, ScoredAnswer)) == [row, row]
+    assert list(read_scored(path)) == [row, row]
