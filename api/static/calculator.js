@@ -3,14 +3,14 @@
 import { parseHash } from "./address.js";
 import { cachePage, calculate } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
-import { Comparison } from "./comparison.js";
+import { addComparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
 import { POINT, SYMBOLS, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
-import { Inside } from "./inside.js";
+import { addInside } from "./inside.js";
 import { meanWeights } from "./inside/bars.js";
-import { Learning } from "./learning.js";
+import { addLearning } from "./learning.js";
 import { Link } from "./link.js";
 import { Models } from "./models.js";
 import { renderError } from "./outcome.js";
@@ -34,13 +34,13 @@ const LONG = 20; // digits of the numbers of a random product
 const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
 const field = new Field(input, () => start());
-const history = new History(byId("history"), ({ expression, model, places }) => {
+const history = new History(({ expression, model, places }) => {
   models.choose({ model, places });
   showEarlier(formatNumbers(expression));
   input.focus();
   start({ isKept: false });
 });
-const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLSelectElement), byId("model-facts"), {
+const models = new Models({
   onChange({ parameters }) {
     byId("author").textContent = `GPT of ${formatCount(parameters)} parameters`;
   },
@@ -60,7 +60,7 @@ const models = new Models(byId("model", HTMLSelectElement), byId("places", HTMLS
     return true;
   },
 });
-const tour = new Tour(byId("tour"), byId("tour-offer"), {
+const tour = new Tour({
   ask: (expression) => ask(expression, models.modelInSteps((choiceBeforeTour ?? models.choice).model)),
   canAskWithoutWork: () => models.directModel !== "",
   askWithoutWork: (expression) => ask(expression, models.directModel),
@@ -75,10 +75,9 @@ const tour = new Tour(byId("tour"), byId("tour-offer"), {
 });
 const link = new Link();
 const readout = new Readout();
-const panels = [new Inside(), new Comparison(() => models.all), new Learning()];
 const runner = new Runner(
-  { field, history, link, readout, panels },
-  { ask: calculateText, askBeyondTested: () => start({ beyond_tested: true }), onUnauthorized: askForKey },
+  { field, history, link, readout },
+  { addPanels, ask: calculateText, askBeyondTested: () => start({ beyond_tested: true }), onUnauthorized: askForKey },
 );
 
 /** @type {{model: string, places: string} | null} */ let choiceBeforeTour = null;
@@ -108,6 +107,13 @@ async function start({ beyond_tested = false, opened = {}, isKept = true } = {})
     decimal_comma: state.comma > 0 || undefined,
   };
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
+}
+
+/** Adds the panels to an operation. @type {(step: HTMLElement, node: import("./client.js").Node, model: string) => void} */
+function addPanels(step, node, model) {
+  addInside(step, node, model);
+  addComparison(step, node, model, () => models.all);
+  addLearning(step, node);
 }
 
 /** Calculates an expression. @param {string} text */

@@ -73,55 +73,52 @@ export function messageOf(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Stores an API key for this tab, without spaces around it and invisible characters, which may be pasted with it.
- * Later requests send it.
- * @param {string} key */
-export function useKey(key) {
-  storedKey.set(key.replace(/[\p{Cc}\p{Cf}]/gu, "").trim());
+/** @type {string | null} */ let key = null; // lasts until the page is closed, if the browser forbids storage
+
+/** Stores an API key for this tab, without spaces around it and invisible characters, which may be pasted with it. Later
+ * requests send it.
+ * @param {string} typed */
+export function useKey(typed) {
+  key = typed.replace(/[\p{Cc}\p{Cf}]/gu, "").trim();
+  try {
+    sessionStorage.setItem(KEY, key);
+  } catch {}
 }
 
-// If the browser forbids storage, the key lasts until the page is closed.
-const storedKey = {
-  /** @type {string | null} */
-  key: null,
-  /** @param {string} key */
-  set(key) {
-    this.key = key;
-    try {
-      sessionStorage.setItem(KEY, key);
-    } catch {}
-  },
-  get() {
-    try {
-      return this.key ?? sessionStorage.getItem(KEY);
-    } catch {
-      return this.key;
-    }
-  },
-};
-
-/** Returns what the host of the page offers (backend.js).
- * @returns {Promise<import("./backend.js").Host>}
- * @throws {ServiceError} */
-export async function getHost() {
-  const response = await request("static/backend.json");
+function storedKey() {
   try {
-    return await response.json();
+    return key ?? sessionStorage.getItem(KEY);
   } catch {
-    throw new ServiceError("A file of the page could not be read.");
+    return key;
   }
 }
 
-/** Returns the models that calculate.
- * @returns {Promise<Model[]>}
- * @throws {ServiceError} */
-export async function listModels() {
-  const response = await request("v1/models");
+/** Returns what `read` makes of a file. The message is that of the ServiceError if it fails.
+ * @template T
+ * @param {string} path @param {(response: Response) => Promise<T>} read @param {string} message */
+async function load(path, read, message) {
+  const response = await request(path);
   try {
+    return await read(response);
+  } catch {
+    throw new ServiceError(message);
+  }
+}
+
+/** Returns what the host of the page offers (backend.js). @type {() => Promise<import("./backend.js").Host>} */
+export const getHost = () => load("static/backend.json", (file) => file.json(), "A file of the page could not be read.");
+
+/** Returns the models that calculate. @type {() => Promise<Model[]>} */
+export function listModels() {
+  const read = async (/** @type {Response} */ response) => {
     return (await response.json()).data.filter((/** @type {Model} */ model) => model.domain);
-  } catch {
-    throw new ServiceError("The list of models could not be read.");
-  }
+  };
+  return load("v1/models", read, "The list of models could not be read.");
+}
+
+/** Returns the file with the weights of a model. @param {string} path */
+export function weights(path) {
+  return load(path, (file) => file.arrayBuffer(), "The weights of this model could not be loaded.");
 }
 
 /** Yields the events of a calculation; the last one is `result`.
@@ -147,25 +144,13 @@ export async function* calculate(expression, options, signal) {
   throw new ServiceError("The connection ended before the answer was complete.");
 }
 
-/** Returns the file with the weights of a model.
- * @param {string} path
- * @throws {ServiceError} */
-export async function weights(path) {
-  const response = await request(path);
-  try {
-    return await response.arrayBuffer();
-  } catch {
-    throw new ServiceError("The weights of this model could not be loaded.");
-  }
-}
-
 /** Sends a request with the API key and returns the response.
  * @throws {ServiceError} or AbortError
  * @type {(path: string, options?: RequestInit) => Promise<Response>} */
 async function request(path, options = {}) {
-  const key = storedKey.get();
+  const stored = storedKey();
   const headers = new Headers(options.headers);
-  if (key) headers.set("Authorization", `Bearer ${toByteString(key)}`);
+  if (stored) headers.set("Authorization", `Bearer ${toByteString(stored)}`);
   let response;
   try {
     response = await fetch(path, { ...options, headers });
@@ -176,8 +161,9 @@ async function request(path, options = {}) {
   if (response.ok) return response;
   const { status } = response;
   const problem = await response.json().catch(() => ({}));
-  if (status === 401) problem.detail = `${key ? "This API key is not valid" : "This service requires an API key"}.`;
-  throw ServiceError.fromProblem({ ...problem, status }, parseRetryAfter(response.headers.get("Retry-After")));
+  if (status === 401) problem.detail = `${stored ? "This API key is not valid" : "This service requires an API key"}.`;
+  const retryAfter = response.headers.get("Retry-After");
+  throw ServiceError.fromProblem({ ...problem, status }, /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) : null);
 }
 
 /** Returns the bytes of a text in UTF-8, as characters: a header can have no others. @param {string} text */
@@ -185,10 +171,3 @@ function toByteString(text) {
   return String.fromCharCode(...new TextEncoder().encode(text));
 }
 
-/** Returns the value of Retry-After in seconds, or null if it is neither a number nor a date.
- * @param {string | null} text */
-function parseRetryAfter(text) {
-  if (!text) return null;
-  const seconds = /^\d+$/.test(text) ? Number(text) : Math.ceil((Date.parse(text) - Date.now()) / 1000);
-  return Number.isNaN(seconds) ? null : Math.max(0, seconds);
-}

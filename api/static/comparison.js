@@ -21,45 +21,29 @@ const CONTEXT = 10; // characters that are shown before the first one that diffe
 /** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
 /** @typedef {import("./panel.js").State} State */
 
-/** Adds the panel to each operation that a model has answered. */
-export class Comparison {
-  #models;
-  #model = "";
-
-  /** @param {() => NamedModel[]} models returns the models that can be asked */
-  constructor(models) {
-    this.#models = models;
-  }
-
-  /** Sets the model of the calculation that begins. @param {import("./client.js").Start} start */
-  begin({ model }) {
-    this.#model = model;
-  }
-
-  /** Adds the button that opens the panel to an operation.
-   * @type {(step: HTMLElement, node: import("./client.js").Node) => void} */
-  addButton(step, { problem, prompt, output, exact }) {
-    const question = prompt && shapeOf(prompt);
-    if (!question || !output) return;
-    const [model, { places }] = [this.#model, question]; // steps before the last may have more places
-    addPanelButton(step, "beside", "Compare models", () => {
-      const samples = new Samples({ model, places, prompt, output, exact });
-      const checkpoints = new Checkpoints({ problem, places }, this.#models());
-      const panel = createElement("div", "inside beside");
-      panel.append(checkpoints.element, samples.element);
-      return {
-        element: panel,
-        /** @param {State} state */
-        restore(state) {
-          samples.restore(state);
-          if (state.all) checkpoints.ask();
-        },
-        get state() {
-          return { ...samples.state, ...checkpoints.state };
-        },
-      };
-    });
-  }
+/** Adds the button that opens the panel to an operation that a model has answered. models: returns those to be asked.
+ * @type {(step: HTMLElement, node: import("./client.js").Node, model: string, models: () => NamedModel[]) => void} */
+export function addComparison(step, { problem, prompt, output, exact }, model, models) {
+  const shape = prompt && shapeOf(prompt);
+  if (!shape || !output) return;
+  const { places } = shape; // steps before the last may have more places
+  addPanelButton(step, "beside", "Compare models", () => {
+    const samples = new Samples({ model, places, prompt, output, exact });
+    const checkpoints = new Checkpoints({ problem, places }, models());
+    const panel = createElement("div", "inside beside");
+    panel.append(checkpoints.element, samples.element);
+    return {
+      element: panel,
+      /** @param {State} state */
+      restore(state) {
+        samples.restore(state);
+        if (state.all) checkpoints.ask();
+      },
+      get state() {
+        return { ...samples.state, ...checkpoints.state };
+      },
+    };
+  });
 }
 
 /** Shows what the model writes if its characters are drawn by their probabilities. */

@@ -1,17 +1,14 @@
 // The loss over the steps of a training run, with a dot for each snapshot. Both scales are logarithmic.
 // Positions are percentages of the plot, so that its text has the size of the page's text at every width.
 
-import { createElement, formatCount } from "./format.js";
-
-const SVG = "http://www.w3.org/2000/svg";
+import { createElement, createSvg, formatCount, setAttributes } from "./format.js";
 
 /** @typedef {{step: number, loss: number}} Point */
 
 /** Draws the curve and marks its snapshots. */
 export class Curve {
   element = createElement("figure", "curve");
-  /** @type {Map<number, Element>} by step: the dot and the mark of each snapshot */
-  #snapshots = new Map();
+  /** @type {Map<number, Element>} */ #snapshots = new Map(); // by step: the dot and the mark of each snapshot
   #guides = [createSvg("line", { class: "guide", y2: "100%" }), createSvg("line", { class: "guide", x1: "0" })];
   #x;
   #y;
@@ -92,17 +89,4 @@ function logScale(from, to) {
 function powersOfTen(low, high) {
   const [first, last] = [Math.ceil(Math.log10(low)), Math.floor(Math.log10(high))];
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => 10 ** (first + index));
-}
-
-/** Returns a new SVG element. @type {(tag: string, attributes: Record<string, string>, text?: string) => SVGElement} */
-function createSvg(tag, attributes, text = "") {
-  const created = document.createElementNS(SVG, tag);
-  setAttributes(created, attributes);
-  created.textContent = text;
-  return created;
-}
-
-/** @type {(element: Element, attributes: Record<string, string>) => void} */
-function setAttributes(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
 }

@@ -92,6 +92,19 @@ export function createElement(tag, className = "", text = "") {
   return created;
 }
 
+/** Returns a new SVG element. @type {(tag: string, attributes: Record<string, string>, text?: string) => SVGElement} */
+export function createSvg(tag, attributes, text = "") {
+  const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  setAttributes(created, attributes);
+  created.textContent = text;
+  return created;
+}
+
+/** @type {(element: Element, attributes: Record<string, string>) => void} */
+export function setAttributes(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+}
+
 /** Returns a new button that submits no form.
  * @type {(className: string, text: string, onClick: () => void) => HTMLButtonElement} */
 export function createButton(className, text, onClick) {

@@ -1,6 +1,6 @@
 // Earlier calculations, stored on this device.
 
-import { createButton, createElement, formatNumbers, formatResult } from "./format.js";
+import { byId, createButton, createElement, formatNumbers, formatResult } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -10,25 +10,17 @@ const LIMIT = 50;
 
 /** The list of earlier calculations. */
 export class History {
-  /** @type {Entry[]} newest first */
-  #entries = [];
+  /** @type {Entry[]} */ #entries = []; // newest first
   #cursor = -1; // the index of the entry that was recalled last
   #draft = ""; // what was in the field before the first recall
-  #list;
+  #list = byId("history");
   #onChoose;
 
-  /** @param {HTMLElement} list
-   * @param {(entry: Entry) => void} onChoose called when the user chooses an entry */
-  constructor(list, onChoose) {
-    this.#list = list;
+  /** @param {(entry: Entry) => void} onChoose called when the user chooses an entry */
+  constructor(onChoose) {
     this.#onChoose = onChoose;
     this.#load();
-    this.#show();
-    addEventListener("storage", ({ key }) => {
-      if (key !== KEY && key !== null) return;
-      this.#load(); // another tab has changed it
-      this.#show();
-    });
+    addEventListener("storage", ({ key }) => (key === KEY || key === null) && this.#load()); // another tab changed it
   }
 
   /** Whether there are no entries. */
@@ -59,14 +51,12 @@ export class History {
     this.#entries.unshift({ expression, result, exact, verified, model, places });
     this.#entries.length = Math.min(this.#entries.length, LIMIT);
     this.#save();
-    this.#show();
   }
 
   /** Removes all entries. */
   clear() {
     this.#entries = [];
     this.#save();
-    this.#show();
   }
 
   #load() {
@@ -74,12 +64,14 @@ export class History {
       const stored = JSON.parse(localStorage.getItem(KEY) ?? "[]");
       if (Array.isArray(stored)) this.#entries = stored.filter(isEntry).slice(0, LIMIT);
     } catch {} // storage is forbidden or damaged: start with an empty history
+    this.#show();
   }
 
   #save() {
     try {
       localStorage.setItem(KEY, JSON.stringify(this.#entries));
     } catch {} // storage is forbidden or full: the history lasts until the page is closed
+    this.#show();
   }
 
   #show() {

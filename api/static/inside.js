@@ -20,27 +20,17 @@ const HINT =
   "The model computes in layers, one after the other. In each, several heads look back at earlier characters. Arcs " +
   "lead to these: the thicker, the more the heads took from the character.";
 
-/** Adds the panel to each operation that a model has answered. */
-export class Inside {
-  #model = "";
-
-  /** Sets the model of the calculation that begins. @param {import("./client.js").Start} start */
-  begin({ model }) {
-    this.#model = model;
-  }
-
-  /** Adds the button that opens the panel to an operation. @type {(step: HTMLElement, node: Node) => void} */
-  addButton(step, { prompt, output, exact }) {
-    const question = prompt && shapeOf(prompt);
-    if (!question || !output) return;
-    const { places } = question; // steps before the last may have more places
-    const operation = { model: this.#model, places, prompt, output, exact };
-    const toggle = addPanelButton(step, "inside", "Look inside the model", () => new Panel(operation));
-    step.addEventListener("point", (event) => {
-      const { at, isChosen } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;
-      if (isChosen) toggle.panel?.show(prompt.length + at);
-    });
-  }
+/** Adds the button that opens the panel to an operation that a model has answered.
+ * @type {(step: HTMLElement, node: Node, model: string) => void} */
+export function addInside(step, { prompt, output, exact }, model) {
+  const shape = prompt && shapeOf(prompt);
+  if (!shape || !output) return;
+  const operation = { model, places: shape.places, prompt, output, exact }; // steps before the last may have more places
+  const toggle = addPanelButton(step, "inside", "Look inside the model", () => new Panel(operation));
+  step.addEventListener("point", (event) => {
+    const { at, isChosen } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;
+    if (isChosen) toggle.panel?.show(prompt.length + at);
+  });
 }
 
 /** Shows one operation from the inside. */

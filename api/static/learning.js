@@ -28,16 +28,10 @@ function loadRun() {
   return loading;
 }
 
-/** Adds the panel to each operation that a model has answered. */
-export class Learning {
-  /** Does nothing: the panel is the same for all calculations. */
-  begin() {}
-
-  /** Adds the button that opens the panel to an operation.
-   * @type {(step: HTMLElement, node: import("./client.js").Node) => void} */
-  addButton(step, { problem, prompt }) {
-    if (prompt) addPanelButton(step, "learning", "Watch it learn", () => new Panel(problem));
-  }
+/** Adds the button that opens the panel to an operation that a model has answered.
+ * @type {(step: HTMLElement, node: import("./client.js").Node) => void} */
+export function addLearning(step, { problem, prompt }) {
+  if (prompt) addPanelButton(step, "learning", "Watch it learn", () => new Panel(problem));
 }
 
 /** Shows what the snapshots write for one problem. */

@@ -2,7 +2,7 @@
 
 import { listModels } from "./backend.js";
 import { ServiceError } from "./client.js";
-import { formatCount, formatShare } from "./format.js";
+import { byId, formatCount, formatShare } from "./format.js";
 
 const RETRY_SECONDS = 2; // seconds until the list is requested again; doubled after each failure
 const MAX_RETRY_SECONDS = 30;
@@ -27,11 +27,10 @@ const NAMES = {
 
 /** Fills the selections with the models that the backend lists. */
 export class Models {
-  #select;
-  #places;
-  #facts;
-  #onChange;
-  #onUnauthorized;
+  #select = byId("model", HTMLSelectElement);
+  #places = byId("places", HTMLSelectElement);
+  #facts = byId("model-facts");
+  #listeners;
   /** @type {Model[]} */ #models = [];
   #timer = 0;
   #requestId = 0; // of the last request: only its result is used
@@ -39,25 +38,16 @@ export class Models {
   #nUnchanged = 0; // requests since the list last grew
   #isReady = false;
   #missing = ""; // the model of a link that is not listed
-  #onReady;
 
-  /** @param {HTMLSelectElement} select
-   * @param {HTMLSelectElement} places
-   * @param {HTMLElement} facts
-   * @param {Listeners} listeners */
-  constructor(select, places, facts, { onChange, onChoose, onUnauthorized, onReady }) {
-    this.#select = select;
-    this.#places = places;
-    this.#facts = facts;
-    this.#onUnauthorized = onUnauthorized;
-    this.#onChange = onChange;
-    this.#onReady = onReady;
-    select.addEventListener("change", () => {
+  /** @param {Listeners} listeners */
+  constructor(listeners) {
+    this.#listeners = listeners;
+    this.#select.addEventListener("change", () => {
       this.#missing = "";
       this.#showSelected();
-      onChoose();
+      listeners.onChoose();
     });
-    places.addEventListener("change", onChoose);
+    this.#places.addEventListener("change", listeners.onChoose);
   }
 
   /** The selected model and decimal places. "" stands for the default. */
@@ -69,7 +59,7 @@ export class Models {
 
   /** Calls `onReady` again, after the address has changed. */
   reopen() {
-    this.#isReady = this.#onReady(false);
+    this.#isReady = this.#listeners.onReady(false);
     if (!this.#isReady) this.load();
   }
 
@@ -130,7 +120,7 @@ export class Models {
       } else if (hasGrown) this.#fill(models);
       else {
         this.#showSelected(); // in place of the message of an earlier failure
-        this.#isReady ||= this.#onReady(true);
+        this.#isReady ||= this.#listeners.onReady(true);
       }
     } catch (reason) {
       if (requestId !== this.#requestId) return; // for example without the key that was entered since
@@ -140,7 +130,7 @@ export class Models {
       this.#facts.textContent = shouldRetry
         ? `The models could not be loaded. Trying again in ${this.#retrySeconds} seconds.`
         : "Enter the API key to list the models.";
-      if (!shouldRetry) this.#onUnauthorized(error);
+      if (!shouldRetry) this.#listeners.onUnauthorized(error);
     }
     if (shouldRetry) this.#timer = window.setTimeout(() => this.load(), this.#retrySeconds * 1000);
   }
@@ -148,13 +138,13 @@ export class Models {
   /** @param {Model[]} models */
   #fill(models) {
     const previous = this.#select.value;
-    this.#models = models.sort(compareModels);
+    this.#models = models.sort((a, b) => rankOf(b) - rankOf(a));
     this.#select.replaceChildren(...models.map((model) => new Option(displayName(model), model.id)));
     const selected = models.find(({ id }) => id === previous) ?? models.find((model) => model.default);
     this.#select.value = (selected ?? models[0]).id;
     this.#select.disabled = false;
     this.#showSelected();
-    this.#isReady ||= this.#onReady(false);
+    this.#isReady ||= this.#listeners.onReady(false);
   }
 
   #showSelected() {
@@ -163,7 +153,7 @@ export class Models {
     this.#fillPlaces(model.domain);
     const missing = this.#missing && `There is no model “${this.#missing}” here. This one answers: `;
     this.#facts.textContent = missing + describeModel(model);
-    this.#onChange(model);
+    this.#listeners.onChange(model);
   }
 
   /** Offers the decimal places that the model was measured for. A model that answers at once has no choice.
@@ -177,13 +167,10 @@ export class Models {
   }
 }
 
-/** Compares models for sorting: the default model first, then those that show their work, the better ones first.
- * @type {(a: Model, b: Model) => number} */
-function compareModels(a, b) {
-  const [first, second] = [b, a].map(({ default: isDefault, domain, metrics }) => [
-    Number(isDefault), Number(domain.works_in_steps), metrics?.exact_match ?? 0,
-  ]);
-  return first[0] - second[0] || first[1] - second[1] || first[2] - second[2];
+/** Returns by what models are sorted: the default model first, then those that show their work, the better ones first.
+ * @param {Model} model */
+function rankOf({ default: isDefault, domain, metrics }) {
+  return Number(isDefault) * 4 + Number(domain.works_in_steps) * 2 + (metrics?.exact_match ?? 0);
 }
 
 /** Returns the display name of a model, such as `Shows its work (scratchpad-small)`. @param {Model} model */

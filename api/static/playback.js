@@ -15,8 +15,7 @@ export class Playback {
   #show;
   #isSlow;
   #onEmpty = () => {};
-  /** @type {unknown} why an event could not be shown */
-  #error = null;
+  /** @type {unknown} */ #error = null; // why an event could not be shown
 
   /** @param {(event: PlayedEvent) => void} show called with each event
    * @param {() => boolean} isSlow returns whether slow motion is on */

@@ -20,9 +20,8 @@ export class Readout {
   #box = createElement("div", "readout");
   #text = createElement("p");
   #bars = createElement("ol", "candidates");
-  /** @type {Element | null} the character beside which the box is shown */
-  #anchor = null;
-  #isTouched = false;
+  /** @type {Element | null} */ #anchor = null; // the character beside which the box is shown
+  isTouched = false; // whether the user last used a finger
   #requestId = 0; // of the last request: only its result is shown
   /** @type {(weights: number[]) => void} */ #onWeights = () => {};
 
@@ -32,13 +31,8 @@ export class Readout {
     this.#box.append(this.#text, this.#bars);
     document.body.append(this.#box);
     addEventListener("pointerdown", (event) => this.#onPointerDown(event), true);
-    addEventListener("keydown", () => (this.#isTouched = false), true);
+    addEventListener("keydown", () => (this.isTouched = false), true);
     for (const name of ["scroll", "resize", "redrawn"]) addEventListener(name, () => this.#updatePosition(), true);
-  }
-
-  /** Whether the user last used a finger. */
-  get isTouched() {
-    return this.#isTouched;
   }
 
   /** Whether the box is shown. */
@@ -86,7 +80,7 @@ export class Readout {
 
   /** @param {PointerEvent} event */
   #onPointerDown({ target, pointerType }) {
-    this.#isTouched = pointerType === "touch";
+    this.isTouched = pointerType === "touch";
     if (!(target instanceof Element && target.closest("[data-at]"))) this.hide();
   }
 
@@ -99,7 +93,7 @@ export class Readout {
     const { offsetWidth: width, offsetHeight: height } = this.#box;
     const space = document.documentElement.clientWidth - width - MARGIN;
     const above = top - GAP - height;
-    const below = bottom + (this.#isTouched ? FINGER_GAP : GAP);
+    const below = bottom + (this.isTouched ? FINGER_GAP : GAP);
     const isAbove = below + height > innerHeight - MARGIN && above >= MARGIN;
     this.#box.style.left = `${Math.max(MARGIN, Math.min(space, left + anchorWidth / 2 - width / 2))}px`;
     this.#box.style.top = `${Math.max(MARGIN, isAbove ? above : below)}px`;

@@ -15,18 +15,14 @@ import { Step } from "./steps.js";
  * @typedef {{controller: AbortController, playback: Playback<CalculationEvent>, steps: Step[],
  * isExample: boolean, isKept: boolean, isComplete: boolean}} Run */
 
-/** Adds a panel to each operation. begin: called when a calculation begins; addButton: called with the element and the
- * result of an operation.
- * @typedef {{begin: (start: import("./client.js").Start) => void,
- * addButton: (step: HTMLElement, node: import("./client.js").Node) => void}} PanelFactory */
-
 /** The parts of the page that a calculation changes.
  * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
- * link: import("./link.js").Link, readout: import("./readout.js").Readout, panels: PanelFactory[]}} Parts */
+ * link: import("./link.js").Link, readout: import("./readout.js").Readout}} Parts */
 
 /** The callbacks of the page. ask: called when the user asks for another reading; askBeyondTested: called when the user
  * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
- * @typedef {{ask: (expression: string) => void, askBeyondTested: () => void, onUnauthorized: () => void}} Callbacks */
+ * @typedef {{ask: (expression: string) => void, askBeyondTested: () => void, onUnauthorized: () => void,
+ *   addPanels: (step: HTMLElement, node: import("./client.js").Node, model: string) => void}} Callbacks */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
@@ -36,25 +32,18 @@ const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Runs calculations. A new one stops the one before it. */
 export class Runner {
-  #field;
-  #history;
-  #link;
-  #readout;
-  #panels;
+  #page;
   #callbacks;
+  #model = ""; // of the last calculation
   #slow = byId("slow", HTMLInputElement);
   #nodes = byId("nodes");
   #status = /** @type {HTMLElement} */ (byId("running").firstElementChild);
   /** @type {Run | null} */ #run = null;
-  /** @type {Step[]} */ #steps = [];
+  /** @type {Step[]} of the calculation that is shown */ steps = [];
 
   /** @param {Parts} parts @param {Callbacks} callbacks */
-  constructor({ field, history, link, readout, panels }, callbacks) {
-    this.#field = field;
-    this.#history = history;
-    this.#link = link;
-    this.#readout = readout;
-    this.#panels = panels;
+  constructor(parts, callbacks) {
+    this.#page = parts;
     this.#callbacks = callbacks;
     byId("stop").addEventListener("click", () => (this.#run?.isComplete ? this.#run.playback.flush() : this.stop()));
     document.addEventListener("visibilitychange", () => {
@@ -72,11 +61,6 @@ export class Runner {
     return Boolean(this.#run?.isExample);
   }
 
-  /** The steps of the calculation that is shown. */
-  get steps() {
-    return this.#steps;
-  }
-
   /** Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and the
    * user or another one can stop it.
    * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
@@ -92,7 +76,7 @@ export class Runner {
     const playback = new Playback(show, isSlow);
     /** @type {Run} */ const run = { controller, playback, steps, isExample, isKept, isComplete: false };
     this.#run = run;
-    this.#steps = steps;
+    this.steps = steps;
     try {
       let operand = "";
       this.#begin(state, isExample);
@@ -105,7 +89,7 @@ export class Runner {
       await playback.finished();
       if (this.#run !== run) return false; // the calculation was stopped, or another one has begun
       this.#finish();
-      this.#name(this.#field.setAnswer(operand));
+      this.#name(this.#page.field.setAnswer(operand));
       return true;
     } catch (error) {
       if (this.#run !== run) return false;
@@ -124,33 +108,33 @@ export class Runner {
     controller.abort();
     playback.discard();
     for (const step of steps) step.stop();
-    this.#name(this.#field.cancel());
+    this.#name(this.#page.field.cancel());
   }
 
   /** Stops the calculation and removes the expression and all that was shown. */
   clear() {
     this.stop();
-    this.#link.clear();
-    this.#readout.hide();
+    this.#page.link.clear();
+    this.#page.readout.hide();
     byId("example").hidden = true;
-    this.#field.text = "";
+    this.#page.field.text = "";
     document.title = TITLE;
     this.#showWork(false);
     for (const id of ["answer", "error", "nodes"]) this.#empty(id);
-    this.#history.resetRecall();
+    this.#page.history.resetRecall();
   }
 
   /** Prepares the page for the events of a calculation.
    * @type {(state: Partial<State> & {question: string}, isExample: boolean) => void} */
   #begin(state, isExample) {
-    this.#history.resetRecall();
-    this.#link.begin(state, isExample);
+    this.#page.history.resetRecall();
+    this.#page.link.begin(state, isExample);
     byId("example").hidden = !isExample;
     byId("answer").ariaLive = isExample ? "off" : "polite";
-    this.#field.submit();
-    if (isExample) this.#field.setAnswer(""); // its answer is not awaited
-    this.#field.clearError();
-    this.#readout.hide();
+    this.#page.field.submit();
+    if (isExample) this.#page.field.setAnswer(""); // its answer is not awaited
+    this.#page.field.clearError();
+    this.#page.readout.hide();
     this.#empty("answer");
     if (!isExample) this.#empty("error"); // the example keeps the message that a key is needed
     this.#empty("nodes");
@@ -169,7 +153,7 @@ export class Runner {
       this.#status.textContent = `Loading the model${size} …`;
     } else if (name === "start") {
       this.#status.textContent = WRITING;
-      for (const panel of this.#panels) panel.begin(data);
+      this.#model = data.model;
       const characters = [...typed];
       data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
       this.#nodes.append(...steps.map((step) => step.element));
@@ -180,13 +164,13 @@ export class Runner {
     else if (name === "token") steps[data.node].addToken(data);
     else if (name === "answer") {
       steps[data.node].end(data);
-      for (const panel of this.#panels) panel.addButton(steps[data.node].element, data);
+      this.#callbacks.addPanels(steps[data.node].element, data, this.#model);
     } else if (name === "result") {
       // An operation about which the model was not asked has no event of its own.
       data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
       byId("answer").replaceChildren(renderAnswer(data, this.#callbacks.ask));
       if (!this.isExample) document.title = titleOf(typed, data.result);
-      if (this.#run?.isKept) this.#history.add(data);
+      if (this.#run?.isKept) this.#page.history.add(data);
     }
   }
 
@@ -199,16 +183,16 @@ export class Runner {
 
   /** Ends the calculation with an error. @type {(error: ServiceError, typed: string) => void} */
   #fail(error, typed) {
-    this.#showWork(this.#steps.length > 0);
+    this.#showWork(this.steps.length > 0);
     this.#finish();
-    const later = this.#field.cancel();
+    const later = this.#page.field.cancel();
     byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askBeyondTested));
     this.#name(later);
     if (error.status === 401) this.#callbacks.onUnauthorized();
-    else if (error.position !== undefined && this.#field.text === typed) {
-      this.#field.markError(error.position, error.end);
+    else if (error.position !== undefined && this.#page.field.text === typed) {
+      this.#page.field.markError(error.position, error.end);
     }
-    for (const step of this.#steps) step.stop(); // last, because to draw one may be what failed
+    for (const step of this.steps) step.stop(); // last, because to draw one may be what failed
   }
 
   /** Shows what was typed after a question that has no answer. @param {string} later */
@@ -237,7 +221,7 @@ export class Runner {
   /** Moves the focus to the field if it is within an element. Otherwise it would be lost with the element.
    * @param {string} id */
   #takeFocusFrom(id) {
-    if (byId(id).contains(document.activeElement)) this.#field.focus();
+    if (byId(id).contains(document.activeElement)) this.#page.field.focus();
   }
 }
 

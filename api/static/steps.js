@@ -32,8 +32,7 @@ export class Step {
   /** @type {{problem: string, prompt: string} | null} */ #question = null;
   #text = "";
   /** @type {number[]} */ #probabilities = [];
-  /** @type {Row[]} the rows that the model wrote */
-  #lines = [];
+  /** @type {Row[]} */ #lines = []; // the rows that the model wrote
   /** @type {Timeline | null} */ #timeline = null;
   #foldsWhenDone; // if the answer is right and the model is sure
   #frame = 0;

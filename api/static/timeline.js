@@ -2,14 +2,12 @@
 // model wrote: the user plays it, goes from one character to the next, or drags a slider.
 
 import { look } from "./backend.js";
-import { byId, createButton, createElement } from "./format.js";
+import { byId, createButton, createElement, createSvg } from "./format.js";
 import { meanWeights } from "./inside/bars.js";
 
 const RATE = 8; // characters a second; half of it in slow motion
 const DELAY = 120; // milliseconds before the model is run, so that it does not run at each step of a drag
 const HINT = "Play them again, or go through them one by one.";
-const ICON_SIZE = 16;
-const SVG = "http://www.w3.org/2000/svg";
 /** The paths of the icons. */
 const ICONS = {
   play: "M4 2v12l10-6z",
@@ -159,13 +157,8 @@ export class Timeline {
 
 /** Shows an icon on a button. @type {(button: HTMLButtonElement, name: string, path: string) => void} */
 function setIcon(button, name, path) {
-  const svg = document.createElementNS(SVG, "svg");
-  svg.setAttribute("viewBox", `0 0 ${ICON_SIZE} ${ICON_SIZE}`);
-  svg.setAttribute("aria-hidden", "true");
-  const shape = document.createElementNS(SVG, "path");
-  shape.setAttribute("d", path);
-  svg.append(shape);
+  const svg = createSvg("svg", { viewBox: "0 0 16 16", "aria-hidden": "true" });
+  svg.append(createSvg("path", { d: path }));
   button.replaceChildren(svg);
-  button.ariaLabel = name;
-  button.title = name;
+  button.ariaLabel = button.title = name;
 }

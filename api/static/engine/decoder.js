@@ -30,8 +30,7 @@ export class Decoder {
   #positions;
   /** The offsets in the memory of the inputs and outputs of layers. @type {Record<string, number>} */
   #buffers;
-  /** @type {number[]} the tokens whose keys and values are in the cache */
-  #cached = [];
+  /** @type {number[]} */ #cached = []; // the tokens whose keys and values are in the cache
 
   /** @param {{tensors: import("./weights.js").Tensors, manifest: Record<string, any>}} weights
    * @param {boolean} [useWebAssembly] whether WebAssembly may be used */

@@ -10,10 +10,8 @@ export class Engine {
   /** @type {Map<number, (message: Message) => void>} the handlers of messages, by the id of the task */
   #tasks = new Map();
   #nextId = 0;
-  /** @type {Map<string, Promise<void>>} by the model's name */
-  #loaded = new Map();
-  /** @type {Set<string>} the names of the models that are loaded */
-  #ready = new Set();
+  /** @type {Map<string, Promise<void>>} */ #loaded = new Map(); // by the model's name
+  /** @type {Set<string>} */ #ready = new Set(); // the names of the models that are loaded
   #fetchWeights;
 
   /** @param {(model: string) => Promise<ArrayBuffer>} fetchWeights */

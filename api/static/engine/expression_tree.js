@@ -11,8 +11,7 @@ import { shorten } from "./text.js";
  * belong to the operation that uses it. sign: "" for a number, else one of RANKS.
  * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal}} Expression */
 
-/** @type {Decimal} of an operation */
-const NO_NUMBER = { units: 0n, places: 0 };
+/** @type {Decimal} */ const NO_NUMBER = { units: 0n, places: 0 }; // of an operation
 /** Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
  * hundredth, and `||` a magnitude.
  * @type {Record<string, number>} */

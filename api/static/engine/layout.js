@@ -54,8 +54,7 @@ function digitsAndPlaces(field) {
 /** Lists the slots of a question and its work, in order. */
 export class Layout {
   /** @type {Slot[]} */ slots = [];
-  /** @type {number[]} the positions of the result's digits, lowest first */
-  result = [];
+  /** @type {number[]} */ result = []; // the positions of the result's digits, lowest first
   resultPlaces = 0;
   sign = NOWHERE; // the position of the result's sign
   promptLength = 0;

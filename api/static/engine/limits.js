@@ -25,7 +25,10 @@ export function limitsOf({ has_work: hasWork, domain, model, vocabulary }) {
   return hasWork ? new ScratchpadLimits(domain, model.block_size, operations) : new DirectLimits(operations);
 }
 
-/** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. */
+/** @type {(kind: string, reason: string) => Refusal} */ const refusalOf = (kind, reason) => ({ kind, reason });
+
+/** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. A method returns
+ * the reason for which something is refused, or null. */
 class DirectLimits {
   defaultPlaces = USUAL_PLACES;
   mostPlaces = USUAL_PLACES; // of an operation
@@ -33,41 +36,27 @@ class DirectLimits {
   /** @param {string[]} operations the signs of those that the model knows */
   constructor(operations) {
     this.operations = operations;
-  }
-
-  /** The domain, as the service's list of models has it. */
-  get domain() {
-    return {
-      operations: this.operations,
-      decimal_places: USUAL_PLACES,
-      default_places: USUAL_PLACES,
-      digits: null,
-      divisor_digits: null,
-      max_characters: WIDTH,
-      below: null,
-      works_in_steps: false,
+    /** The domain, as the service's list of models has it. */
+    this.domain = {
+      ...{ operations, decimal_places: USUAL_PLACES, default_places: USUAL_PLACES, digits: null, divisor_digits: null },
+      ...{ max_characters: WIDTH, below: null, works_in_steps: false },
     };
   }
 
-  /** Returns the refusal of a number of decimal places, or null. @type {(places: number) => Refusal | null} */
+  /** @type {(places: number) => Refusal | null} */
   refusePlaces(places) {
     if (places === USUAL_PLACES) return null;
-    const reason = `answers of this model have ${USUAL_PLACES} places, not ${places}`;
-    return { kind: "too-many-places", reason };
+    return refusalOf("too-many-places", `answers of this model have ${USUAL_PLACES} places, not ${places}`);
   }
 
-  /** Returns the refusal of an operand, or null. @type {(number: Decimal) => Refusal | null} */
+  /** @type {(number: Decimal) => Refusal | null} */
   refuseOperand(number) {
-    if (number.places > USUAL_PLACES) {
-      return { kind: "too-many-places", reason: "more than two decimal places" };
-    }
-    if (numberText(number).length > WIDTH) {
-      return { kind: "out-of-range", reason: `a number of more than ${WIDTH} characters` };
-    }
-    return null;
+    if (number.places > USUAL_PLACES) return refusalOf("too-many-places", "more than two decimal places");
+    if (numberText(number).length <= WIDTH) return null;
+    return refusalOf("out-of-range", `a number of more than ${WIDTH} characters`);
   }
 
-  /** Returns the refusal of a problem, or null. @type {(problem: Problem) => Refusal | null} */
+  /** @type {(problem: Problem) => Refusal | null} */
   refuseProblem({ places }) {
     return this.refusePlaces(places);
   }
@@ -78,65 +67,47 @@ class DirectLimits {
   }
 }
 
-/** The limits of a model that writes worked steps: what it was measured for, and what fits in its context. */
+/** The limits of a model that writes worked steps: what it was measured for, and what fits in its context. The methods
+ * are those of DirectLimits. */
 class ScratchpadLimits {
-  mostPlaces = MAX_PLACES; // of an operation
-  #measured;
+  mostPlaces = MAX_PLACES;
+  #isMeasured;
+  #bounds;
   #blockSize;
 
-  /** operations: the signs of those that the model knows.
-   * @param {Measured | null} measured @param {number} blockSize @param {string[]} operations */
+  /** @param {Measured | null} measured @param {number} blockSize @param {string[]} operations */
   constructor(measured, blockSize, operations) {
     this.operations = operations;
-    this.#measured = measured;
+    this.#isMeasured = measured !== null;
+    this.#bounds = measured ?? NOT_MEASURED;
     this.#blockSize = blockSize;
-  }
-
-  get #bounds() {
-    return this.#measured ?? NOT_MEASURED;
-  }
-
-  /** The decimal places of an answer, if the user does not select any. */
-  get defaultPlaces() {
-    return Math.min(DEFAULT_PLACES, this.#bounds.places);
-  }
-
-  /** The domain, as the service's list of models has it. */
-  get domain() {
-    return {
-      operations: this.operations,
-      decimal_places: this.#bounds.places,
-      default_places: this.defaultPlaces,
-      digits: this.#bounds.digits,
-      divisor_digits: this.#bounds.divisor_digits,
-      max_characters: MAX_WIDTH,
-      below: null,
-      works_in_steps: true,
+    const { digits, places, divisor_digits } = this.#bounds;
+    this.defaultPlaces = Math.min(DEFAULT_PLACES, places);
+    this.domain = {
+      ...{ operations, decimal_places: places, default_places: this.defaultPlaces, digits, divisor_digits },
+      ...{ max_characters: MAX_WIDTH, below: null, works_in_steps: true },
     };
   }
 
-  /** Returns the refusal of a number of decimal places, or null. @type {(places: number) => Refusal | null} */
+  /** @type {(places: number) => Refusal | null} */
   refusePlaces(places) {
     return places <= this.#bounds.places ? null : this.#beyondTested(`an answer to ${places} places`);
   }
 
-  /** Returns the refusal of an operand, or null. @type {(number: Decimal) => Refusal | null} */
+  /** @type {(number: Decimal) => Refusal | null} */
   refuseOperand(number) {
     if (numberText(number).length > MAX_WIDTH) {
-      return { kind: "out-of-range", reason: `a number of more than ${MAX_WIDTH} characters` };
+      return refusalOf("out-of-range", `a number of more than ${MAX_WIDTH} characters`);
     }
-    const digits = String(magnitude(number)).length;
-    if (digits > this.#bounds.digits) {
-      const added = number.places === 1 && number.units % 10n === 0n ? ", .0 included" : "";
-      return this.#beyondTested(`a number of ${digits} digits${added}`);
-    }
-    if (number.places <= this.#bounds.places) return null;
-    return this.#beyondTested(`a number with ${number.places} places`);
+    const digits = nDigits(number);
+    const added = number.places === 1 && number.units % 10n === 0n ? ", .0 included" : "";
+    if (digits > this.#bounds.digits) return this.#beyondTested(`a number of ${digits} digits${added}`);
+    return number.places <= this.#bounds.places ? null : this.#beyondTested(`a number with ${number.places} places`);
   }
 
-  /** Returns the refusal of a problem, or null. @type {(problem: Problem) => Refusal | null} */
+  /** @type {(problem: Problem) => Refusal | null} */
   refuseProblem(problem) {
-    const digits = String(magnitude(problem.b)).length;
+    const digits = nDigits(problem.b);
     if (OPERATIONS[problem.op].divides && digits > (this.#bounds.divisor_digits ?? digits)) {
       return this.#beyondTested(`a divisor of ${digits} digits`);
     }
@@ -144,12 +115,11 @@ class ScratchpadLimits {
     if (refusal) return refusal;
     const length = renderPrompt(problem).length + this.nCharacters(problem);
     if (length <= this.#blockSize + 1) return null; // the last character is never read
-    const context = formatCount(this.#blockSize);
-    const reason = `its work has ${formatCount(length)} characters; this model's context holds ${context}`;
-    return { kind: "out-of-range", reason };
+    const context = `this model's context holds ${formatCount(this.#blockSize)}`;
+    return refusalOf("out-of-range", `its work has ${formatCount(length)} characters; ${context}`);
   }
 
-  /** Returns how many characters the model writes if it solves a problem. @param {Problem} problem */
+  /** @param {Problem} problem */
   nCharacters(problem) {
     const prompt = renderPrompt(problem);
     return workLength(/** @type {Shape} */ (shapeOf(prompt))) - prompt.length + answerLength(problem);
@@ -159,15 +129,15 @@ class ScratchpadLimits {
   #beyondTested(what) {
     const { digits, places, divisor_digits: divisor } = this.#bounds;
     const divisors = divisor ? ` (divisors ${divisor})` : "";
-    const source = this.#measured ? "was measured for" : "was never measured, so it takes";
+    const source = this.#isMeasured ? "was measured for" : "was never measured, so it takes";
     const bounds = `numbers of at most ${digits} digits${divisors}, ${places} places`;
-    return { kind: "beyond-tested", reason: `${what}; this model ${source} ${bounds}` };
+    return refusalOf("beyond-tested", `${what}; this model ${source} ${bounds}`);
   }
 }
 
 /** @param {Decimal} number */
-function magnitude({ units }) {
-  return units < 0n ? -units : units;
+function nDigits({ units }) {
+  return String(units < 0n ? -units : units).length;
 }
 
 /** Returns the length of the answer field, with the closing `$`. @param {Problem} problem */

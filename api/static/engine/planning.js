@@ -32,7 +32,7 @@ const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers 
 /** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
 
 /** The nodes of an expression in the order of `postorder`, their texts and exact values.
- * @typedef {{nodes: Expression[], texts: string[], values: Fraction[], operations: Record<string, string>}} Parts *
+ * @typedef {{nodes: Expression[], texts: string[], values: Fraction[], operations: Record<string, string>}} Parts */
 
 /** The operations of an expression, operands first, and its value by them. exact: without rounding; guardPlaces: the
  * places that operations before the last keep beyond those of the result, or null if numerator and denominator are
@@ -107,7 +107,7 @@ function* plans(root, places, limits) {
   const right = roundTo(parts.values[parts.values.length - 1], places);
   let first = null;
   for (let guardPlaces = 0; guardPlaces <= mostPlaces - places; guardPlaces += 1) {
-    const plan = new Rounding(parts, places, guardPlaces).plan();
+    const plan = new Planner(parts, rounding(places, guardPlaces)).plan(guardPlaces);
     if (!plan) continue;
     const refused = first ? null : refusalOf(plan, root, limits);
     first ??= plan;
@@ -116,7 +116,7 @@ function* plans(root, places, limits) {
     yield plan; // more guard places do not make numbers shorter
     break;
   }
-  const byFractions = new Fractions(parts, places).plan();
+  const byFractions = new Planner(parts, fractions(places)).plan(null);
   if (byFractions) yield byFractions;
   if (mostPlaces < MAX_PLACES && first) yield first;
 }
@@ -134,89 +134,72 @@ function areEqual(a, b) {
 /** An operation divides by a number that is rounded to 0, or has a result that is too large. */
 class ArithmeticError extends Error {}
 
-/** Makes the plan of an expression. T is how the value of a part is represented. @template T */
+/** How the values of parts are represented as T. number: of one that was typed; apply: the result of an operation;
+ * nearest: the whole number nearest to a / b, also as an integer; finish: the result, rounded to the places of the
+ * answer.
+ * @template T
+ * @typedef {{number: (value: Fraction) => T, apply: (op: string, a: T, b: T) => T, nearest: (a: T, b: T) => [T, bigint],
+ *   finish: (value: T) => Operand}} Way */
+
+/** Makes the plan of an expression. @template T */
 class Planner {
-  /** @type {number | null} */ guardPlaces = null;
   /** @type {Step[]} */ steps = [];
   /** @type {Reading[]} */ #readings = [];
   #index = 0; // of the part that is planned
+  #way;
 
-  /** @param {Parts} parts @param {number} places */
-  constructor(parts, places) {
+  /** @param {Parts} parts @param {(planner: Planner<any>) => Way<T>} way */
+  constructor(parts, way) {
     this.parts = parts;
-    this.places = places;
+    this.#way = way(this);
   }
 
   get node() {
     return this.parts.nodes[this.#index];
   }
 
-  /** Returns a number that was typed. @type {(value: Fraction) => T} */
-  number(value) {
-    throw new TypeError(String(value));
-  }
-
-  /** Returns the result of an operation. @type {(op: string, a: T, b: T) => T} */
-  apply(op, a, b) {
-    throw new TypeError(`${a}${op}${b}`);
-  }
-
-  /** Returns the whole number nearest to a / b, also as an integer. @type {(a: T, b: T) => [T, bigint]} */
-  nearest(a, b) {
-    throw new TypeError(`${a}/${b}`);
-  }
-
-  /** Returns the result, rounded to the places of the answer. @type {(value: T) => Operand} */
-  finish(value) {
-    throw new TypeError(String(value));
-  }
-
-  /** Returns the plan, or null after an ArithmeticError.
-   * @returns {Plan | null}
-   * @throws {ExpressionError} for more than MAX_OPERATIONS */
-  plan() {
+  /** Returns the plan, or null after an ArithmeticError. Throws an ExpressionError for more than MAX_OPERATIONS.
+   * @type {(guardPlaces: number | null) => Plan | null} */
+  plan(guardPlaces) {
     const { nodes, values } = this.parts;
     /** @type {{made: T, value: Fraction}[]} */ const waiting = [];
-    let result;
     try {
       for (const [index, value] of values.entries()) {
         this.#index = index;
         const operands = waiting.splice(waiting.length - nodes[index].operands.length);
         waiting.push({ made: this.#plan(operands, value), value });
       }
-      result = this.finish(waiting[0].made);
+      const [result, exact] = [this.#way.finish(waiting[0].made), waiting[0].value];
+      return { steps: this.steps, result, exact, guardPlaces, readings: this.#readings, isInTestedRange: true };
     } catch (error) {
       if (error instanceof ArithmeticError) return null;
       throw error;
     }
-    const { steps, guardPlaces } = this;
-    const exact = values[values.length - 1];
-    return { steps, result, exact, guardPlaces, readings: this.#readings, isInTestedRange: true };
   }
 
   /** Plans a node, given its operands with their exact values, and its exact value.
    * @type {(operands: {made: T, value: Fraction}[], value: Fraction) => T} */
   #plan([left, right], value) {
     const { sign } = this.node;
-    if (!sign) return this.number(value);
+    if (!sign) return this.#way.number(value);
     const a = left.made;
-    if (sign === "%") return this.apply("/", a, this.#integer(100n));
-    if (sign === "||") return left.value.n >= 0n ? a : this.apply("-", this.#integer(0n), a);
+    if (sign === "%") return this.#way.apply("/", a, this.#integer(100n));
+    if (sign === "||") return left.value.n >= 0n ? a : this.#way.apply("-", this.#integer(0n), a);
     if (sign === "!") return this.#factorial(left.value.n);
     const b = right.made;
     if (sign === "^") return this.#power(a, right.value.n);
-    if (sign === "+%" || sign === "-%") return this.apply(sign[0], a, this.apply("*", b, a));
+    if (sign === "+%" || sign === "-%") return this.#way.apply(sign[0], a, this.#way.apply("*", b, a));
     const isFloor = sign === "//" || sign === "mod";
     if (isFloor) this.#sayFloor(left.value, right.value);
     const operation = this.parts.operations[sign];
-    if (operation || !isFloor) return this.apply(operation, a, b);
+    if (operation || !isFloor) return this.#way.apply(operation, a, b);
     const quotient = this.#floor(a, b, floor(left.value, right.value));
-    return sign === "//" ? quotient : this.apply("-", a, this.apply("*", quotient, b));
+    return sign === "//" ? quotient : this.#way.apply("-", a, this.#way.apply("*", quotient, b));
   }
 
   /** @param {bigint} n */
   #integer(n) {
-    return this.number(whole(n));
+    return this.#way.number(whole(n));
   }
 
   /** Plans a power by repeated squaring, from the highest binary digit of the exponent on.
@@ -225,23 +208,23 @@ class Planner {
     if (!exponent) return this.#integer(1n);
     let power = base;
     for (const digit of (exponent < 0n ? -exponent : exponent).toString(2).slice(1)) {
-      power = this.apply("*", power, power);
-      if (digit === "1") power = this.apply("*", power, base);
+      power = this.#way.apply("*", power, power);
+      if (digit === "1") power = this.#way.apply("*", power, base);
     }
-    return exponent < 0n ? this.apply("/", this.#integer(1n), power) : power;
+    return exponent < 0n ? this.#way.apply("/", this.#integer(1n), power) : power;
   }
 
   /** @param {bigint} n */
   #factorial(n) {
     let product = this.#integer(n < 2n ? 1n : 2n);
-    for (let factor = 3n; factor <= n; factor += 1n) product = this.apply("*", product, this.#integer(factor));
+    for (let factor = 3n; factor <= n; factor += 1n) product = this.#way.apply("*", product, this.#integer(factor));
     return product;
   }
 
   /** Plans a quotient rounded down: the nearest whole number, or one less. @type {(a: T, b: T, floor: bigint) => T} */
   #floor(a, b, floor) {
-    const [quotient, nearest] = this.nearest(a, b);
-    return nearest === floor + 1n ? this.apply("-", quotient, this.#integer(1n)) : quotient;
+    const [quotient, nearest] = this.#way.nearest(a, b);
+    return nearest === floor + 1n ? this.#way.apply("-", quotient, this.#integer(1n)) : quotient;
   }
 
   /** Adds a reading where calculators differ: remainders with negative numbers.
@@ -268,87 +251,53 @@ class Planner {
   }
 }
 
-/** Rounds each operation to the places of the answer and some guard places. @extends {Planner<Operand>} */
-class Rounding extends Planner {
-  #stepPlaces;
-
-  /** @param {Parts} parts @param {number} places @param {number} guardPlaces */
-  constructor(parts, places, guardPlaces) {
-    super(parts, places);
-    this.guardPlaces = guardPlaces;
-    this.#stepPlaces = places + guardPlaces;
-  }
-
-  /** @param {Fraction} value */
-  number(value) {
-    return typed(this.node.sign ? value.n : this.node.number);
-  }
-
-  /** @type {(op: string, a: Operand, b: Operand) => Operand} */
-  apply(op, a, b) {
-    return this.ask(a, op, b, this.#stepPlaces);
-  }
-
-  /** @type {(a: Operand, b: Operand) => [Operand, bigint]} */
+/** Rounds each operation to the places of the answer and some guard places.
+ * @type {(places: number, guardPlaces: number) => (planner: Planner<Operand>) => Way<Operand>} */
+const rounding = (places, guardPlaces) => (planner) => ({
+  number: (value) => typed(planner.node.sign ? value.n : planner.node.number),
+  apply: (op, a, b) => planner.ask(a, op, b, places + guardPlaces),
   nearest(a, b) {
-    const quotient = this.ask(a, "/", b, 0);
+    const quotient = planner.ask(a, "/", b, 0);
     return [quotient, quotient.number.units];
-  }
-
-  /** @param {Operand} value */
+  },
   finish(value) {
+    const { steps, parts } = planner;
     const { number, step: index } = value;
-    const { steps, places } = this;
-    if (index !== null && steps[index].places === this.#stepPlaces) {
+    if (index !== null && steps[index].places === places + guardPlaces) {
       steps[index] = { ...steps[index], places };
       return { number: rightAnswer(steps[index]), step: index };
     }
-    const { values } = this.parts;
-    const isRounded = index === null && !areEqual(number, roundTo(values[values.length - 1], places));
-    return isRounded ? this.ask(value, "+", typed(0n), places) : value;
-  }
-}
+    const isRounded = index === null && !areEqual(number, roundTo(parts.values[parts.values.length - 1], places));
+    return isRounded ? planner.ask(value, "+", typed(0n), places) : value;
+  },
+});
 
 /** Works out numerator `n` and denominator `d` as whole numbers, and divides once. A denominator of null is 1.
  * @typedef {{n: Operand, d: Operand | null}} Ratio
- * @extends {Planner<Ratio>} */
-class Fractions extends Planner {
-  /** @param {Fraction} value */
-  number({ n, d }) {
-    return { n: typed(n), d: d > 1n ? typed(d) : null };
-  }
-
-  /** @type {(op: string, a: Ratio, b: Ratio) => Ratio} */
-  apply(op, { n, d }, { n: m, d: e }) {
-    if (op === "*") return { n: this.#product(n, m), d: this.#times(d, e) };
-    if (op === "/") return { n: this.#times(n, e) ?? n, d: this.#times(m, d) };
-    if (d?.number.units === e?.number.units && d?.step === e?.step) return { n: this.ask(n, op, m, this.places), d };
-    const [left, right] = [this.#times(n, e) ?? n, this.#times(m, d) ?? m];
-    return { n: this.ask(left, op, right, this.places), d: this.#times(d, e) };
-  }
-
-  /** @type {(a: Ratio, b: Ratio) => [Ratio, bigint]} */
-  nearest(a, b) {
-    const { n, d } = this.apply("/", a, b);
-    const quotient = this.ask(n, "/", /** @type {Operand} */ (d), 0);
-    return [{ n: quotient, d: null }, quotient.number.units];
-  }
-
-  /** @param {Ratio} value */
-  finish({ n, d }) {
-    return d ? this.ask(n, "/", d, this.places) : n;
-  }
-
-  /** @type {(a: Operand, b: Operand) => Operand} */
-  #product(a, b) {
-    return this.ask(a, "*", b, this.places);
-  }
-
+ * @type {(places: number) => (planner: Planner<Ratio>) => Way<Ratio>} */
+const fractions = (places) => (planner) => {
+  /** @type {(a: Operand, op: string, b: Operand) => Operand} */
+  const ask = (a, op, b) => planner.ask(a, op, b, places);
   /** @type {(a: Operand | null, b: Operand | null) => Operand | null} */
-  #times(a, b) {
-    return a && b ? this.#product(a, b) : (a ?? b);
-  }
-}
+  const times = (a, b) => (a && b ? ask(a, "*", b) : (a ?? b));
+  /** @type {Way<Ratio>["apply"]} */
+  const apply = (op, { n, d }, { n: m, d: e }) => {
+    if (op === "*") return { n: ask(n, "*", m), d: times(d, e) };
+    if (op === "/") return { n: times(n, e) ?? n, d: times(m, d) };
+    if (d?.number.units === e?.number.units && d?.step === e?.step) return { n: ask(n, op, m), d };
+    return { n: ask(times(n, e) ?? n, op, times(m, d) ?? m), d: times(d, e) };
+  };
+  return {
+    number: ({ n, d }) => ({ n: typed(n), d: d > 1n ? typed(d) : null }),
+    apply,
+    nearest(a, b) {
+      const { n, d } = apply("/", a, b);
+      const quotient = planner.ask(n, "/", /** @type {Operand} */ (d), 0);
+      return [{ n: quotient, d: null }, quotient.number.units];
+    },
+    finish: ({ n, d }) => (d ? ask(n, "/", d) : n),
+  };
+};
 
 /** Returns an operand that is no result. @type {(value: Decimal | bigint) => Operand} */
 function typed(value) {

@@ -17,14 +17,11 @@ export class Positions {
   #vocabulary;
   #reader = new CoordinateReader();
   #line = "";
-  /** @type {import("./coordinates.js").Coordinates[]} the coordinates of the new tokens */
-  #queryCoordinates = [];
-  /** @type {import("./coordinates.js").Coordinates[]} the coordinates of all tokens */
-  #keyCoordinates = [];
+  /** @type {import("./coordinates.js").Coordinates[]} */ #queryCoordinates = []; // the coordinates of the new tokens
+  /** @type {import("./coordinates.js").Coordinates[]} */ #keyCoordinates = []; // the coordinates of all tokens
   #start = 0;
   #half;
-  /** @type {number[]} the angles of a rotary scheme at position 1 */
-  #rope;
+  /** @type {number[]} */ #rope; // the angles of a rotary scheme at position 1
   /** The rotations of queries and of keys, cosines before sines: (T, 2, 2, D/2). */
   #rotations;
 

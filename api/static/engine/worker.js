@@ -17,10 +17,8 @@ const MAX_SLICE = 12; // milliseconds between two checks for messages
 
 /** @typedef {{decoder: Decoder, manifest: Record<string, any>}} Model */
 
-/** @type {Map<string, Model>} by the model's name */
-const models = new Map();
-/** @type {Set<number>} the ids of cancelled tasks */
-const cancelled = new Set();
+/** @type {Map<string, Model>} */ const models = new Map(); // by the model's name
+/** @type {Set<number>} */ const cancelled = new Set(); // the ids of cancelled tasks
 
 /** Returns a model that was loaded. @type {(name: string) => Model} */
 function loadedModel(name) {

@@ -1,18 +1,17 @@
 // Arcs from a character to the characters that the model looked at when it wrote it.
 
-const SVG = "http://www.w3.org/2000/svg";
+import { createSvg } from "../format.js";
+
 const MAX_ARCS = 16;
 
 /** A character with its attention weight. @typedef {{element: Element | null | undefined, weight: number}} Source */
 
 /** Draws arcs over the characters of a text. */
 export class Arcs {
-  #svg = document.createElementNS(SVG, "svg");
+  #svg = createSvg("svg", { class: "arcs", "aria-hidden": "true" });
   /** @type {[Element, Source[], number] | null} */ #lastDrawn = null;
 
   constructor() {
-    this.#svg.setAttribute("class", "arcs");
-    this.#svg.setAttribute("aria-hidden", "true");
     // Lines break at other characters when the width changes, so the arcs are drawn again.
     new ResizeObserver(() => this.#lastDrawn && this.#draw(...this.#lastDrawn)).observe(this.#svg);
   }
@@ -50,8 +49,7 @@ export class Arcs {
       const end = topCenter(/** @type {Element} */ (element));
       const rise = 8 + Math.min(22, Math.abs(start.x - end.x) / 8);
       const [x, y] = [(start.x + end.x) / 2, Math.min(start.y, end.y) - rise];
-      const path = document.createElementNS(SVG, "path");
-      path.setAttribute("d", `M ${start.x} ${start.y} Q ${x} ${y} ${end.x} ${end.y}`);
+      const path = createSvg("path", { d: `M ${start.x} ${start.y} Q ${x} ${y} ${end.x} ${end.y}` });
       const share = weight / strongest[0].weight;
       path.style.strokeWidth = String(1 + 2 * share);
       path.style.strokeOpacity = String(0.2 + 0.7 * share);

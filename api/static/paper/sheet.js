@@ -40,11 +40,9 @@ const MARKS = new Set([KIND.ROW_MARK, KIND.REMAINDER_MARK, KIND.EXACT_MARK, KIND
 
 /** The worked steps of a question as far as they are written: a cell for each character. */
 export class Work {
-  /** @type {Cell[]} by the index of the character */
-  cells = [];
+  /** @type {Cell[]} */ cells = []; // by the index of the character
   broken = -1; // the index of the first character that does not fit the layout
-  /** @type {Map<string, number[]>} the positions of each group in each row */
-  #groups = new Map();
+  /** @type {Map<string, number[]>} */ #groups = new Map(); // the positions of each group in each row
 
   /** @param {string} prompt that has a shape
    * @param {string} text */
