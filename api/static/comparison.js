@@ -30,8 +30,7 @@ export function addComparison(step, { problem, prompt, output, exact }, model, m
   addPanelButton(step, "beside", "Compare models", () => {
     const samples = new Samples({ model, places, prompt, output, exact });
     const checkpoints = new Checkpoints({ problem, places }, models());
-    const panel = createElement("div", "inside beside");
-    panel.append(checkpoints.element, samples.element);
+    const panel = createElement("div", "inside beside", checkpoints.element, samples.element);
     return {
       element: panel,
       /** @param {State} state */
@@ -233,8 +232,7 @@ async function ask(model, problem, places) {
  * @param {boolean} isRight
  * @param {(Node | string)[]} content */
 function card(title, result, isRight, content) {
-  const item = createElement("li", "sample");
-  item.append(createElement("p", "title", title));
+  const item = createElement("li", "sample", createElement("p", "title", title));
   if (result !== undefined) {
     const verdict = createVerdict(result, isRight);
     verdict.append(createElement("span", "unseen", isRight ? " right" : " wrong"));

@@ -80,15 +80,13 @@ export function doubt(probability) {
   return Math.sqrt(1 + Math.log10(1 - probability) / 2);
 }
 
-/** Returns a new element with a class and text.
+/** Returns a new element with a class and children.
  * @template {keyof HTMLElementTagNameMap} K
- * @param {K} tag
- * @param {string} className
- * @param {string} text */
-export function createElement(tag, className = "", text = "") {
+ * @param {K} tag @param {string} className @param {(Node | string)[]} children */
+export function createElement(tag, className = "", ...children) {
   const created = document.createElement(tag);
   if (className) created.className = className;
-  created.textContent = text;
+  created.append(...children.filter((child) => child !== ""));
   return created;
 }
 

@@ -94,9 +94,7 @@ export class History {
       createElement("span", "unseen", verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`),
       createElement("span", "model", model),
     );
-    const item = createElement("li");
-    item.append(button);
-    return item;
+    return createElement("li", "", button);
   }
 }
 

@@ -74,14 +74,12 @@ class Panel {
         this.#reportState();
       });
     }
-    const controls = createElement("div", "controls");
-    controls.append(this.#slider.label, this.#layer.label, this.#head.label);
+    const controls = createElement("div", "controls", this.#slider.label, this.#layer.label, this.#head.label);
     const considered = section("What it considered", this.#candidates);
     considered.append(createElement("p", "hint", "Choose another character, and the model continues from there."));
     const layers = section("What each layer would write", this.#lens);
     layers.append(createElement("p", "hint", "If the model stopped after that layer, it would most probably write this."));
-    const parts = createElement("div", "parts");
-    parts.append(considered, layers);
+    const parts = createElement("div", "parts", considered, layers);
     this.#whatIf.role = "status";
     this.element.append(createElement("p", "hint", HINT), controls, this.#strip, this.#description, parts, this.#whatIf);
   }
@@ -230,8 +228,7 @@ class Panel {
     const { model, prompt, exact, places } = this.#operation;
     const unchanged = this.#text.slice(prompt.length, this.#position);
     const original = this.#text[this.#position];
-    const line = createElement("p", "written");
-    line.append(unchanged, createElement("mark", "", character));
+    const line = createElement("p", "written", unchanged, createElement("mark", "", character));
     const verdict = createElement("p", "verdict-of-change", "The model continues …");
     line.ariaHidden = "true"; // a screen reader would repeat it at each character; the verdict says how it ends
     this.#whatIf.replaceChildren(line, verdict);
@@ -259,7 +256,5 @@ class Panel {
 
 /** Returns a part of the panel with a title. @type {(title: string, content: HTMLElement) => HTMLDivElement} */
 function section(title, content) {
-  const part = createElement("div", "part");
-  part.append(createElement("h4", "", title), content);
-  return part;
+  return createElement("div", "part", createElement("h4", "", title), content);
 }

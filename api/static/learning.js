@@ -64,10 +64,8 @@ class Panel {
     });
     slider.addEventListener("change", () => this.#reportState());
     this.#slider.label.append(this.#stepsText);
-    const controls = createElement("div", "controls");
-    controls.append(this.#slider.label, this.#play);
-    const parts = createElement("div", "parts");
-    parts.append(this.#answer, this.#plot);
+    const controls = createElement("div", "controls", this.#slider.label, this.#play);
+    const parts = createElement("div", "parts", this.#answer, this.#plot);
     this.element.append(this.#hint, controls, parts);
   }
 

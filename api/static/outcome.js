@@ -71,9 +71,7 @@ function readingLine({ reading, alternative }, ask) {
 }
 
 function agreementLine() {
-  const line = createElement("p", "agrees");
-  line.append(icon("✓"), "Exact arithmetic agrees.");
-  return line;
+  return createElement("p", "agrees", icon("✓"), "Exact arithmetic agrees.");
 }
 
 /** Returns the box with the model's result, the exact one, and the steps that are wrong.
@@ -81,12 +79,10 @@ function agreementLine() {
 function disagreementBox({ result, exact, nodes }) {
   const box = createElement("div", "disagrees");
   const verdict = result === exact ? "The result is right, but a step is wrong" : "Exact arithmetic disagrees";
-  const title = createElement("p", "verdict");
-  title.append(icon("✗"), verdict);
+  const title = createElement("p", "verdict", icon("✗"), verdict);
   const values = createElement("dl");
   for (const { name, value } of [{ name: "Model", value: result }, { name: "Exact", value: exact }]) {
-    const pair = createElement("div");
-    pair.append(createElement("dt", "", name), createNumber("dd", "", formatResult(value)));
+    const pair = createElement("div", "", createElement("dt", "", name), createNumber("dd", "", formatResult(value)));
     values.append(pair);
   }
   box.append(title, values);

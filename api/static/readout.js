@@ -112,7 +112,5 @@ function contentOf({ output, at, probability, words, isChoice }) {
 
 /** Returns the list item of a character that the model considered. @param {import("./client.js").Token} token */
 function candidateItem(token) {
-  const item = createElement("li", "candidate");
-  item.append(...createBar(token));
-  return item;
+  return createElement("li", "candidate", ...createBar(token));
 }

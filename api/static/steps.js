@@ -298,9 +298,7 @@ export function legend() {
     swatch.ariaHidden = "true";
     swatch.style.setProperty("--doubt", doubt(probability).toFixed(3));
     swatch.classList.toggle("improbable", probability < IMPROBABLE);
-    const item = createElement("li");
-    item.append(swatch, legendText(probability));
-    return item;
+    return createElement("li", "", swatch, legendText(probability));
   });
 }
 

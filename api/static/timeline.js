@@ -51,8 +51,7 @@ export class Timeline {
       this.pause();
       this.#goTo(Number(this.#slider.value));
     });
-    const controls = createElement("div", "controls");
-    controls.append(back, this.#playButton, forward, this.#slider);
+    const controls = createElement("div", "controls", back, this.#playButton, forward, this.#slider);
     this.#text.append(this.#words);
     this.element.append(controls, this.#text);
     this.#showPlaying();

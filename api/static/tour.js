@@ -138,8 +138,7 @@ export class Tour {
   #show(title, text, index, count) {
     const heading = createElement("h2", "", title);
     heading.id = "tour-title";
-    const buttons = createElement("div", "buttons");
-    buttons.append(createButton("plain", "Skip", () => this.end()));
+    const buttons = createElement("div", "buttons", createButton("plain", "Skip", () => this.end()));
     if (index) buttons.append(createButton("plain", "Back", () => this.#goTo(index - 1)));
     buttons.append(createButton("next", index < count - 1 ? "Next" : "Done", () => this.#goTo(index + 1)));
     const progress = createElement("p", "hint", `${index + 1} of ${count}`);
