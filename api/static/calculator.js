@@ -19,9 +19,9 @@ import { Runner } from "./runner.js";
 import { legend } from "./steps.js";
 import { Tour } from "./tour.js";
 
-/** @typedef {import("./address.js").State} State */
-/** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
-/** @typedef {import("./steps.js").Step} Step */
+/** @import { State } from "./address.js" */
+/** @import { CalculationEvent } from "./client.js" */
+/** @import { Step } from "./steps.js" */
 
 /** @type {Record<string, string>} */ const KEYPAD_SIGNS = { ...SYMBOLS, x: "×", X: "×" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves

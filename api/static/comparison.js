@@ -16,10 +16,10 @@ const MAX_TEMPERATURE = 2;
 const TOP_K_CHOICES = [2, 3, 5];
 const CONTEXT = 10; // characters that are shown before the first one that differs
 
-/** @typedef {import("./client.js").Domain} Domain */
+/** @import { Domain } from "./client.js" */
+/** @import { State } from "./panel.js" */
 /** @typedef {{id: string, name: string, parameters: number, domain: Domain}} NamedModel a checkpoint */
 /** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
-/** @typedef {import("./panel.js").State} State */
 
 /** Adds the button that opens the panel to an operation that a model has answered. models: returns those to be asked.
  * @type {(step: HTMLElement, node: import("./client.js").Node, model: string, models: () => NamedModel[]) => void} */

@@ -11,8 +11,8 @@ import { MIN_WEIGHT, createBar, meanWeights } from "./inside/bars.js";
 import { createButton, createElement, doubt, formatNumbers, formatProbability } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
 
-/** @typedef {import("./panel.js").State} State */
-/** @typedef {import("./client.js").Node} Node */
+/** @import { Node } from "./client.js" */
+/** @import { State } from "./panel.js" */
 /** @typedef {{model: string, places: number, prompt: string, output: string, exact: string}} Operation */
 
 const MAX_NAMED = 3; // characters that the description names

@@ -7,8 +7,8 @@ import { renderAnswer, renderError } from "./outcome.js";
 import { Playback } from "./playback.js";
 import { Step } from "./steps.js";
 
-/** @typedef {import("./address.js").State} State */
-/** @typedef {import("./client.js").CalculationEvent} CalculationEvent */
+/** @import { State } from "./address.js" */
+/** @import { CalculationEvent } from "./client.js" */
 
 /** A running calculation. isExample: whether the page plays it unasked; isKept: whether the history lists it;
  * isComplete: whether all events have arrived, so that only showing them remains.

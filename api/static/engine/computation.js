@@ -11,11 +11,9 @@ import { KIND } from "./operations.js";
 import { makePlan } from "./planning.js";
 import { Text } from "./text.js";
 
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-/** @typedef {import("./arithmetic.js").Problem} Problem */
-/** @typedef {import("./limits.js").Refusal} Refusal */
-/** @typedef {import("./planning.js").Operand} Operand */
-/** @typedef {import("./planning.js").Step} Step */
+/** @import { Decimal, Problem } from "./arithmetic.js" */
+/** @import { Refusal } from "./limits.js" */
+/** @import { Operand, Step } from "./planning.js" */
 /** @typedef {{expression: string, position: number, end: number}} Span */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 

@@ -9,8 +9,8 @@ const FRACTION_DIGITS = 40; // of a fraction that is shown, numerator and denomi
 const { MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES } = tables;
 const MAX_BITS = Math.floor(MAX_DIGITS * Math.log2(10));
 
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-/** @typedef {import("./expression_tree.js").Expression} Expression */
+/** @import { Decimal } from "./arithmetic.js" */
+/** @import { Expression } from "./expression_tree.js" */
 /** @typedef {{n: bigint, d: bigint}} Fraction n / d in lowest terms; d is positive */
 
 /** Returns the exact values of the nodes of a tree in the order of `postorder`.

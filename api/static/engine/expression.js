@@ -9,10 +9,9 @@ import { withoutPhrases } from "./phrases.js";
 import tables from "./tables.js";
 import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, strip, stripEnd } from "./text.js";
 
-/** @typedef {import("./expression_stack.js").Reading} Reading */
-/** @typedef {import("./expression_stack.js").Style} Style */
-/** @typedef {import("./expression_tree.js").Expression} Expression */
-/** @typedef {import("./text.js").Match} Match */
+/** @import { Reading, Style } from "./expression_stack.js" */
+/** @import { Expression } from "./expression_tree.js" */
+/** @import { Match } from "./text.js" */
 
 /** An expression as it was read. places: those that the text asks for.
  * @typedef {{expression: Expression, readings: Reading[], places: number | null}} Parsed */

@@ -5,8 +5,8 @@ import { RANKS, expression, isOne, show } from "./expression_tree.js";
 import tables from "./tables.js";
 import { Text, format, shorten, strip } from "./text.js";
 
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-/** @typedef {import("./expression_tree.js").Expression} Expression */
+/** @import { Decimal } from "./arithmetic.js" */
+/** @import { Expression } from "./expression_tree.js" */
 
 /** How a text is read where people write in two ways. percent: whether `100-10%` takes a percentage of 100 (`relative`)
  * or 0.1 (`plain`); decimalComma: whether `12,500` is 12.5.

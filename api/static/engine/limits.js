@@ -12,9 +12,8 @@ const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
 /** The reason for which a model is not asked. If the kind is `beyond-tested`, the user may ask it anyway.
  * @typedef {{kind: string, reason: string}} Refusal */
 
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-/** @typedef {import("./arithmetic.js").Problem} Problem */
-/** @typedef {import("./layout.js").Shape} Shape */
+/** @import { Decimal, Problem } from "./arithmetic.js" */
+/** @import { Shape } from "./layout.js" */
 /** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured the measured domain */
 /** @typedef {DirectLimits | ScratchpadLimits} Limits */
 

@@ -9,8 +9,8 @@ import { format, isDigit, match, search, skip, sticky } from "./text.js";
 const { MAX_DIGITS, MAX_EXPONENT, MESSAGES, NUMBER_WORDS, SCALES, VULGAR } = tables;
 const NUMBERS = tables.NUMBERS.map((forms) => forms.map(([form, mark]) => ({ form: sticky(form), mark })));
 
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-/** @typedef {import("./text.js").Match} Match */
+/** @import { Decimal } from "./arithmetic.js" */
+/** @import { Match } from "./text.js" */
 
 /** A number as it was typed up to `end`: `whole`, plus `fraction` (numerator and denominator) if it is mixed. reading:
  * the usual spelling, if a reader could think of another number; alternative: another reading.

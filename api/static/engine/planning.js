@@ -17,11 +17,11 @@ const MAX_WORK = 400_000; // characters that a model writes for an expression
 const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS } = tables;
 const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers may be larger than exact ones
 
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-/** @typedef {import("./exact.js").Fraction} Fraction */
-/** @typedef {import("./expression_stack.js").Reading} Reading */
-/** @typedef {import("./expression_tree.js").Expression} Expression */
-/** @typedef {import("./limits.js").Refusal} Refusal */
+/** @import { Decimal } from "./arithmetic.js" */
+/** @import { Fraction } from "./exact.js" */
+/** @import { Reading } from "./expression_stack.js" */
+/** @import { Expression } from "./expression_tree.js" */
+/** @import { Refusal } from "./limits.js" */
 
 /** A number that was typed, or the result of an operation. number: the right one; step: the index of the operation.
  * @typedef {{number: Decimal, step: number | null}} Operand */

@@ -3,8 +3,8 @@
 import { IMPROBABLE, createElement, doubt } from "../format.js";
 import { explain, isWrong } from "../paper.js";
 
-/** @typedef {import("./sheet.js").Cell} Cell */
-/** @typedef {import("../paper.js").ShownRow} ShownRow */
+/** @import { ShownRow } from "../paper.js" */
+/** @import { Cell } from "./sheet.js" */
 
 /** @type {Record<string, string>} */ const SIGNS = { "-": "−" };
 const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
