@@ -24,15 +24,7 @@ const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /** The part of the state that belongs to panels, when none is open. */
 export const CLOSED_PANEL = {
-  panel: "",
-  layer: 0,
-  head: 0,
-  instead: "",
-  temperature: "",
-  k: 0,
-  seed: 0,
-  all: 0,
-  trained: 0,
+  panel: "", layer: 0, head: 0, instead: "", temperature: "", k: 0, seed: 0, all: 0, trained: 0,
 };
 
 /** The state of a page that shows nothing. @type {State} */

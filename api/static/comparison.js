@@ -184,19 +184,10 @@ class Checkpoints {
     this.#cards.replaceChildren(...cards);
     for (const [index, { id, name, parameters, domain }] of this.#models.entries()) {
       if (!this.element.isConnected) return; // the panel was closed
-      const [result, isRight, content] = await this.#answer(id, problem, nearestPlaces(places, domain));
+      const failed = (/** @type {unknown} */ error) => /** @type {CardContent} */ ([undefined, false, [messageOf(error)]]);
+      const [result, isRight, content] = await ask(id, problem, nearestPlaces(places, domain)).catch(failed);
       const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);
       cards[index].replaceWith(card(name, result, isRight, [size, ...content]));
-    }
-  }
-
-  /** Returns the answer of a model, or what kept it from answering.
-   * @type {(model: string, problem: string, places: number) => Promise<CardContent>} */
-  async #answer(model, problem, places) {
-    try {
-      return await ask(model, problem, places);
-    } catch (error) {
-      return [undefined, false, [messageOf(error)]];
     }
   }
 }

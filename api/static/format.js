@@ -90,6 +90,19 @@ export function createElement(tag, className = "", ...children) {
   return created;
 }
 
+/** Returns a sign that screen readers skip. @type {(sign: string, className?: string) => HTMLSpanElement} */
+export function createIcon(sign, className = "icon") {
+  const icon = createElement("span", className, sign);
+  icon.ariaHidden = "true";
+  return icon;
+}
+
+/** Shades an element by the probability of its character. @type {(element: HTMLElement, probability: number) => void} */
+export function shade(element, probability) {
+  element.style.setProperty("--doubt", doubt(probability).toFixed(3));
+  element.classList.toggle("improbable", probability < IMPROBABLE);
+}
+
 /** Returns a new SVG element. @type {(tag: string, attributes: Record<string, string>, text?: string) => SVGElement} */
 export function createSvg(tag, attributes, text = "") {
   const created = document.createElementNS("http://www.w3.org/2000/svg", tag);

@@ -1,6 +1,6 @@
 // Earlier calculations, stored on this device.
 
-import { byId, createButton, createElement, formatNumbers, formatResult } from "./format.js";
+import { byId, createButton, createElement, createIcon, formatNumbers, formatResult } from "./format.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -83,11 +83,9 @@ export class History {
   #item(entry) {
     const { expression, result, exact, verified, model } = entry;
     const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(entry));
-    const mark = createElement("span", "icon", verified ? "✓" : "✗");
-    mark.ariaHidden = "true";
     button.translate = false;
-    const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `);
-    outcome.append(mark);
+    const mark = createIcon(verified ? "✓" : "✗");
+    const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `, mark);
     button.append(
       createElement("span", "expression", formatNumbers(expression)),
       outcome,

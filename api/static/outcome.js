@@ -1,8 +1,8 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
 import {
-  SURE, confidenceSentence, createButton, createElement, formatNumbers, formatPercent, formatPlaces, formatResult,
-  formatSigns,
+  SURE, confidenceSentence, createButton, createElement, createIcon, formatNumbers, formatPercent, formatPlaces,
+  formatResult, formatSigns,
 } from "./format.js";
 import { createNumber, formatFraction } from "./number.js";
 
@@ -35,8 +35,8 @@ export function renderAnswer(calculation, ask) {
     fragment.append(createElement("p", "sure", "The model was not needed: there is no operation."));
     return fragment;
   }
-  fragment.append(verified ? agreementLine() : disagreementBox(calculation));
-  fragment.append(confidenceLine(confidence));
+  const agreement = createElement("p", "agrees", createIcon("✓"), "Exact arithmetic agrees.");
+  fragment.append(verified ? agreement : disagreementBox(calculation), confidenceLine(confidence));
   const unmeasured = "The model was not measured for such numbers or so many places.";
   if (!calculation.in_tested_range) fragment.append(createElement("p", "beyond-tested", unmeasured));
   return fragment;
@@ -46,10 +46,9 @@ export function renderAnswer(calculation, ask) {
  * @param {import("./client.js").Confidence} confidence */
 function confidenceLine({ whole }) {
   const isSure = whole >= SURE;
-  const line = createElement("p", "sure");
+  const line = createElement("p", "sure", createIcon(isSure ? "●" : "○"), confidenceSentence(whole));
   line.classList.toggle("doubtful", !isSure);
   line.title = formatPercent(whole);
-  line.append(icon(isSure ? "●" : "○"), confidenceSentence(whole));
   return line;
 }
 
@@ -70,16 +69,12 @@ function readingLine({ reading, alternative }, ask) {
   return line;
 }
 
-function agreementLine() {
-  return createElement("p", "agrees", icon("✓"), "Exact arithmetic agrees.");
-}
-
 /** Returns the box with the model's result, the exact one, and the steps that are wrong.
  * @param {Calculation} calculation */
 function disagreementBox({ result, exact, nodes }) {
   const box = createElement("div", "disagrees");
   const verdict = result === exact ? "The result is right, but a step is wrong" : "Exact arithmetic disagrees";
-  const title = createElement("p", "verdict", icon("✗"), verdict);
+  const title = createElement("p", "verdict", createIcon("✗"), verdict);
   const values = createElement("dl");
   for (const { name, value } of [{ name: "Model", value: result }, { name: "Exact", value: exact }]) {
     const pair = createElement("div", "", createElement("dt", "", name), createNumber("dd", "", formatResult(value)));
@@ -93,11 +88,10 @@ function disagreementBox({ result, exact, nodes }) {
 
 /** @param {Node[]} nodes */
 function wrongSteps(nodes) {
-  const list = createElement("ul");
-  nodes.forEach((node, index) => {
-    if (!node.agrees) list.append(createElement("li", "", `Step ${index + 1}: ${describeMistake(node)}`));
-  });
-  return list;
+  const step = (/** @type {Node} */ node, /** @type {number} */ index) => {
+    return node.agrees ? "" : createElement("li", "", `Step ${index + 1}: ${describeMistake(node)}`);
+  };
+  return createElement("ul", "", ...nodes.map(step));
 }
 
 /** Returns what is wrong with a step. @param {Node} node */
@@ -107,20 +101,13 @@ function describeMistake({ expression, problem, result, exact }) {
   return `${formatNumbers(problem)} is ${formatNumbers(exact)}, not ${actual}`;
 }
 
-/** Returns a sign that screen readers skip. @param {string} sign */
-function icon(sign) {
-  const span = createElement("span", "icon", sign);
-  span.ariaHidden = "true";
-  return span;
-}
-
 /** Returns an error as elements: its message and, if its position is known, the expression with the error marked.
  * askBeyondTested: adds a button that calls it if the only problem is that the model was not measured for such numbers.
  * @type {(error: ServiceError, typed: string, askBeyondTested?: () => void) => DocumentFragment} */
 export function renderError(error, typed, askBeyondTested) {
   const fragment = document.createDocumentFragment();
   const line = createElement("p", "failure");
-  line.append(icon("!"), toSentence(messageWithPosition(error, typed)), retryText(error.retryAfter));
+  line.append(createIcon("!"), toSentence(messageWithPosition(error, typed)), retryText(error.retryAfter));
   fragment.append(line);
   const { position, end } = error;
   if (position !== undefined) fragment.append(markedExpression(typed, position, end));

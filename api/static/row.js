@@ -1,6 +1,6 @@
 // A row of the raw text that a model reads or writes. Its characters are shaded by probability.
 
-import { IMPROBABLE, SURE_CHARACTER, createElement, doubt, formatPercent } from "./format.js";
+import { SURE_CHARACTER, createElement, formatPercent, shade } from "./format.js";
 
 /** Shows a row: its label, its characters, and their lowest probability. */
 export class Row {
@@ -32,8 +32,7 @@ export class Row {
     if (probability !== null) {
       span.dataset.at = String(this.#start + this.#count);
       span.title = `${text}: ${formatPercent(probability)}`;
-      span.style.setProperty("--doubt", doubt(probability).toFixed(3));
-      span.classList.toggle("improbable", probability < IMPROBABLE);
+      shade(span, probability);
       this.#lowest = Math.min(this.#lowest ?? 1, probability);
     }
     this.characters.append(span);

@@ -2,8 +2,8 @@
 // and as rows of text (docs/NOTATION.md) that are shaded by probability.
 
 import {
-  IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, describeConfidence, doubt,
-  formatNumbers, formatResult, formatSigns, targetOf,
+  IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, createIcon, describeConfidence, formatNumbers,
+  formatResult, formatSigns, shade, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { MIN_WEIGHT } from "./inside/bars.js";
@@ -221,9 +221,7 @@ export class Step {
 
   /** @type {(sign: string, words: string) => void} */
   #setVerdict(sign, words) {
-    const icon = createElement("span", "", sign);
-    icon.ariaHidden = "true";
-    this.#verdict.replaceChildren(icon, createElement("span", "unseen", words));
+    this.#verdict.replaceChildren(createIcon(sign, ""), createElement("span", "unseen", words));
   }
 
   #draw() {
@@ -283,21 +281,17 @@ function depthOf({ position, end }, nodes) {
 /** Returns the whole expression with the part of this step in bold.
  * @type {(span: Span, number: number, count: number, typed: string[]) => HTMLParagraphElement} */
 function contextOf({ position, end }, number, count, typed) {
-  const line = createElement("p", "context", `Step ${number} of ${count}: `);
   const [before, part, after] = [[0, position], [position, end], [end]].map((range) =>
     formatSigns(typed.slice(...range).join("")),
   );
-  line.append(before, createElement("b", "", part), after);
-  return line;
+  return createElement("p", "context", `Step ${number} of ${count}: `, before, createElement("b", "", part), after);
 }
 
 /** Returns the items of the legend. */
 export function legend() {
   return [0.99, 0.97, 0.9, 0.5].map((probability) => {
-    const swatch = createElement("span", "swatch", "7");
-    swatch.ariaHidden = "true";
-    swatch.style.setProperty("--doubt", doubt(probability).toFixed(3));
-    swatch.classList.toggle("improbable", probability < IMPROBABLE);
+    const swatch = createIcon("7", "swatch");
+    shade(swatch, probability);
     return createElement("li", "", swatch, legendText(probability));
   });
 }

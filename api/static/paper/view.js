@@ -1,6 +1,6 @@
 // Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
-import { IMPROBABLE, createElement, doubt } from "../format.js";
+import { createElement, doubt, shade } from "../format.js";
 import { explain, isWrong } from "../paper.js";
 
 /** @import { ShownRow } from "../paper.js" */
@@ -145,9 +145,8 @@ export class SheetView {
     cellElement.classList.toggle("off", isWrong(source));
     const probability = this.#probabilities[cell.at];
     if (probability !== undefined && !source.isChoice) {
-      cellElement.style.setProperty("--doubt", doubt(probability).toFixed(3));
+      shade(cellElement, probability);
       cellElement.classList.toggle("doubtful", doubt(probability) > 0);
-      cellElement.classList.toggle("improbable", probability < IMPROBABLE);
     }
     return cellElement;
   }
