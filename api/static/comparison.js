@@ -117,7 +117,6 @@ class Samples {
     this.#draw();
   }
 
-  /** Draws samples with the selected temperature, top k and seed. */
   async #draw() {
     this.#controller?.abort();
     const { signal } = (this.#controller = new AbortController());
@@ -176,7 +175,6 @@ class Checkpoints {
     return { all: Number(this.#isAsked) };
   }
 
-  /** Asks all checkpoints, one after the other. */
   async ask() {
     this.#isAsked = true;
     const { problem, places } = this.#operation;

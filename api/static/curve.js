@@ -5,7 +5,6 @@ import { createElement, createSvg, formatCount, setAttributes } from "./format.j
 
 /** @typedef {{step: number, loss: number}} Point */
 
-/** Draws the curve and marks its snapshots. */
 export class Curve {
   element = createElement("figure", "curve");
   /** @type {Map<number, Element>} */ #snapshots = new Map(); // by step: the dot and the mark of each snapshot

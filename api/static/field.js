@@ -29,7 +29,6 @@ export class Field {
     });
   }
 
-  /** The expression. */
   get text() {
     return this.#input.value;
   }
@@ -94,7 +93,6 @@ export class Field {
     return true;
   }
 
-  /** Takes the focus. */
   focus() {
     this.#input.focus({ preventScroll: true });
   }
@@ -130,7 +128,6 @@ export class Field {
     this.#input.setSelectionRange(toUnits(position), toUnits(end));
   }
 
-  /** Removes the mark of an error. */
   clearError() {
     this.#input.removeAttribute("aria-invalid");
   }

@@ -4,14 +4,10 @@ import { OPERATIONS } from "./engine/operations.js";
 
 /** The decimal sign of the browser's language, as far as expressions can have it: a point or a comma. */
 export const POINT = new Intl.NumberFormat(navigator.language).format(0.5).includes(",") ? "," : ".";
-/** The signs of operations as they are printed. */
 export const SYMBOLS = Object.fromEntries(Object.entries(OPERATIONS).map(([sign, { symbol }]) => [sign, symbol]));
-/** The least probability at which the model counts as sure of a whole answer. */
-export const SURE = 0.97;
-/** The least probability at which the model counts as sure of a character. */
-export const SURE_CHARACTER = 0.99;
-/** Less probable characters are also underlined, for people who cannot see the shade. */
-export const IMPROBABLE = 0.9;
+export const SURE = 0.97; // the least probability at which the model counts as sure of a whole answer
+export const SURE_CHARACTER = 0.99; // the least probability at which the model counts as sure of a character
+export const IMPROBABLE = 0.9; // less probable characters are also underlined, for people who cannot see the shade
 
 /** Returns an expression or an answer with typographic signs: `(1-2)*3` -> `(1−2)×3`. Screen readers read the minus
  * sign, but skip a hyphen. `//` rounds down, unlike ÷.

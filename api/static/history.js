@@ -8,7 +8,6 @@ const LIMIT = 50;
 /** @typedef {import("./client.js").Calculation} Calculation
  * @typedef {Pick<Calculation, "expression" | "result" | "exact" | "verified" | "model" | "places">} Entry */
 
-/** The list of earlier calculations. */
 export class History {
   /** @type {Entry[]} */ #entries = []; // newest first
   #cursor = -1; // the index of the entry that was recalled last
@@ -23,7 +22,6 @@ export class History {
     addEventListener("storage", ({ key }) => (key === KEY || key === null) && this.#load()); // another tab changed it
   }
 
-  /** Whether there are no entries. */
   get isEmpty() {
     return !this.#entries.length;
   }
@@ -53,7 +51,6 @@ export class History {
     this.#save();
   }
 
-  /** Removes all entries. */
   clear() {
     this.#entries = [];
     this.#save();

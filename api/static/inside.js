@@ -90,7 +90,6 @@ class Panel {
     return { at, layer: this.#valueOf(this.#layer), head: this.#valueOf(this.#head), instead: this.#instead };
   }
 
-  /** Reports what is selected for the address. */
   #reportState() {
     reportState(this.element, { panel: "inside", ...this.state });
   }
@@ -159,7 +158,6 @@ class Panel {
     return Number(control.value);
   }
 
-  /** Shows the attention of the selected layers and heads. */
   #showAttention() {
     if (!this.#look) return;
     const weights = meanWeights(this.#look, this.#valueOf(this.#layer), this.#valueOf(this.#head));

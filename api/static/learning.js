@@ -69,12 +69,10 @@ class Panel {
     this.element.append(this.#hint, controls, parts);
   }
 
-  /** The selected snapshot, as the address has it. */
   get state() {
     return { trained: this.#run?.snapshots[Number(this.#slider.control.value)].step };
   }
 
-  /** Reports the selected snapshot for the address. */
   #reportState() {
     reportState(this.element, { panel: "learning", ...this.state });
   }
@@ -140,7 +138,6 @@ class Panel {
     this.#plot.append(createElement("h4", "", "The loss"), this.#curve.element, createElement("p", "hint", LEGEND));
   }
 
-  /** Shows what the selected snapshot writes. */
   async #show() {
     if (!this.#run) return;
     const slider = this.#slider.control;

@@ -15,8 +15,7 @@ import { Work, derivedCells } from "./paper/sheet.js";
  * index of the first character that does not fit the layout, or -1.
  * @typedef {{rows: ShownRow[], cells: Cell[], broken: number}} Sheet */
 
-/** Worked steps begin with a sign, an answer with a digit. */
-export const HAS_WORK = /^[-+]/;
+export const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
 const NUMBER = /^-?\d+(\.\d+)?$/;
 /** The characters of an answer by the kinds of their slots. The digits are those of the result. */
 const ANSWER = new Map([

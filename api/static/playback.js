@@ -34,7 +34,6 @@ export class Playback {
     else if (!this.#frame) this.#schedule();
   }
 
-  /** Shows all waiting events now. */
   flush() {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
@@ -42,7 +41,6 @@ export class Playback {
     this.#onEmpty();
   }
 
-  /** Discards all waiting events. */
   discard() {
     this.#queue = [];
     this.flush();

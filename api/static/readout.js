@@ -15,7 +15,6 @@ const MARGIN = 8; // pixels between the box and the edge of the window
  * @typedef {{model: string, prompt: string, output: string, at: number, probability: number,
  * words: string, isChoice: boolean}} Character */
 
-/** Shows the box. */
 export class Readout {
   #box = createElement("div", "readout");
   #text = createElement("p");
@@ -35,7 +34,6 @@ export class Readout {
     for (const name of ["scroll", "resize", "redrawn"]) addEventListener(name, () => this.#updatePosition(), true);
   }
 
-  /** Whether the box is shown. */
   get isShown() {
     return !this.#box.hidden;
   }
@@ -69,7 +67,6 @@ export class Readout {
     this.#updatePosition();
   }
 
-  /** Hides the box. */
   hide() {
     this.#requestId += 1;
     this.#anchor = null;

@@ -51,12 +51,10 @@ export class Runner {
     });
   }
 
-  /** Whether a calculation is running. */
   get isRunning() {
     return this.#run !== null;
   }
 
-  /** Whether the example is running. */
   get isExample() {
     return Boolean(this.#run?.isExample);
   }

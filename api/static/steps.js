@@ -287,7 +287,6 @@ function contextOf({ position, end }, number, count, typed) {
   return createElement("p", "context", `Step ${number} of ${count}: `, before, createElement("b", "", part), after);
 }
 
-/** Returns the items of the legend. */
 export function legend() {
   return [0.99, 0.97, 0.9, 0.5].map((probability) => {
     const swatch = createIcon("7", "swatch");

@@ -8,7 +8,6 @@ import { meanWeights } from "./inside/bars.js";
 const RATE = 8; // characters a second; half of it in slow motion
 const DELAY = 120; // milliseconds before the model is run, so that it does not run at each step of a drag
 const HINT = "Play them again, or go through them one by one.";
-/** The paths of the icons. */
 const ICONS = {
   play: "M4 2v12l10-6z",
   pause: "M3 2h4v12H3zM9 2h4v12H9z",
@@ -58,7 +57,6 @@ export class Timeline {
     this.#describe();
   }
 
-  /** Stops playing. */
   pause() {
     if (!this.#playFrame) return;
     cancelAnimationFrame(this.#playFrame);
@@ -67,7 +65,6 @@ export class Timeline {
     this.#settle();
   }
 
-  /** Shows the whole work at once. */
   showAll() {
     this.pause();
     if (this.#end === this.#length) return;
@@ -121,7 +118,6 @@ export class Timeline {
     if (!this.#playFrame) this.#settle();
   }
 
-  /** Describes the newest character. */
   #describe() {
     const isPart = this.#end && this.#end < this.#length;
     const { output, words } = this.#step.describe(this.#end - 1);

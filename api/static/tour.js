@@ -66,7 +66,6 @@ async function showExample(page, view) {
   page.view(view);
 }
 
-/** Shows the steps of the tour in a box. */
 export class Tour {
   #box = byId("tour");
   #offer = byId("tour-offer");
@@ -91,12 +90,10 @@ export class Tour {
     this.#offer.hidden = wasOffered();
   }
 
-  /** Whether a step is shown. */
   get isOpen() {
     return !this.#box.hidden;
   }
 
-  /** Shows the first step. */
   start() {
     rememberOffer();
     this.#origin = document.activeElement;
@@ -104,7 +101,6 @@ export class Tour {
     this.#goTo(0);
   }
 
-  /** Closes the tour. */
   end() {
     rememberOffer();
     this.#offer.hidden = true;

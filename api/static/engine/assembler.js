@@ -25,7 +25,6 @@ const unary = (...code) => (value) => [...value, ...code];
  * @type {(align: number) => Code} */
 const memoryArgument = (align) => [align, 0];
 
-/** Instructions on 32-bit integers. */
 export const i32 = {
   const: (/** @type {number} */ value) => [0x41, ...signed(value)],
   add: binary(0x6a),
@@ -35,14 +34,12 @@ export const i32 = {
   ge: binary(0x4e),
 };
 
-/** Instructions on 32-bit floats. */
 export const f32 = {
   add: binary(0x92),
   load: unary(0x2a, ...memoryArgument(2)),
   store: binary(0x38, ...memoryArgument(2)),
 };
 
-/** Instructions on vectors of four floats. */
 export const f32x4 = {
   zero: [0xfd, 0x0c, ...new Array(16).fill(0)],
   add: binary(0xfd, 0xe4, 0x01),

@@ -20,7 +20,6 @@ const CHUNK = 32; // tokens that go through the layers together
  * @typedef {{attentionNorm: Norm, qkv: Linear, qNorm: Norm | null, kNorm: Norm | null, out: Linear,
  * feedForwardNorm: Norm, up: Linear, down: Linear, keys: number, values: number}} Layer */
 
-/** Computes the logits of the next token. */
 export class Decoder {
   #memory;
   #layers;

@@ -43,7 +43,6 @@ export class Stack {
     this.#style = style;
   }
 
-  /** Returns the last part, and removes it. */
   pop() {
     return /** @type {Part} */ (this.parts.pop());
   }

@@ -8,11 +8,9 @@ import { assemble, f32, f32x4, get, i32, loopWhile, createMemory, set } from "./
 
 /** @typedef {import("./assembler.js").Code} Code */
 
-/** The numbers that a vector operation of WebAssembly handles together. */
-export const LANES = 4;
+export const LANES = 4; // the numbers that a vector operation of WebAssembly handles together
 const BYTES = 4; // bytes of a number
 
-/** Stores 32-bit floats and computes products of them. */
 export class Memory {
   /** @type {Float32Array} */ numbers;
   #nAllocated = 0;

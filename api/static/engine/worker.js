@@ -56,7 +56,6 @@ const TASKS = {
     yield { name: "result", data: computation.calculation() };
   },
 
-  /** Continues a text to its end. */
   *write({ model, text, sampling }) {
     const { decoder, manifest } = loadedModel(model);
     for (const data of generate(decoder, manifest.vocabulary, text, sampling)) {

@@ -6,7 +6,6 @@ const MAX_ARCS = 16;
 
 /** A character with its attention weight. @typedef {{element: Element | null | undefined, weight: number}} Source */
 
-/** Draws arcs over the characters of a text. */
 export class Arcs {
   #svg = createSvg("svg", { class: "arcs", "aria-hidden": "true" });
   /** @type {[Element, Source[], number] | null} */ #lastDrawn = null;
@@ -25,7 +24,6 @@ export class Arcs {
     this.#draw(character, sources, minWeight);
   }
 
-  /** Removes the arcs. */
   clear() {
     this.#lastDrawn = null;
     this.#svg.remove();

@@ -4,8 +4,7 @@ import { createElement, formatProbability } from "../format.js";
 
 /** @typedef {import("../engine/generate.js").Look} Look */
 
-/** Attention weights below this are not shown. */
-export const MIN_WEIGHT = 0.02;
+export const MIN_WEIGHT = 0.02; // attention weights below this are not shown
 
 /** Returns the elements for a character with its probability as a bar.
  * @param {{text: string, probability: number}} candidate */

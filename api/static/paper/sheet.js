@@ -73,7 +73,6 @@ export class Work {
     this.isWritten = this.broken < 0 && this.cells.length === steps.length;
   }
 
-  /** The number of digits of a quotient. */
   get nRow() {
     return this.count("quotientDigit", 2) && this.layout.result.length + 1;
   }

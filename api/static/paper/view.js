@@ -9,7 +9,6 @@ import { explain, isWrong } from "../paper.js";
 /** @type {Record<string, string>} */ const SIGNS = { "-": "−" };
 const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
 
-/** Shows the sheet of an operation. */
 export class SheetView {
   /** @type {import("../paper.js").Sheet | null} */ #sheet = null;
   /** @type {number[]} */ #probabilities = [];
