@@ -156,24 +156,11 @@ export class Computation {
 function confidence(prompt, output, probabilities) {
   if (!output.endsWith("$")) return NOT_CONFIDENT;
   const start = output.lastIndexOf("=") + 1;
-  const choices = hasWork(output) ? quotientDigits(prompt) : new Set();
-  const steps = probabilities.slice(0, start).filter((_, index) => !choices.has(index));
+  const shape = /^[-+]/.test(output) ? shapeOf(prompt) : null; // worked steps begin with a sign
+  const slots = shape ? new Layout(shape).slots.slice(prompt.length) : [];
+  const steps = probabilities.slice(0, start).filter((_, index) => slots[index]?.[0] !== KIND.QUOTIENT_DIGIT);
   const answer = product(probabilities.slice(start));
   return { answer, weakest_step: Math.min(1, ...steps), whole: product(steps) * answer };
-}
-
-/** Returns whether an output has worked steps, which begin with a sign. @param {string} output */
-function hasWork(output) {
-  return /^[-+]/.test(output);
-}
-
-/** Returns the positions of the quotient digits in the work of a question. @type {(prompt: string) => Set<number>} */
-function quotientDigits(prompt) {
-  const shape = shapeOf(prompt);
-  if (!shape) return new Set();
-  const { slots, promptLength } = new Layout(shape);
-  const positions = slots.flatMap(([kind], at) => (kind === KIND.QUOTIENT_DIGIT ? [at] : []));
-  return new Set(positions.map((position) => position - promptLength));
 }
 
 /** Returns the node of an operation about which the model was not asked. @param {Span} span */
