@@ -69,10 +69,8 @@ export async function listModels() {
 }
 
 /** Yields the events of a calculation; see `calculate` of client.js.
- * @param {string} expression
- * @param {service.Options} options
- * @param {AbortSignal} [signal]
- * @returns {AsyncGenerator<service.CalculationEvent>} */
+ * @type {(expression: string, options: service.Options,
+ *   signal?: AbortSignal) => AsyncGenerator<service.CalculationEvent>} */
 export async function* calculate(expression, options, signal) {
   const { service: hasService, models } = await getHost();
   if (hasService) yield* service.calculate(expression, options, signal);
@@ -86,11 +84,8 @@ export async function* calculate(expression, options, signal) {
 
 /** Returns the answer of a snapshot of a training run to an operation, as the event `answer` has it. The snapshot runs
  * in this browser.
- * @param {{path: string, sha256: string}} snapshot
- * @param {string} expression
- * @param {number} places
- * @param {AbortSignal} [signal]
- * @returns {Promise<service.Node>} */
+ * @type {(snapshot: {path: string, sha256: string}, expression: string, places: number,
+ *   signal?: AbortSignal) => Promise<service.Node>} */
 export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
   const payload = { model: path, expression, places, beyond_tested: true };
@@ -112,21 +107,15 @@ async function verify(buffer, sha256) {
 }
 
 /** Yields the characters that a model writes after a text, `{text, probability}`.
- * @param {string} model
- * @param {string} text
- * @param {import("./engine/generate.js").Sampling} sampling
- * @param {AbortSignal} [signal]
- * @returns {AsyncGenerator<service.Token>} */
+ * @type {(model: string, text: string, sampling: import("./engine/generate.js").Sampling,
+ *   signal?: AbortSignal) => AsyncGenerator<service.Token>} */
 export async function* write(model, text, sampling, signal) {
   for await (const { data } of engine.run("write", { model, text, sampling }, signal)) yield data;
 }
 
 /** Returns the attention and the predictions of a model for text[position].
- * @param {string} model
- * @param {string} text
- * @param {number} position
- * @param {AbortSignal} [signal]
- * @returns {Promise<import("./engine/generate.js").Look>} */
+ * @type {(model: string, text: string, position: number,
+ *   signal?: AbortSignal) => Promise<import("./engine/generate.js").Look>} */
 export async function look(model, text, position, signal) {
   const recorded = recordedLook(model, text, position);
   if (recorded) return recorded;

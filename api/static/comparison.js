@@ -216,10 +216,8 @@ async function ask(model, problem, places) {
 }
 
 /** Returns a card. `result` is null if it is not a number, and undefined if there is none.
- * @param {string} title
- * @param {string | null | undefined} result
- * @param {boolean} isRight
- * @param {(Node | string)[]} content */
+ * @type {(title: string, result: string | null | undefined, isRight: boolean,
+ *   content: (Node | string)[]) => HTMLLIElement} */
 function card(title, result, isRight, content) {
   const item = createElement("li", "sample", createElement("p", "title", title));
   if (result !== undefined) {

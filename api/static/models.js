@@ -71,7 +71,17 @@ export class Models {
   /** Returns a model if it shows its work, or else the first one that does, or "" if there is none.
    * @param {string} preferred */
   modelInSteps(preferred) {
-    const models = this.#models.filter(({ domain }) => domain.works_in_steps);
+    return this.#find(true, preferred);
+  }
+
+  /** The id of a model that answers at once, preferably the blog's, or "" if there is none. */
+  get directModel() {
+    return this.#find(false, BLOG_MODEL);
+  }
+
+  /** @type {(worksInSteps: boolean, preferred: string) => string} */
+  #find(worksInSteps, preferred) {
+    const models = this.#models.filter(({ domain }) => domain.works_in_steps === worksInSteps);
     return (models.find(({ id }) => id === preferred) ?? models[0])?.id ?? "";
   }
 
@@ -92,12 +102,6 @@ export class Models {
     this.#showSelected();
     const isOffered = [...this.#places.options].some(({ value }) => value === String(places));
     this.#places.value = String(isOffered ? places : selected.domain.default_places);
-  }
-
-  /** The id of a model that answers at once, preferably the blog's, or "" if there is none. */
-  get directModel() {
-    const models = this.#models.filter(({ domain }) => !domain.works_in_steps);
-    return (models.find(({ id }) => id === BLOG_MODEL) ?? models[0])?.id ?? "";
   }
 
   /** Requests the list until it no longer grows. A service loads one model after the other, which takes

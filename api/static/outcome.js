@@ -1,10 +1,9 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
 import {
-  SURE, confidenceSentence, createButton, createElement, createIcon, formatNumbers, formatPercent, formatPlaces,
-  formatResult, formatSigns,
+  SURE, confidenceSentence, createButton, createElement, createIcon, createNumber, formatFraction, formatNumbers,
+  formatPercent, formatPlaces, formatResult, formatSigns,
 } from "./format.js";
-import { createNumber, formatFraction } from "./number.js";
 
 const BEYOND_TESTED = "urn:calcgpt:problem:beyond-tested";
 const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens

@@ -18,14 +18,11 @@ import { Work, derivedCells } from "./paper/sheet.js";
 export const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
 const NUMBER = /^-?\d+(\.\d+)?$/;
 /** The characters of an answer by the kinds of their slots. The digits are those of the result. */
-const ANSWER = new Map([
-  [KIND.ANSWER_ZERO, "0"],
-  [KIND.ANSWER_POINT, "."],
-  [KIND.ANSWER_MINUS, "-"],
-  [KIND.ANSWER_N, "n"],
-  [KIND.ANSWER_A, "a"],
-  [KIND.END, "$"],
-]);
+const ANSWER = new Map(
+  Object.entries({ ANSWER_ZERO: "0", ANSWER_POINT: ".", ANSWER_MINUS: "-", ANSWER_N: "n", ANSWER_A: "a", END: "$" }).map(
+    ([name, character]) => [KIND[name], character],
+  ),
+);
 
 /** Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt is not in the
  * notation. hasWork: whether worked steps stand before the answer, which an empty text does not tell.

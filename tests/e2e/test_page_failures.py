@@ -280,7 +280,7 @@ EVENTS = [
     {"name": "r", "data": "x: y"},
 ]
 READ = """async (bytes, sizes) => {
-    const { events } = await import("/static/sse.js");
+    const { events } = await import("/static/client.js");
     const read = async (cut) => {
         let at = 0;
         const pull = (controller) => {

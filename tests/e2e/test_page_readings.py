@@ -18,7 +18,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 OpenPage = Callable[..., "Page"]
 STREAM = "**/v1/calculate/stream"
 FORMAT = """async (fractions) => {
-    const { formatFraction } = await import("/static/number.js");
+    const { formatFraction } = await import("/static/format.js");
     return fractions.map(formatFraction);
 }"""
 

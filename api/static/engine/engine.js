@@ -57,12 +57,9 @@ export class Engine {
     this.#ready.add(model);
   }
 
-  /** Sends a task to the worker and yields its events.
-   * @param {string} task
-   * @param {Record<string, any>} payload
-   * @param {AbortSignal} [signal]
-   * @param {Transferable[]} transfer
-   * @returns {AsyncGenerator<any>} the types of events differ from task to task */
+  /** Sends a task to the worker and yields its events, whose types differ from task to task.
+   * @type {(task: string, payload: Record<string, any>, signal?: AbortSignal,
+   *   transfer?: Transferable[]) => AsyncGenerator<any>} */
   async *#run(task, payload, signal, transfer = []) {
     signal?.throwIfAborted();
     const worker = this.start();

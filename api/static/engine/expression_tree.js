@@ -17,9 +17,7 @@ import { shorten } from "./text.js";
  * @type {Record<string, number>} */
 export const RANKS = {
   ...tables.RANKS,
-  ...{ "+%": 1, "-%": 1 },
-  ...{ "!": 4, "%": 4 },
-  ...{ "||": 5, "": 5 },
+  ...{ "+%": 1, "-%": 1, "!": 4, "%": 4, "||": 5, "": 5 },
 };
 
 /** @type {(sign: string, operands: Expression[], start: number, end: number, number?: Decimal) => Expression} */

@@ -19,11 +19,8 @@ export function encode(vocabulary, text) {
 
 /** Yields the characters that a model writes after a text, with their probabilities at temperature 1. It ends after
  * `$`, and when the text has `maxLength` characters or fills the context.
- * @param {import("./decoder.js").Decoder} decoder
- * @param {string} vocabulary
- * @param {string} text
- * @param {Sampling} [sampling]
- * @returns {Generator<{text: string, probability: number}>} */
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string,
+ *   sampling?: Sampling) => Generator<{text: string, probability: number}>} */
 export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0, maxLength = Infinity } = {}) {
   const tokens = encode(vocabulary, text);
   const draw = random(seed);
@@ -79,13 +76,10 @@ function random(seed) {
  * candidates: the most probable characters; lens (logit lens): the most probable character after the
  * embedding and after each layer */
 
-/** Returns the attention and the predictions of a model for text[position].
- * @param {import("./decoder.js").Decoder} decoder
- * @param {string} vocabulary
- * @param {string} text
- * @param {number} position at least 1
- * @param {number} n the number of candidates
- * @returns {Look} */
+/** Returns the attention and the predictions of a model for text[position]. position: at least 1; n: the number of
+ * candidates.
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string, position: number,
+ *   n?: number) => Look} */
 export function look(decoder, vocabulary, text, position, n = 5) {
   const { attention, logits } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
   const ranked = logits.map((values) => {

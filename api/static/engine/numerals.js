@@ -62,12 +62,9 @@ function digitsOf(normal, typed, mark) {
 }
 
 /** Returns a number times 10**shift.
- * @param {string} whole
- * @param {string} places
- * @param {number} shift
- * @param {number} start
- * @param {number} end
- * @throws {ExpressionError} if it has more than MAX_PLACES places */
+ * @throws {ExpressionError} if it has more than MAX_PLACES places
+ * @type {(whole: string, places: string, shift: number, start: number,
+ *   end: number) => { units: bigint; places: number; }} */
 function numberOf(whole, places, shift, start, end) {
   const kept = places.replace(/0+$/, "");
   if (whole.length + kept.length + Math.max(shift, 0) > MAX_DIGITS) {
@@ -135,12 +132,8 @@ function words(normal, start) {
   return end > start ? numeral(end, { units: total + current, places: 0 }) : null;
 }
 
-/** @param {number} end
- * @param {Decimal | null} whole
- * @param {Decimal[] | null} fraction
- * @param {string | null} reading
- * @param {string | null} alternative
- * @returns {Numeral} */
+/** @type {(end: number, whole: Decimal | null, fraction?: Decimal[] | null, reading?: string | null,
+ *   alternative?: string | null) => Numeral} */
 function numeral(end, whole, fraction = null, reading = null, alternative = null) {
   return { end, whole, fraction, reading, alternative };
 }

@@ -149,19 +149,17 @@ export class Positions {
   }
 }
 
-/** Returns whether the row of a key is in the window of a query.
- * @param {import("./coordinates.js").Coordinates} query
- * @param {import("./coordinates.js").Coordinates} key
- * @param {number | null} window null if there is none */
+/** Returns whether the row of a key is in the window of a query. window: null if there is none.
+ * @type {(query: import("./coordinates.js").Coordinates, key: import("./coordinates.js").Coordinates,
+ *   window: number | null) => boolean} */
 function isInRowWindow([, , ownRow, , queryRow], [, , row], window) {
   const center = queryRow || ownRow;
   return window === null || !row || (center > 0 && Math.abs(row - center) <= window);
 }
 
-/** Returns whether the column of a key is in the window of a query.
- * @param {import("./coordinates.js").Coordinates} query
- * @param {import("./coordinates.js").Coordinates} key
- * @param {number | null} window null if there is none */
+/** Returns whether the column of a key is in the window of a query. window: null if there is none.
+ * @type {(query: import("./coordinates.js").Coordinates, key: import("./coordinates.js").Coordinates,
+ *   window: number | null) => boolean} */
 function isInColumnWindow([, nextKind, , ownColumn, , queryColumn], [keyKind, nextKeyKind, , keyColumn], window) {
   if (window === null || !keyColumn || ROW_ENDS.has(nextKeyKind)) return true;
   if (FAR.get(nextKind)?.has(keyKind)) return true;

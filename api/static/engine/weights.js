@@ -33,12 +33,9 @@ export function readWeights(buffer) {
   return { tensors, manifest };
 }
 
-/** Returns the numbers of a tensor.
- * @param {ArrayBuffer} buffer
- * @param {string} dtype
- * @param {number[]} shape
- * @param {[begin: number, end: number]} offsets
- * @param {number} start the offset of the data in the file */
+/** Returns the numbers of a tensor. start: the offset of the data in the file.
+ * @type {(buffer: ArrayBuffer, dtype: string, shape: number[], offsets: [begin: number, end: number],
+ *   start: number) => Float32Array<ArrayBuffer>} */
 function readNumbers(buffer, dtype, shape, [begin, end], start) {
   const count = shape.reduce((product, size) => product * size, 1);
   const width = BYTES_PER_NUMBER[dtype];

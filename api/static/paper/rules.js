@@ -209,57 +209,52 @@ function beginResult(_, work) {
   return { expected: ":", why };
 }
 
-const A_DIGIT = copy(", a digit of the first number");
-const FROM_ABOVE = copy(", from the rows above");
-const ZERO = constant("0", "a zero that fills the row");
+/** @type {Rule} */
+const sumBelow = (sources, ...rest) => ({ ...magnitude(sources, ...rest), before: sources[3] });
+/** @type {Rule} */
+const multiplier = (sources, work, row, text) =>
+  copy(`, the digit of the second number for row ${row}`)(sources, work, row, text);
+/** @type {Rule} */
+const beginExact = (_, { shape }) => ({ expected: "|", why: `the exact ${shape.op === "*" ? "product" : "result"} begins` });
+/** @type {Rule} */
+const beginAnswer = (_, { shape }) => ({ expected: "=", why: `the answer begins${shape.byZero ? "" : ", lowest digit first"}` });
 
+/** The rules, and the kinds of the characters that each explains. @type {[string, Rule][]} */
+const RULES_OF_KINDS = [
+  ["A_SIGN", signRule("first number")],
+  ["A_DIGIT A_BELOW", copy(", a digit of the first number")],
+  ["A_ZERO B_ZERO REMAINDER_ZERO", constant("0", "a zero that fills the row")],
+  ["B_SIGN", signRule("second number")],
+  ["B_SIGN_OF_SUM", signOfSecondTerm],
+  ["B_DIGIT", copy(", a digit of the second number")],
+  ["ADD_OR_SUBTRACT", addOrSubtract],
+  ["SUM_LOWEST SUM_DIGIT", sumDigit],
+  ["SUM_RESULT SUM_KEPT SUM_HALF", magnitude],
+  ["SUM_BELOW", sumBelow],
+  ["ROW_MARK", (_, __, row) => ({ expected: ";", why: `row ${row} begins` })],
+  ["MULTIPLIER", multiplier],
+  ["FIRST_DIGIT PRODUCT_DIGIT", productRule(false)],
+  ["FIRST_CARRY PRODUCT_CARRY", productRule(true)],
+  ["PRODUCT_RESULT PRODUCT_KEPT PRODUCT_HALF PRODUCT_BELOW", copy(", from the rows above")],
+  ["REMAINDER_MARK", constant(";", "the first remainder begins")],
+  ["REMAINDER_COPY", copy(", a leading digit of the first number")],
+  ["BROUGHT_DOWN BROUGHT_ZERO", broughtDown],
+  ["DIVIDEND_SIGN", signOfDigit],
+  ["QUOTIENT_DIGIT", quotientDigit],
+  ["REMAINDER_DIGIT LAST_DIGIT", remainderRule(false)],
+  ["REMAINDER_CARRY", remainderRule(true)],
+  ["QUOTIENT_ROUNDING", quotientRounding],
+  ["QUOTIENT_RESULT", quotientResult],
+  ["EXACT_MARK", beginExact],
+  ["ROUNDING", rounding],
+  ["RESULT_MARK", beginResult],
+  ["ROUNDED_RESULT ROUNDED_TOP", roundedDigit],
+  ["SUM_SIGN", signOfSum],
+  ["SIGN", signOfResult],
+  ["NAN", constant("n", "nothing can be divided by 0")],
+  ["EQUALS", beginAnswer],
+];
 /** The rules by kind. @type {Record<number, Rule>} */
-export const RULES = {
-  [KIND.A_SIGN]: signRule("first number"),
-  [KIND.A_DIGIT]: A_DIGIT,
-  [KIND.A_BELOW]: A_DIGIT,
-  [KIND.A_ZERO]: ZERO,
-  [KIND.B_SIGN]: signRule("second number"),
-  [KIND.B_SIGN_OF_SUM]: signOfSecondTerm,
-  [KIND.B_DIGIT]: copy(", a digit of the second number"),
-  [KIND.B_ZERO]: ZERO,
-  [KIND.ADD_OR_SUBTRACT]: addOrSubtract,
-  [KIND.SUM_LOWEST]: sumDigit,
-  [KIND.SUM_DIGIT]: sumDigit,
-  [KIND.SUM_RESULT]: magnitude,
-  [KIND.SUM_KEPT]: magnitude,
-  [KIND.SUM_HALF]: magnitude,
-  [KIND.SUM_BELOW]: (sources, ...rest) => ({ ...magnitude(sources, ...rest), before: sources[3] }),
-  [KIND.ROW_MARK]: (_, __, row) => ({ expected: ";", why: `row ${row} begins` }),
-  [KIND.MULTIPLIER]: (sources, work, row, text) =>
-    copy(`, the digit of the second number for row ${row}`)(sources, work, row, text),
-  [KIND.FIRST_DIGIT]: productRule(false),
-  [KIND.FIRST_CARRY]: productRule(true),
-  [KIND.PRODUCT_DIGIT]: productRule(false),
-  [KIND.PRODUCT_CARRY]: productRule(true),
-  [KIND.PRODUCT_RESULT]: FROM_ABOVE,
-  [KIND.PRODUCT_KEPT]: FROM_ABOVE,
-  [KIND.PRODUCT_HALF]: FROM_ABOVE,
-  [KIND.PRODUCT_BELOW]: FROM_ABOVE,
-  [KIND.REMAINDER_MARK]: constant(";", "the first remainder begins"),
-  [KIND.REMAINDER_COPY]: copy(", a leading digit of the first number"),
-  [KIND.REMAINDER_ZERO]: ZERO,
-  [KIND.BROUGHT_DOWN]: broughtDown,
-  [KIND.BROUGHT_ZERO]: broughtDown,
-  [KIND.DIVIDEND_SIGN]: signOfDigit,
-  [KIND.QUOTIENT_DIGIT]: quotientDigit,
-  [KIND.REMAINDER_DIGIT]: remainderRule(false),
-  [KIND.REMAINDER_CARRY]: remainderRule(true),
-  [KIND.LAST_DIGIT]: remainderRule(false),
-  [KIND.QUOTIENT_ROUNDING]: quotientRounding,
-  [KIND.QUOTIENT_RESULT]: quotientResult,
-  [KIND.EXACT_MARK]: (_, { shape }) => ({ expected: "|", why: `the exact ${shape.op === "*" ? "product" : "result"} begins` }),
-  [KIND.ROUNDING]: rounding,
-  [KIND.RESULT_MARK]: beginResult,
-  [KIND.ROUNDED_RESULT]: roundedDigit,
-  [KIND.ROUNDED_TOP]: roundedDigit,
-  [KIND.SUM_SIGN]: signOfSum,
-  [KIND.SIGN]: signOfResult,
-  [KIND.NAN]: constant("n", "nothing can be divided by 0"),
-  [KIND.EQUALS]: (_, { shape }) => ({ expected: "=", why: `the answer begins${shape.byZero ? "" : ", lowest digit first"}` }),
-};
+export const RULES = Object.fromEntries(
+  RULES_OF_KINDS.flatMap(([kinds, rule]) => kinds.split(" ").map((kind) => [KIND[kind], rule])),
+);

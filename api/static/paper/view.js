@@ -132,10 +132,9 @@ export class SheetView {
     const cellElement = createTextCell(SIGNS[cell.text] ?? cell.text);
     cellElement.className = "cell";
     cellElement.style.setProperty("--column", String(column));
-    cellElement.classList.toggle("pale", Boolean(cell.isPadding || cell.isMark));
-    cellElement.classList.toggle("below", Boolean(cell.isBelow));
-    cellElement.classList.toggle("negative", Boolean(cell.isNegative));
-    cellElement.classList.toggle("brought-down", Boolean(cell.isBroughtDown));
+    const { isPadding, isMark, isBelow: below, isNegative: negative, isBroughtDown } = cell;
+    const classes = { pale: isPadding || isMark, below, negative, "brought-down": isBroughtDown };
+    for (const [name, isSet] of Object.entries(classes)) cellElement.classList.toggle(name, Boolean(isSet));
     if (cell.at < 0) return cellElement;
     cellElement.dataset.at = String(cell.at);
     cellElement.tabIndex = -1;
