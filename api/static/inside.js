@@ -20,6 +20,8 @@ const HINT =
   "The model computes in layers, one after the other. In each, several heads look back at earlier characters. Arcs " +
   "lead to these: the thicker, the more the heads took from the character.";
 
+const LENS_HINT = "If the model stopped after that layer, it would most probably write this.";
+
 /** Adds the button that opens the panel to an operation that a model has answered.
  * @type {(step: HTMLElement, node: Node, model: string) => void} */
 export function addInside(step, { prompt, output, exact }, model) {
@@ -57,11 +59,9 @@ class Panel {
   constructor(operation) {
     this.#operation = operation;
     this.#text = operation.prompt + operation.output;
-    this.element = createElement("div", "inside");
     this.#characters = Array.from(this.#text, (character) => createElement("span", "", character));
-    const line = createElement("p", "written");
+    const line = createElement("p", "written", ...this.#characters);
     line.ariaHidden = "true"; // the slider has the character as its text
-    line.append(...this.#characters);
     this.#strip.append(line);
     line.addEventListener("click", (event) => this.#goToTarget(event));
     line.addEventListener("pointerover", (event) => event.pointerType === "mouse" && this.#goToTarget(event));
@@ -75,13 +75,15 @@ class Panel {
       });
     }
     const controls = createElement("div", "controls", this.#slider.label, this.#layer.label, this.#head.label);
-    const considered = section("What it considered", this.#candidates);
-    considered.append(createElement("p", "hint", "Choose another character, and the model continues from there."));
-    const layers = section("What each layer would write", this.#lens);
-    layers.append(createElement("p", "hint", "If the model stopped after that layer, it would most probably write this."));
-    const parts = createElement("div", "parts", considered, layers);
+    const parts = createElement(
+      "div",
+      "parts",
+      section("What it considered", this.#candidates, "Choose another character, and the model continues from there."),
+      section("What each layer would write", this.#lens, LENS_HINT),
+    );
     this.#whatIf.role = "status";
-    this.element.append(createElement("p", "hint", HINT), controls, this.#strip, this.#description, parts, this.#whatIf);
+    const hint = createElement("p", "hint", HINT);
+    this.element = createElement("div", "inside", hint, controls, this.#strip, this.#description, parts, this.#whatIf);
   }
 
   /** What is selected, as the address has it. */
@@ -252,7 +254,8 @@ class Panel {
   }
 }
 
-/** Returns a part of the panel with a title. @type {(title: string, content: HTMLElement) => HTMLDivElement} */
-function section(title, content) {
-  return createElement("div", "part", createElement("h4", "", title), content);
+/** Returns a part of the panel with a title and a hint.
+ * @type {(title: string, content: HTMLElement, hint: string) => HTMLDivElement} */
+function section(title, content, hint) {
+  return createElement("div", "part", createElement("h4", "", title), content, createElement("p", "hint", hint));
 }

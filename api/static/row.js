@@ -15,14 +15,12 @@ export class Row {
   constructor(label, start = 0) {
     this.#start = start;
     this.#label = createElement("span", "row-label", label);
-    this.element = createElement("li", "line");
     this.characters = createElement("span", "characters");
     this.characters.translate = false;
     // Screen readers read a finished row as one sentence, not one character at a time.
-    this.visible = createElement("span", "seen");
+    this.visible = createElement("span", "seen", this.#label, this.characters);
     this.visible.ariaHidden = "true";
-    this.visible.append(this.#label, this.characters);
-    this.element.append(this.visible);
+    this.element = createElement("li", "line", this.visible);
   }
 
   /** Adds a character. probability: null if the model only reads the character.

@@ -84,47 +84,36 @@ export class SheetView {
 
   /** @param {ShownRow} row */
   #drawRow(row) {
-    const rowElement = createElement("div", "row");
-    rowElement.role = "rowgroup";
+    const digits = row.cells.map((cell) => {
+      const cellElement = this.#drawCell(cell);
+      cellElement.classList.toggle("point", cell.column === row.point);
+      return cellElement;
+    });
+    if (row.sign && (row.sign.text === "-" || row.showsPlus)) {
+      const sign = this.#drawCell(row.sign, Math.max(...row.cells.map(({ column }) => column)) + 1);
+      sign.classList.toggle("operator", Boolean(row.showsPlus && !row.operator));
+      digits.unshift(sign);
+    }
+    if (row.operator) digits.unshift(createTextCell(row.operator));
+    const label = createElement("span", "label", row.label);
+    label.role = "rowheader";
+    const note = createElement("span", "note", ...row.side.flatMap((cell) => [this.#drawCell(cell), " "]), label);
+    const rowElement = createPart("row", "rowgroup", ...this.#drawCarries(row), createPart("digits", "row", ...digits, note));
     rowElement.classList.toggle("derived", Boolean(row.isDerived));
     rowElement.classList.toggle("ruled", Boolean(row.hasLine));
     const isInformative = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once|pale/.test(row.label));
     rowElement.classList.toggle("plain-to-see", !isInformative);
-    if (row.carries.length) rowElement.append(this.#drawCarries(row));
-    const digits = createElement("div", "digits");
-    digits.role = "row";
-    if (row.operator) digits.append(createTextCell(row.operator));
-    if (row.sign && (row.sign.text === "-" || row.showsPlus)) {
-      const top = Math.max(...row.cells.map(({ column }) => column));
-      const sign = this.#drawCell(row.sign, top + 1);
-      sign.classList.toggle("operator", Boolean(row.showsPlus && !row.operator));
-      digits.append(sign);
-    }
-    for (const cell of row.cells) {
-      const cellElement = this.#drawCell(cell);
-      cellElement.classList.toggle("point", cell.column === row.point);
-      digits.append(cellElement);
-    }
-    const note = createElement("span", "note");
-    for (const cell of row.side) note.append(this.#drawCell(cell), " ");
-    const label = createElement("span", "label", row.label);
-    label.role = "rowheader";
-    note.append(label);
-    digits.append(note);
-    rowElement.append(digits);
     return rowElement;
   }
 
   /** @param {ShownRow} row */
   #drawCarries({ carries }) {
-    const carriesElement = createElement("div", "carries");
-    carriesElement.role = "row";
-    for (const cell of [...carries].sort((a, b) => b.column - a.column)) {
+    const cells = [...carries].sort((a, b) => b.column - a.column).map((cell) => {
       const cellElement = this.#drawCell(cell);
       if (cell.text === "0") cellElement.classList.add("pale");
-      carriesElement.append(cellElement);
-    }
-    return carriesElement;
+      return cellElement;
+    });
+    return cells.length ? [createPart("carries", "row", ...cells)] : [];
   }
 
   /** @type {(cell: Cell, column?: number) => HTMLSpanElement} */
@@ -210,6 +199,13 @@ export class SheetView {
     const matching = cells.filter((cell) => cell.at === at || cell.copies.includes(at));
     return [at, ...matching.flatMap((cell) => [cell.at, ...cell.copies])];
   }
+}
+
+/** @type {(className: string, role: string, ...children: Node[]) => HTMLDivElement} */
+function createPart(className, role, ...children) {
+  const part = createElement("div", className, ...children);
+  part.role = role;
+  return part;
 }
 
 /** Returns a cell without an index, as operators have it. @param {string} text */
