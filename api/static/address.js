@@ -54,12 +54,8 @@ export function parseHash(hash) {
 export function formatHash({ question, ...others }) {
   const plain = question.trim().replace(PLAIN, (sign) => SIGNS[sign]);
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
-  return `#${pairs.map(([name, value]) => `${name}=${encode(String(value))}`).join("&")}`;
-}
-
-/** @param {string} text */
-function encode(text) {
-  return encodeURIComponent(text).replace(/%2F|%2B/g, (code) => READABLE[code]);
+  const encoded = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
+  return `#${encoded.replace(/%2F|%2B/g, (code) => READABLE[code])}`;
 }
 
 /** @param {string} text */

@@ -75,10 +75,15 @@ const tour = new Tour({
 });
 const link = new Link();
 const readout = new Readout();
-const runner = new Runner(
-  { field, history, link, readout },
-  { addPanels, ask: calculateText, askBeyondTested: () => start({ beyond_tested: true }), onUnauthorized: askForKey },
-);
+const runner = new Runner({ field, history, link, readout }, {
+  addPanels,
+  ask(text) {
+    field.text = formatSigns(text);
+    start();
+  },
+  askBeyondTested: () => start({ beyond_tested: true }),
+  onUnauthorized: askForKey,
+});
 
 /** @type {{model: string, places: string} | null} */ let choiceBeforeTour = null;
 let exampleModel = ""; // the model of the example, once it plays
@@ -114,12 +119,6 @@ function addPanels(step, node, model) {
   addInside(step, node, model);
   addComparison(step, node, model, () => models.all);
   addLearning(step, node);
-}
-
-/** Calculates an expression. @param {string} text */
-function calculateText(text) {
-  field.text = formatSigns(text);
-  start();
 }
 
 /** Returns a random whole number. @param {number} digits */

@@ -176,7 +176,8 @@ export async function* calculate(expression, options, signal) {
 async function request(path, options = {}) {
   const stored = storedKey();
   const headers = new Headers(options.headers);
-  if (stored) headers.set("Authorization", `Bearer ${toByteString(stored)}`);
+  const bytes = String.fromCharCode(...new TextEncoder().encode(stored ?? "")); // a header can have no other characters
+  if (stored) headers.set("Authorization", `Bearer ${bytes}`);
   let response;
   try {
     response = await fetch(path, { ...options, headers });
@@ -191,9 +192,3 @@ async function request(path, options = {}) {
   const retryAfter = response.headers.get("Retry-After");
   throw ServiceError.fromProblem({ ...problem, status }, /^\d+$/.test(retryAfter ?? "") ? Number(retryAfter) : null);
 }
-
-/** Returns the bytes of a text in UTF-8, as characters: a header can have no others. @param {string} text */
-function toByteString(text) {
-  return String.fromCharCode(...new TextEncoder().encode(text));
-}
-

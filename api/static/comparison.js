@@ -182,18 +182,14 @@ class Checkpoints {
     this.#cards.replaceChildren(...cards);
     for (const [index, { id, name, parameters, domain }] of this.#models.entries()) {
       if (!this.element.isConnected) return; // the panel was closed
+      // A model without a range of digits has no choice of places.
+      const nearest = domain.digits === null ? domain.default_places : Math.min(places, domain.decimal_places);
       const failed = (/** @type {unknown} */ error) => /** @type {CardContent} */ ([undefined, false, [messageOf(error)]]);
-      const [result, isRight, content] = await ask(id, problem, nearestPlaces(places, domain)).catch(failed);
+      const [result, isRight, content] = await ask(id, problem, nearest).catch(failed);
       const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);
       cards[index].replaceWith(card(name, result, isRight, [size, ...content]));
     }
   }
-}
-
-/** Returns the places nearest to some that a model can be asked for. One without a range of digits has no choice.
- * @type {(places: number, domain: Domain) => number} */
-function nearestPlaces(places, { digits, decimal_places: maxPlaces, default_places: defaultPlaces }) {
-  return digits === null ? defaultPlaces : Math.min(places, maxPlaces);
 }
 
 /** The content of a card: the result, whether it is right, and what is shown below it.

@@ -170,22 +170,19 @@ class Panel {
     });
     const sources = weights.map((weight, index) => ({ weight, element: this.#characters[index] }));
     this.#arcs.draw(this.#strip, this.#characters[this.#position], sources, MIN_WEIGHT);
+    const { length } = this.#operation.prompt;
+    const nameOf = (/** @type {number} */ index) =>
+      index < length ? `character ${index + 1} of the question` : `character ${index - length + 1}`;
     const names = weights
       .map((weight, index) => ({ weight, index }))
       .sort((a, b) => b.weight - a.weight)
       .slice(0, MAX_NAMED)
       .filter(({ weight }) => weight >= MIN_WEIGHT)
-      .map(({ weight, index }) => `${this.#text[index]} (${this.#describePosition(index)}) ${Math.round(weight * 100)}%`);
-    const number = this.#position - this.#operation.prompt.length + 1;
+      .map(({ weight, index }) => `${this.#text[index]} (${nameOf(index)}) ${Math.round(weight * 100)}%`);
+    const number = this.#position - length + 1;
     const sentence = names.length ? `It looked most at ${names.join(", ")}.` : "No character got much attention.";
     this.#description.textContent = `It wrote ${this.#text[this.#position]} as character ${number}. ${sentence}`;
     this.#slider.control.ariaValueText = this.#description.textContent;
-  }
-
-  /** Returns which character of the question or of the work has an index. @param {number} index */
-  #describePosition(index) {
-    const { length } = this.#operation.prompt;
-    return index < length ? `character ${index + 1} of the question` : `character ${index - length + 1}`;
   }
 
   /** Shows the most probable characters. @param {import("./engine/generate.js").Look} look */

@@ -18,7 +18,7 @@ const NEARBY = 60; // characters of an expression that an error shows before the
  * another reading of the expression.
  * @type {(calculation: Calculation, ask: (expression: string) => void) => DocumentFragment} */
 export function renderAnswer(calculation, ask) {
-  const { expression, result, rounded, places, verified, confidence, nodes } = calculation;
+  const { expression, result, rounded, verified, confidence, nodes } = calculation;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
   const question = createElement("span", "question", `${formatNumbers(expression)} `);
@@ -28,7 +28,9 @@ export function renderAnswer(calculation, ask) {
   const nGaps = number.querySelectorAll(".group").length; // a gap is a third as wide as a digit
   value.style.setProperty("--length", String((number.textContent ?? "").length + 2 + nGaps / 3));
   value.classList.toggle("wrong", result !== calculation.exact);
-  if (rounded && verified) value.append(createElement("span", "rounded", describeRounding(calculation)));
+  const exactly = calculation.fraction ? `, exactly ${formatFraction(calculation.fraction)}` : "";
+  const rounding = ` rounded to ${formatPlaces(calculation.places)}${exactly}`;
+  if (rounded && verified) value.append(createElement("span", "rounded", rounding));
   fragment.append(value, readingLine(calculation, ask));
   if (!nodes.length) {
     fragment.append(createElement("p", "sure", "The model was not needed: there is no operation."));
@@ -49,11 +51,6 @@ function confidenceLine({ whole }) {
   line.classList.toggle("doubtful", !isSure);
   line.title = formatPercent(whole);
   return line;
-}
-
-/** Returns how an answer was rounded, with its exact value. @param {Calculation} calculation */
-function describeRounding({ places, fraction }) {
-  return ` rounded to ${formatPlaces(places)}${fraction ? `, exactly ${formatFraction(fraction)}` : ""}`;
 }
 
 /** Returns the line that says how the expression was read, with a button for the other reading. It is empty if a reader

@@ -58,7 +58,7 @@ export class Readout {
     try {
       const result = await look(model, prompt + output, prompt.length + at);
       if (requestId !== this.#requestId) return;
-      this.#bars.replaceChildren(...result.candidates.map(candidateItem));
+      this.#bars.replaceChildren(...result.candidates.map((token) => createElement("li", "candidate", ...createBar(token))));
       onWeights(meanWeights(result));
     } catch {
       if (requestId !== this.#requestId) return;
@@ -105,9 +105,4 @@ function contentOf({ output, at, probability, words, isChoice }) {
   const details = createElement("span", "where", `Character ${at + 1} of ${output.length}, ${probabilityText}${choice}`);
   const sentence = words && `${words[0].toUpperCase()}${words.slice(1)}.`;
   return [createElement("b", "", output[at]), createElement("span", "", sentence), details];
-}
-
-/** Returns the list item of a character that the model considered. @param {import("./client.js").Token} token */
-function candidateItem(token) {
-  return createElement("li", "candidate", ...createBar(token));
 }

@@ -92,9 +92,10 @@ export class Step {
   /** Adds a character that the model wrote. @param {import("./client.js").Token} token */
   addToken({ text, probability }) {
     const at = this.#text.length;
-    if (!at || this.#beginsRow(text)) {
+    const isAfterWork = this.#text.includes("=") || !HAS_WORK.test(this.#text);
+    if (!at || (!isAfterWork && ROW_START.test(text))) {
       this.#lines.at(-1)?.close();
-      const line = new Row(this.#labelOf(text), at);
+      const line = new Row(HAS_WORK.test(this.#text + text) ? (ROW_LABELS[text] ?? "work") : ANSWER_LABEL, at);
       this.#lines.push(line);
       this.#rows.append(line.element);
     }
@@ -144,17 +145,12 @@ export class Step {
   pointAt(at) {
     this.showAll();
     this.#setOpen(true);
-    const shown = this.#visibleCellOf(at) ?? this.#paper.cellOf(at);
+    const cells = [...this.element.querySelectorAll(`[data-at="${at}"]`)];
+    const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
     if (!shown) return false;
     shown.scrollIntoView({ block: "center" });
     this.#pointAtElement(shown, true, at);
     return true;
-  }
-
-  /** Returns the element that shows a character in a view that is shown, or undefined if there is none.
-   * @param {number} at */
-  #visibleCellOf(at) {
-    return [...this.element.querySelectorAll(`[data-at="${at}"]`)].find((cell) => cell.checkVisibility());
   }
 
   /** Shows the whole work, if the time line shows a part of it. */
@@ -256,16 +252,6 @@ export class Step {
     /** @type {Point} */ const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }
-
-  /** @param {string} character */
-  #beginsRow(character) {
-    return HAS_WORK.test(this.#text) && !this.#text.includes("=") && ROW_START.test(character);
-  }
-
-  /** @param {string} character */
-  #labelOf(character) {
-    return HAS_WORK.test(this.#text + character) ? (ROW_LABELS[character] ?? "work") : ANSWER_LABEL;
-  }
 }
 
 /** Returns the number of levels above an operation, at most MAX_INDENT: the different spans that contain its own. The
@@ -291,13 +277,8 @@ export function legend() {
   return [0.99, 0.97, 0.9, 0.5].map((probability) => {
     const swatch = createIcon("7", "swatch");
     shade(swatch, probability);
-    return createElement("li", "", swatch, legendText(probability));
+    const figures = `${Math.round(probability * 100)}%`;
+    const underlined = probability < IMPROBABLE ? `${figures} (underlined below 90%)` : figures;
+    return createElement("li", "", swatch, probability >= SURE_CHARACTER ? `${figures} or more: sure` : underlined);
   });
-}
-
-/** Returns the description of a probability in the legend. @param {number} probability */
-function legendText(probability) {
-  const figures = `${Math.round(probability * 100)}%`;
-  if (probability >= SURE_CHARACTER) return `${figures} or more: sure`;
-  return probability < IMPROBABLE ? `${figures} (underlined below 90%)` : figures;
 }

@@ -77,7 +77,7 @@ export class Computation {
         const { a, op, b } = this.#problem;
         yield { node, problem: `${plainText(a)}${op}${plainText(b)}`, prompt: renderPrompt(this.#problem) };
       } else {
-        this.#nodes[node] = notAskedNode(this.outline[node]);
+        this.#nodes[node] = { ...this.outline[node], ...NOT_ASKED };
         this.#values[node] = null;
       }
     }
@@ -148,6 +148,11 @@ export class Computation {
   }
 }
 
+/** What the node of an operation has about which the model was not asked. */
+const NOT_ASKED = {
+  ...{ problem: null, prompt: null, work: null, output: null, result: null, exact: null, confidence: null },
+  ...{ agrees: false, rounded: false },
+};
 /** @type {Confidence} */ const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 
 /** Returns the confidence in what the model wrote after a prompt. Digits of a quotient do not count, because several
@@ -161,13 +166,6 @@ function confidence(prompt, output, probabilities) {
   const steps = probabilities.slice(0, start).filter((_, index) => slots[index]?.[0] !== KIND.QUOTIENT_DIGIT);
   const answer = product(probabilities.slice(start));
   return { answer, weakest_step: Math.min(1, ...steps), whole: product(steps) * answer };
-}
-
-/** Returns the node of an operation about which the model was not asked. @param {Span} span */
-function notAskedNode(span) {
-  const fields = ["problem", "prompt", "work", "output", "result", "exact", "confidence"];
-  const empty = Object.fromEntries(fields.map((name) => [name, null]));
-  return { ...span, ...empty, agrees: false, rounded: false };
 }
 
 /** @param {number[]} numbers */

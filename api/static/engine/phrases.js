@@ -24,7 +24,8 @@ export function withoutPhrases(normal) {
   for (let [isChanged, between] = [true, " "]; isChanged; between = " ,") {
     end = Math.max(start, stripEnd(normal.slice(0, end), between).length);
     const before = normal.slice(start, end);
-    const phrase = tables.TRAILING.find((words) => endsWithPhrase(before, words));
+    const isInWord = (/** @type {string} */ words) => /^[a-z]/.test(words) && /[a-z]$/.test(before.slice(0, -words.length));
+    const phrase = tables.TRAILING.find((words) => before.endsWith(words) && !isInWord(words));
     isChanged = phrase !== undefined;
     end -= phrase?.length ?? 0;
     if (places !== null) continue;
@@ -41,10 +42,4 @@ export function withoutPhrases(normal) {
     throw new ExpressionError("too-many-places", reason, end, normal.length);
   }
   return [" ".repeat(start) + normal.slice(start, end) + " ".repeat(normal.length - end), places];
-}
-
-/** @type {(text: string, phrase: string) => boolean} */
-function endsWithPhrase(text, phrase) {
-  const isWord = /^[a-z]/.test(phrase);
-  return text.endsWith(phrase) && !(isWord && /[a-z]$/.test(text.slice(0, -phrase.length)));
 }
