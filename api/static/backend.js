@@ -77,7 +77,7 @@ export async function* calculate(expression, options, signal) {
   else {
     const entry = models.find(({ id, default: isDefault }) => (options.model ? id === options.model : isDefault));
     const model = entry?.id ?? options.model ?? "";
-    if (!engine.isLoaded(model)) yield { name: "loading", data: { bytes: entry?.bytes ?? 0 } };
+    if (!engine.ready.has(model)) yield { name: "loading", data: { bytes: entry?.bytes ?? 0 } };
     yield* engine.run("calculate", { ...options, model, expression }, signal);
   }
 }

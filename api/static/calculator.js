@@ -76,7 +76,11 @@ const tour = new Tour({
 const link = new Link();
 const readout = new Readout();
 const runner = new Runner({ field, history, link, readout }, {
-  addPanels,
+  addPanels(step, node, model) {
+    addInside(step, node, model);
+    addComparison(step, node, model, () => models.all);
+    addLearning(step, node);
+  },
   ask(text) {
     field.text = formatSigns(text);
     start();
@@ -112,13 +116,6 @@ async function start({ beyond_tested = false, opened = {}, isKept = true } = {})
     decimal_comma: state.comma > 0 || undefined,
   };
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
-}
-
-/** Adds the panels to an operation. @type {(step: HTMLElement, node: import("./client.js").Node, model: string) => void} */
-function addPanels(step, node, model) {
-  addInside(step, node, model);
-  addComparison(step, node, model, () => models.all);
-  addLearning(step, node);
 }
 
 /** Returns a random whole number. @param {number} digits */

@@ -12,8 +12,7 @@ const PLACES = 2; // decimal places of answers
 const PAUSE = 1_200; // milliseconds between two snapshots when they are played
 const LEGEND =
   "The loss measures how badly the model predicts the next character: lower is better. Each dot is a snapshot; " +
-  "click one to see its answer. " +
-  "✓ and ✗ say whether its answer was right. Both scales are logarithmic.";
+  "click one to see its answer. ✓ and ✗ say whether its answer was right. Both scales are logarithmic.";
 
 /** @typedef {{step: number, loss: number, file: string, sha256: string}} Snapshot
  * @typedef {{description: string, parameters: number, snapshots: Snapshot[], curve: [number, number][]}} Run

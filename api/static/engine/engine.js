@@ -11,7 +11,7 @@ export class Engine {
   #tasks = new Map();
   #nextId = 0;
   /** @type {Map<string, Promise<void>>} */ #loaded = new Map(); // by the model's name
-  /** @type {Set<string>} */ #ready = new Set(); // the names of the models that are loaded
+  /** @type {Set<string>} */ ready = new Set(); // the names of the models that are loaded
   #fetchWeights;
 
   /** @param {(model: string) => Promise<ArrayBuffer>} fetchWeights */
@@ -39,11 +39,6 @@ export class Engine {
     return loading;
   }
 
-  /** Returns whether a model is loaded, so that a task can begin at once. @param {string} model */
-  isLoaded(model) {
-    return this.#ready.has(model);
-  }
-
   /** Starts the worker, if it is not running, and returns it. */
   start() {
     return (this.#worker ??= this.#createWorker());
@@ -54,7 +49,7 @@ export class Engine {
     this.start(); // while the weights are loading
     const buffer = await this.#fetchWeights(model);
     for await (const _ of this.#run("load", { model, buffer }, undefined, [buffer]));
-    this.#ready.add(model);
+    this.ready.add(model);
   }
 
   /** Sends a task to the worker and yields its events, whose types differ from task to task.
@@ -108,7 +103,7 @@ export class Engine {
     worker.terminate();
     this.#worker = null;
     this.#loaded.clear(); // the models were in the worker
-    this.#ready.clear();
+    this.ready.clear();
     const error = { message: "The engine could not start." };
     for (const [id, receive] of this.#tasks) receive({ id, events: [], done: true, error });
   }

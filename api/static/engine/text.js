@@ -7,11 +7,10 @@ import tables from "./tables.js";
 
 const UNKNOWN = "\ufffd"; // in a normal text, for a character of two UTF-16 units
 const { MAX_SHOWN, NORMAL, SPACES } = tables;
-const SOURCES = Object.entries(tables.PATTERNS);
-/** @type {Record<string, RegExp>} */
-const PATTERNS = Object.fromEntries(SOURCES.map(([name, source]) => [name, sticky(source)]));
-/** @type {Record<string, RegExp>} */
-const SEARCHED = Object.fromEntries(SOURCES.map(([name, source]) => [name, new RegExp(source)]));
+/** @type {(flags: string) => Record<string, RegExp>} */
+const compile = (flags) =>
+  Object.fromEntries(Object.entries(tables.PATTERNS).map(([name, source]) => [name, new RegExp(source, flags)]));
+const [PATTERNS, SEARCHED] = [compile("y"), compile("")];
 
 /** A text as it was typed, by code points. */
 export class Text {
