@@ -119,8 +119,8 @@ export function weights(path) {
   return load(path, (file) => file.arrayBuffer(), "The weights of this model could not be loaded.");
 }
 
-/** Yields the server-sent events of a stream in UTF-8. EventSource cannot send a POST. If the caller leaves its loop, the stream is cancelled. An event without a blank line
- * after it is incomplete, so it is ignored.
+/** Yields the server-sent events of a stream in UTF-8 (EventSource cannot send a POST). If the caller leaves its loop,
+ * the stream is cancelled. An event without a blank line after it is incomplete, so it is ignored.
  * @param {ReadableStream<Uint8Array>} stream */
 export async function* events(stream) {
   const reader = stream.getReader();

@@ -184,7 +184,7 @@ class Checkpoints {
       if (!this.element.isConnected) return; // the panel was closed
       // A model without a range of digits has no choice of places.
       const nearest = domain.digits === null ? domain.default_places : Math.min(places, domain.decimal_places);
-      const failed = (/** @type {unknown} */ error) => /** @type {CardContent} */ ([undefined, false, [messageOf(error)]]);
+      /** @type {(error: unknown) => CardContent} */ const failed = (error) => [undefined, false, [messageOf(error)]];
       const [result, isRight, content] = await ask(id, problem, nearest).catch(failed);
       const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);
       cards[index].replaceWith(card(name, result, isRight, [size, ...content]));

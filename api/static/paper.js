@@ -145,7 +145,7 @@ function toShownRow(row) {
   const { unit } = row;
   let cells = [...row.cells].sort((x, y) => y.column - x.column);
   const [high, lowest] = [cells[0].column, cells[cells.length - 1].column];
-  for (let column = high + 1; column <= unit && lowest < unit; column += 1) cells = [...derivedCells(0, column), ...cells];
+  if (lowest < unit && high < unit) cells = [...derivedCells("0".repeat(unit - high), high + 1).reverse(), ...cells];
   let isLeading = true;
   for (const cell of cells) {
     isLeading &&= cell.text === "0" && cell.column > Math.max(unit, lowest);

@@ -58,7 +58,8 @@ export class Readout {
     try {
       const result = await look(model, prompt + output, prompt.length + at);
       if (requestId !== this.#requestId) return;
-      this.#bars.replaceChildren(...result.candidates.map((token) => createElement("li", "candidate", ...createBar(token))));
+      const items = result.candidates.map((token) => createElement("li", "candidate", ...createBar(token)));
+      this.#bars.replaceChildren(...items);
       onWeights(meanWeights(result));
     } catch {
       if (requestId !== this.#requestId) return;

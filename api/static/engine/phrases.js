@@ -24,7 +24,8 @@ export function withoutPhrases(normal) {
   for (let [isChanged, between] = [true, " "]; isChanged; between = " ,") {
     end = Math.max(start, stripEnd(normal.slice(0, end), between).length);
     const before = normal.slice(start, end);
-    const isInWord = (/** @type {string} */ words) => /^[a-z]/.test(words) && /[a-z]$/.test(before.slice(0, -words.length));
+    /** @param {string} words */
+    const isInWord = (words) => /^[a-z]/.test(words) && /[a-z]$/.test(before.slice(0, -words.length));
     const phrase = tables.TRAILING.find((words) => before.endsWith(words) && !isInWord(words));
     isChanged = phrase !== undefined;
     end -= phrase?.length ?? 0;

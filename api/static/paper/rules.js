@@ -146,7 +146,8 @@ function rounding([half, kept, below], work) {
   const exact = work.all("exact");
   const dropped = inNaturalOrder(exact.slice(0, half ? exact.indexOf(half) + 1 : 0));
   const tie = isTie ? ", a tie, which goes to the even digit" : "";
-  return { expected: roundsUp ? "+" : "0", why: `${dropped} is dropped${tie}: ${roundsUp ? "rounds up" : "adds nothing"}` };
+  const [expected, effect] = roundsUp ? ["+", "rounds up"] : ["0", "adds nothing"];
+  return { expected, why: `${dropped} is dropped${tie}: ${effect}` };
 }
 
 /** @type {Rule} */
@@ -215,9 +216,11 @@ const sumBelow = (sources, ...rest) => ({ ...magnitude(sources, ...rest), before
 const multiplier = (sources, work, row, text) =>
   copy(`, the digit of the second number for row ${row}`)(sources, work, row, text);
 /** @type {Rule} */
-const beginExact = (_, { shape }) => ({ expected: "|", why: `the exact ${shape.op === "*" ? "product" : "result"} begins` });
+const beginExact = (_, { shape: { op } }) => ({ expected: "|", why: `the exact ${op === "*" ? "product" : "result"} begins` });
 /** @type {Rule} */
-const beginAnswer = (_, { shape }) => ({ expected: "=", why: `the answer begins${shape.byZero ? "" : ", lowest digit first"}` });
+const beginAnswer = (_, { shape: { byZero } }) => {
+  return { expected: "=", why: `the answer begins${byZero ? "" : ", lowest digit first"}` };
+};
 
 /** The rules, and the kinds of the characters that each explains. @type {[string, Rule][]} */
 const RULES_OF_KINDS = [

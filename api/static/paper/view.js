@@ -98,7 +98,8 @@ export class SheetView {
     const label = createElement("span", "label", row.label);
     label.role = "rowheader";
     const note = createElement("span", "note", ...row.side.flatMap((cell) => [this.#drawCell(cell), " "]), label);
-    const rowElement = createPart("row", "rowgroup", ...this.#drawCarries(row), createPart("digits", "row", ...digits, note));
+    const parts = [...this.#drawCarries(row), createPart("digits", "row", ...digits, note)];
+    const rowElement = createPart("row", "rowgroup", ...parts);
     rowElement.classList.toggle("derived", Boolean(row.isDerived));
     rowElement.classList.toggle("ruled", Boolean(row.hasLine));
     const isInformative = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once|pale/.test(row.label));
