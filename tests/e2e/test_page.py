@@ -71,17 +71,6 @@ def test_the_shade_is_the_doubt(page: Page) -> None:
     assert by_probability == sorted(by_probability, reverse=True)
 
 
-def test_an_improbable_digit_is_underlined_on_paper(page: Page) -> None:
-    calculate(page, WRONG, "direct")
-    lines = page.locator(".sheet [data-at]").evaluate_all(
-        """all => all.map(e => [Number(e.style.getPropertyValue("--doubt")) > 0.71, // 90%
-            getComputedStyle(e).textDecorationLine])"""
-    )
-    assert [True, "underline"] in lines
-    assert [True, "none"] not in lines
-    assert [False, "underline"] not in lines
-
-
 def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
     press(page, "1", "2", "point", "5", "times", "4", "delete", "3", "equals: calculate")
     answered(page, "37.5")
@@ -138,13 +127,6 @@ def test_invisible_characters_are_not_pasted(page: Page) -> None:
     page.goto(f"{page.url}#q=%E2%80%AA2%2B2%E2%80%AC")
     answered(page, "4")
     expect(page.get_by_label("Expression")).to_have_value("2+2")
-
-
-def test_each_step_shows_its_part_of_the_expression(page: Page) -> None:
-    calculate(page, "(1+2)*(3-4)")
-    answered(page, "−3")
-    expect(page.locator("#nodes h3")).to_have_text(["1+2 = 3", "3−4 = −1", "3×−1 = −3"])
-    expect(page.locator("#nodes .context b")).to_have_text(["1+2", "3−4", "(1+2)×(3−4)"])
 
 
 def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:

@@ -98,20 +98,6 @@ def test_recalling_keeps_what_was_typed(page: Page) -> None:
     expect(field).to_have_value("2+2")
 
 
-def test_a_link_to_a_panel_leads_to_the_panel(open_page: OpenPage, address: str) -> None:
-    page = open_page(viewport={"width": 390, "height": 844})
-    page.goto(f"{address}/#q=12*34&panel=learning")
-    expect(page.get_by_role("button", name="Watch it learn")).to_be_in_viewport()
-
-
-def test_a_product_of_long_random_numbers_is_asked(page: Page) -> None:
-    page.get_by_role("combobox", name="Model").select_option("direct")  # which cannot
-    page.get_by_role("button", name="Two random numbers of 20 digits").click()
-    expect(page.locator("#answer .result")).to_have_text(re.compile(r"\d{39,40}"))
-    expect(page.get_by_label("Expression")).to_have_value(re.compile(r"^[1-9]\d{19}×[1-9]\d{19}$"))
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
-
-
 def test_the_title_names_the_calculation(page: Page) -> None:
     title = page.title()
     calculate(page, "12.5*3")

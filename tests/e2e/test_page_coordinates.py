@@ -12,7 +12,6 @@ import pytest
 from datagen.coordinates import coordinates
 from datagen.layout import shape_of, work_length
 from datagen.notation import WORK_ALPHABET
-from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
 from datagen.work import render
 
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ PLACES = ["", *(str(places) for places in range(31) if places != 2)]
 LENGTHS = """async (prompts) => {
     const { shapeOf, workLength } = await import("/static/engine/layout.js");
     return prompts.map((prompt) => workLength(shapeOf(prompt)));
-}"""
-KINDS = """async () => {
-    const { COPIES, FAR, FIELDS, KIND, ROW_ENDS } = await import("/static/engine/operations.js");
-    const far = [...FAR].map(([kind, kinds]) => [kind, [...kinds]]);
-    return { kinds: KIND, far, sets: [COPIES, FIELDS, ROW_ENDS].map((set) => [...set]) };
 }"""
 
 
@@ -63,13 +57,6 @@ def damaged(line: str, rng: random.Random) -> str:
         at = rng.randrange(line.index("=") + 1, len(line))
         characters[at] = rng.choice(WORK_ALPHABET)
     return "".join(characters)[: rng.randint(1, 2 * len(line))] + rng.choice(["", "0$1"])
-
-
-def test_kinds_are_those_of_python(plain_page: Page) -> None:
-    result = plain_page.evaluate(KINDS)
-    assert result["kinds"] == {kind.name: kind for kind in Kind}
-    assert {kind: set(kinds) for kind, kinds in result["far"]} == FAR
-    assert [set(kinds) for kinds in result["sets"]] == [COPIES, FIELDS, ROW_ENDS]
 
 
 def test_coordinates_are_those_of_python(plain_page: Page) -> None:

@@ -67,16 +67,6 @@ def test_a_link_to_a_model_that_is_not_there_says_which_one_answers(page: Page) 
     expect(facts).to_have_text(re.compile("^31,800 parameters"))
 
 
-def test_the_way_to_the_work_keeps_the_address(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 740})
-    calculate(page, "12.5*3", "scratchpad-small")
-    answered(page, "37.5")
-    page.get_by_role("link", name="What the model wrote").click()
-    expect(page.locator("#work")).to_be_focused()
-    expect(page.locator("#work-title")).to_be_in_viewport()
-    assert page.url.endswith("/#q=12.5*3&model=scratchpad-small")
-
-
 def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: str) -> None:
     page.evaluate("location.hash = '#q=2%2B2&model=scratchpad-small'")
     answered(page, "4")
@@ -95,13 +85,6 @@ def test_an_address_that_cannot_change_is_no_error(page: Page, address: str) -> 
     assert page.url == f"{address}/"
 
 
-def test_the_query_of_an_address_stays(page: Page, address: str) -> None:
-    page.goto(f"{address}/?x=1#q=1%2B1&model=scratchpad-tiny")
-    answered(page, "2")
-    page.keyboard.press("Escape")
-    expect(page).to_have_url(f"{address}/?x=1")
-
-
 def test_a_link_does_not_replace_what_is_typed_before_it_opens(page: Page, address: str) -> None:
     release = hold(page, "**/v1/models")
     page.goto(f"{address}/?x=1#q=1%2B1&model=scratchpad-tiny")
@@ -111,16 +94,6 @@ def test_a_link_does_not_replace_what_is_typed_before_it_opens(page: Page, addre
     expect(page.get_by_label("Expression")).to_have_value("2+3")
     page.evaluate("location.hash = '#q=2%2B2&model=scratchpad-tiny'")
     answered(page, "4")
-
-
-def test_the_view_is_the_selected_one_after_back(page: Page) -> None:
-    answered(page, "14082.9")
-    page.get_by_role("radio", name="Raw text").check()
-    page.goto("about:blank")
-    page.go_back()  # the browser restores the radio button
-    answered(page, "14082.9")
-    expect(page.locator("#work")).to_have_attribute("data-view", "paper")
-    expect(page.get_by_role("radio", name="Paper")).to_be_checked()
 
 
 HASHES = """async (questions) => {

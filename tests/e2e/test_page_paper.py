@@ -273,22 +273,6 @@ def test_rows_drawn_one_after_the_other_are_those_drawn_at_once(plain_page: Page
     assert plain_page.evaluate(DRAWN, drawn) == [True] * len(drawn)
 
 
-NO_CARRIES = """async (lines) => {
-    const { explain, paper } = await import("/static/paper.js");
-    return lines.flatMap((line) => {
-        const cut = line.indexOf("=") + 1;
-        const { rows } = paper(line.slice(0, cut), line.slice(cut));
-        const carries = rows.flatMap((row) => row.carries);
-        return carries.filter(({ at, text }) => at >= 0 && text === "0").map(explain);
-    });
-}"""
-
-
-def test_a_carry_of_zero_says_so(plain_page: Page) -> None:
-    explained = plain_page.evaluate(NO_CARRIES, [line for op in "*/" for line in lines(op, 9)[:5]])
-    assert {words.rpartition(": ")[2] for words in explained} == {"carries 0", "borrows 0"}
-
-
 EXTENTS = """async (lines) => {
     const { paper } = await import("/static/paper.js");
     const { SheetView } = await import("/static/paper/view.js");
@@ -343,14 +327,6 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     sheet.locator("[data-at='19']").click()
     page.keyboard.press("ArrowRight")
     expect(sheet.locator("[tabindex='0']")).to_have_count(1)  # the Tab key stops once
-
-
-def test_a_line_is_drawn_in_the_colours_of_the_system(open_page: OpenPage) -> None:
-    page = open_page(forced_colors="active")
-    answered(page, "14082.9")
-    for ruled in page.locator(".row.ruled").all():
-        expect(ruled).to_have_css("border-top-style", "solid")
-        expect(ruled).to_have_css("border-top-color", "rgb(0, 0, 0)")
 
 
 @pytest.mark.parametrize("width", [320, 390])

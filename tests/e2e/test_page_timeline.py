@@ -156,14 +156,3 @@ def test_the_whole_work_is_printed_and_toured(written: Page) -> None:
     written.get_by_role("button", name="Take the tour").last.click()
     expect(slider(written)).to_have_value(str(LENGTH))
     expect(written.locator(".unwritten")).to_have_count(0)
-
-
-def test_each_operation_has_its_own(page: Page) -> None:
-    calculate(page, "(1/3-12)*3", "scratchpad-small")
-    page.get_by_role("button", name="Open or fold all").click()
-    sliders = page.get_by_role("slider")
-    expect(sliders).to_have_count(3)
-    sliders.first.evaluate(SCRUB, 5)
-    expect(sliders.first).to_have_attribute("aria-valuetext", re.compile("^character 5 of"))
-    expect(page.locator(".node").first.locator(".unwritten")).not_to_have_count(0)
-    expect(page.locator(".node").last.locator(".unwritten")).to_have_count(0)

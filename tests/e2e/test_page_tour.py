@@ -13,28 +13,6 @@ if TYPE_CHECKING:
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
 
-def test_the_buttons_of_the_tour_stand_beside_each_other(page: Page) -> None:
-    page.set_viewport_size({"width": 320, "height": 640})
-    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
-    tour = page.get_by_role("dialog")
-    tour.get_by_role("button", name="Next").click()
-    expect(tour.get_by_role("button")).to_have_text(["Skip", "Back", "Next"])
-    tops = tour.get_by_role("button").evaluate_all("all => all.map(e => e.offsetTop)")
-    assert len(set(tops)) == 1
-
-
-def test_the_tour_fits_a_low_window(page: Page) -> None:
-    page.set_viewport_size({"width": 640, "height": 320})  # a phone on its side, or zoomed in
-    page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
-    tour = page.get_by_role("dialog")
-    for title in ["The question", "Digits backwards", "The steps"]:
-        expect(tour.get_by_role("heading")).to_have_text(title)
-        expect(tour.get_by_role("heading")).to_be_in_viewport(ratio=0.9)
-        expect(tour.get_by_role("button", name="Next")).to_be_in_viewport(ratio=0.9)
-        tour.evaluate("tour => tour.scrollTo(0, tour.scrollHeight)")
-        tour.get_by_role("button", name="Next").click()
-
-
 def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
     model = page.get_by_role("combobox", name="Model")
     model.select_option("direct")

@@ -131,16 +131,3 @@ def test_a_rounded_answer_continues_with_its_exact_value(
     calculate(page, "1/3")
     type_(page, "*3")
     assert typed(page) == continued
-
-
-@pytest.mark.parametrize("enter", [type_, click])
-def test_keys_before_the_modules_are_there_wait_too(
-    page: Page, enter: Callable[[Page, str], None]
-) -> None:
-    release = hold(page, "**/static/calculator.js")
-    with page.expect_request("**/static/calculator.js"):
-        page.reload(wait_until="commit")
-    enter(page, "2+3=*4=")
-    release()
-    expect(page.locator("#history .expression")).to_have_text(["5×4", "2+3"])
-    answered(page, "20")
