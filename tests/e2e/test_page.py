@@ -208,19 +208,6 @@ def test_the_history_survives_a_reload(page: Page) -> None:
     assert page.evaluate("() => localStorage.getItem('calcgpt.history')") == "[]"
 
 
-def test_tabs_share_the_history(open_page: OpenPage, address: str) -> None:
-    page = open_page()
-    with page.context.new_page() as other:
-        other.goto(address)
-        for tab, expression in ((page, "1+1"), (other, "2+2"), (page, "3+3")):
-            calculate(tab, expression)
-            for shown in (page, other):
-                expect(shown.locator("#history .expression").first).to_have_text(expression)
-        expect(other.locator("#history .expression")).to_have_text(["3+3", "2+2", "1+1"])
-        page.get_by_role("button", name="Clear history").click()
-        expect(other.locator("#no-history")).to_be_visible()
-
-
 def test_slow_motion_can_be_skipped(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     page.get_by_label("Slow motion").check()

@@ -98,15 +98,6 @@ def test_recalling_keeps_what_was_typed(page: Page) -> None:
     expect(field).to_have_value("2+2")
 
 
-def test_the_title_names_the_calculation(page: Page) -> None:
-    title = page.title()
-    calculate(page, "12.5*3")
-    answered(page, "37.5")
-    expect(page).to_have_title("12.5×3 = 37.5 · CalcGPT")
-    page.keyboard.press("Escape")
-    expect(page).to_have_title(title)
-
-
 def test_a_page_without_a_service_says_that_it_loads_the_model(
     open_page: OpenPage, host_address: str
 ) -> None:

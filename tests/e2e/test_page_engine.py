@@ -277,51 +277,9 @@ def test_the_example_is_what_the_engine_computes(engine_page: Page) -> None:
 
 
 EXPRESSIONS = [
-    "(1+2)*3-4/5",
-    "-(2.5+3)*20%",
-    "1.05^3",
-    "7",
-    "2^0",
-    "1,000 × 3 ÷ 7=",
-    "313.46*217+1",
-    "99999.99*99999.99*2",
-    "0.1234+1",
-    "123456789012",
-    "123456789012+1",
-    "1/(2-2)",
-    "1+",
-    "3X4 plus 2³ minus (1+1)(2**2)",
-    "１，０００ − 10 percent of 50",
-    "6/2(3)",
-    "0x5",
-    "1++*2",
-    "2××2",
-    "2 of 3",
-    "(1+2",
-    "1+2)",
-    "2(3)",
-    "20%3",
-    "12,5+1",
-    "1+2=3",
-    "1+2=34",
-    "1\ufeff+2",
-    "1+\u200b2",
-    "1 x 2",
-    "80+15%",
-    "80+-15%",
-    "-5%+10%",
-    "(1+5%)*100/20% of 5",
-    "= [2+3]*minus 4 ?",
-    "1e5",
-    "sqrt(2)",
-    "7 mod 3",
-    "1=ab",
-    "0.1234567891+1",
-    "2^-1",
-    "2^41",
-    "",
-    "1" + "+1" * 200,
-    "(" * 45 + "1" + "+1)" * 45,
+    *("(1+2)*3-4/5", "-(2.5+3)*20%", "1.05^3", "7", "1,000 × 3 ÷ 7=", "313.46*217+1", "80+-15%"),
+    *("1 x 2", "1\ufeff+2", "= [2+3]*minus 4 ?", "1" + "+1" * 200, "(" * 45 + "1" + "+1)" * 45),
+    *("1/(2-2)", "1+", "6/2(3)", "2 of 3", "(1+2", "12,5+1", "1=ab", "123456789012+1", "2^41", ""),
 ]
 CALCULATE = """async expressions => {
     const { calculate } = await import("./static/backend.js");
@@ -358,7 +316,7 @@ def test_expressions_are_understood_and_refused_as_in_python(
                     "end": end,
                 }
             )
-    assert sum("message" in result for result in expected) > 10
+    assert sum("message" in result for result in expected) >= 9
     actual = engine_page.evaluate(CALCULATE, EXPRESSIONS)
     for result in (*actual, *expected):
         for part in (result, *result.get("nodes", ())):

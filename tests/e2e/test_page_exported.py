@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +11,8 @@ import pytest
 from browser import answered, calculate, new_context, violations
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
 from calcgpt.export import web
-from calcgpt.export.web import MAX_BYTES, export_snapshots
-from calcgpt.registry import resolve
+from calcgpt.export.web import MAX_BYTES
 from datagen.files import sha256
 
 if TYPE_CHECKING:
@@ -205,18 +202,9 @@ def test_a_training_that_did_not_load_is_loaded_again(
     expect(page.locator(".learning .title")).to_contain_text("After 50 steps")
 
 
-def test_snapshots_are_small_and_whole(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        shutil.copytree(resolve("scratchpad-small"), tmp_path / "run" / name)
-    rows = [{"step": step, "tokens": 100 * step, "loss": 1 / step} for step in (1, 2)]
-    (tmp_path / "run/metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    made = tmp_path / "made"
-    assert "2 snapshots" in export_snapshots(tmp_path / "run", made, force=False)
-    for folder in (made, web.PAGE / "learning"):
-        run = json.loads((folder / "learning.json").read_text("utf-8"))
-        files = {snapshot["file"]: snapshot["sha256"] for snapshot in run["snapshots"]}
-        assert {path.name: sha256(path) for path in folder.glob("*.safetensors")} == files
-        assert sum((folder / file).stat().st_size for file in files) <= MAX_BYTES
-    shutil.rmtree(tmp_path / "run/two")
-    with pytest.raises(ConfigError, match="fewer than two checkpoints"):
-        export_snapshots(tmp_path / "run", tmp_path / "other", force=False)
+def test_snapshots_are_small_and_whole() -> None:
+    folder = web.PAGE / "learning"
+    run = json.loads((folder / "learning.json").read_text("utf-8"))
+    files = {snapshot["file"]: snapshot["sha256"] for snapshot in run["snapshots"]}
+    assert {path.name: sha256(path) for path in folder.glob("*.safetensors")} == files
+    assert sum((folder / file).stat().st_size for file in files) <= MAX_BYTES

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate, new_context
+from browser import answered, calculate
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
@@ -93,18 +93,6 @@ def test_models_are_compared_without_refusals(page: Page) -> None:
     page.get_by_role("button", name="Run all models").click()
     expect(page.locator(".of-models strong")).to_have_count(5)
     assert refused == []
-
-
-def test_without_javascript_controls_that_need_it_are_hidden(
-    browser: Browser, address: str
-) -> None:
-    with new_context(browser, java_script_enabled=False) as context:
-        page = context.new_page()
-        page.goto(address)
-        expect(page.locator("noscript p")).to_be_visible()
-        for role in ("button", "textbox", "combobox"):
-            expect(page.get_by_role(role)).to_have_count(0)
-        expect(page.get_by_text("Loading the models")).to_be_hidden()
 
 
 def test_it_fits_every_width(page: Page) -> None:

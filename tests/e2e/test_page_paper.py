@@ -421,16 +421,6 @@ def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     assert "#" not in page.url
 
 
-def test_an_example_can_be_stopped_before_it_shows_anything(open_page: OpenPage) -> None:
-    page = open_page(motion=True)
-    page.add_init_script("window.requestAnimationFrame = () => 1")  # no frame ever comes
-    page.reload()
-    expect(page.locator("#work")).to_have_attribute("aria-busy", "true")
-    page.get_by_label("Expression").fill("7")
-    expect(page.locator("#work")).to_have_attribute("aria-busy", "false")
-    expect(page.locator("#nodes .node")).to_have_count(0)
-
-
 def test_a_printed_page_has_the_answer_and_the_work_without_controls(page: Page) -> None:
     calculate(page, "(1+2)*3")
     answered(page, "9")

@@ -71,32 +71,6 @@ def test_answers_have_the_chosen_places(reuse: Reuse, wide_address: str) -> None
     expect(places).to_have_value("8")
 
 
-def test_the_whole_is_rounded_to_the_places(reuse: Reuse, wide_address: str) -> None:
-    page = reuse(wide_address)
-    page.get_by_label("Decimal places").select_option("2")
-    calculate(page, "7.5% of 200")
-    answered(page, "15")
-    expect(page.locator("#answer .agrees")).to_have_text("✓Exact arithmetic agrees.")
-    calculate(page, "3/7*100000")
-    answered(page, "42857.14")
-    expect(page.locator("#answer .rounded")).to_contain_text(" rounded to 2 places")
-
-
-def test_work_is_shown_whole(reuse: Reuse, wide_address: str) -> None:
-    page = reuse(wide_address)
-    calculate(page, "12.5*0.25")
-    answered(page, "3.125")
-    rows = page.locator("#nodes .characters").all_inner_texts()
-    assert rows == [
-        "$8(00000012.5*0000000.25)=",
-        "+521+52",
-        ";5522160",
-        ";2211130",
-        ":52130+",
-        "=521.300000$",
-    ]
-
-
 def test_a_number_beyond_what_was_measured_is_refused(reuse: Reuse, wide_address: str) -> None:
     page = reuse(wide_address)
     calculate(page, "1+1234567890123")

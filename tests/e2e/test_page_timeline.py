@@ -143,16 +143,3 @@ def test_it_plays_and_pauses(open_page: OpenPage) -> None:
     written.locator(".sheet [data-at='1']").click()
     expect(play).to_be_visible()  # to point at a character pauses
     expect(written.locator(".readout")).to_be_visible()
-
-
-def test_the_whole_work_is_printed_and_toured(written: Page) -> None:
-    scrub(written, 20)
-    written.evaluate("() => dispatchEvent(new Event('beforeprint'))")
-    assert raw(written) == list(range(LENGTH))
-    written.emulate_media(media="print")
-    expect(written.locator(".timeline")).to_be_hidden()
-    written.emulate_media(media="screen")
-    scrub(written, 20)
-    written.get_by_role("button", name="Take the tour").last.click()
-    expect(slider(written)).to_have_value(str(LENGTH))
-    expect(written.locator(".unwritten")).to_have_count(0)

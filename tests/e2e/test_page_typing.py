@@ -93,16 +93,6 @@ def test_what_waits_for_an_answer_that_does_not_come_is_named(
     assert typed(page) == "2+"
 
 
-def test_what_waits_is_named_when_the_answer_is_stopped(held: Held) -> None:
-    page, _ = held
-    type_(page, "2+3=*4")
-    page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("alert")).to_have_text("Typed after it, and not calculated: ×4")
-    assert typed(page) == "2+3"
-    page.keyboard.type("5")
-    assert typed(page) == "2+35"
-
-
 def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None:
     held: list[Route] = []
     page.route("**/v1/calculate/stream", lambda route: held.append(route))
