@@ -233,8 +233,8 @@ def load_optimizer_tensors(
         if name.startswith(_STATE):
             index, number, key = name.removeprefix(_STATE).split(".", 2)
             parameter = parameters[int(index)][int(number)]
-            state = states[int(index)].setdefault(int(number), {})
-            state[key] = with_reserved_rows(tensor, parameter)
+            restored = with_reserved_rows(tensor, parameter)
+            states[int(index)].setdefault(int(number), {})[key] = restored
     for optimizer, state in zip(optimizers, states, strict=True):
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})

@@ -156,19 +156,6 @@ def test_a_model_card_shows_the_scores_on_further_files() -> None:
     assert row.replace("| test,", "| hard.txt,") in card.splitlines()
 
 
-def test_a_model_card_without_metrics_says_so() -> None:
-    lines = model_card("new", Recipe(), {}).splitlines()
-    assert any(line.startswith("- 0 parameters: ") for line in lines)
-    assert any(line.startswith("- trained for ? steps ") for line in lines)
-
-
-def test_the_model_card_of_a_model_of_text_names_no_operations() -> None:
-    scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
-    card = model_card("mine", Recipe(), {"test": scores})
-    assert "| data | n | character accuracy | exact match |" in card.splitlines()
-    assert "calcgpt calc" not in card
-
-
 def test_a_checkpoint_with_scores_that_are_null_is_saved_again(tiny: Checkpoint) -> None:
     nothing = dict.fromkeys(("validation", "test", "also"))
     assert "| data |" not in model_card("mine", tiny.recipe, tiny.metrics | nothing)

@@ -39,11 +39,30 @@ def configure(folder: Path, content: dict[str, Any]) -> None:
     (folder / CONFIG).write_text(json.dumps({**content, "sha256": {CONFIG: digest}}))
 
 
-def test_best_has_the_highest_validation_exact_match(tmp_path: Path) -> None:
-    entry(tmp_path, "a", 0.5)
-    entry(tmp_path, "b", 0.75)
-    entry(tmp_path, "c", 0.7)
-    assert best(tmp_path) == tmp_path / "b"
+@pytest.mark.parametrize(
+    ("entries", "chosen"),
+    [  # exact match, digits, places, parameters, validation loss
+        ([(0.5,), (0.75,), (0.7,)], 1),
+        ([(None,), (0.0, 0, 0, 10**9)], 1),  # without validation: the last
+        ([(0.5, 0, 0, 3), (0.5, 0, 0, 1), (0.5, 0, 0, 2), (0.5, 0, 0, 1)], 1),  # the first
+        ([(1.0,), (1.0, 7, 9), (1.0, 12, 8), (1.0, 12, 9, 3), (1.0, 12, 9, 2)], 4),
+        ([(1.0, 0, 0, 2, 0.1), (1.0, 0, 0, 1, 0.3), (1.0, 0, 0, 1, 0.2), (1.0, 0, 0, 1)], 2),
+    ],
+)
+def test_best_has_the_highest_exact_match_then_domain_then_size_then_loss(
+    entries: list[tuple[Any, ...]], chosen: int, tmp_path: Path
+) -> None:
+    for index, values in enumerate(entries):
+        exact_match, digits, places, parameters, loss = (
+            *values,
+            *(None, 0, 0, 1, None)[len(values) :],
+        )
+        folder = entry(tmp_path, f"{index}", exact_match, parameters)
+        configure(folder, {"domain": {"digits": digits, "places": places}} if digits else {})
+        if loss is not None:
+            metrics = json.loads((folder / METRICS).read_text())
+            (folder / METRICS).write_text(json.dumps({**metrics, "val_loss": loss}))
+    assert best(tmp_path) == tmp_path / f"{chosen}"
 
 
 @pytest.mark.parametrize(
@@ -89,41 +108,6 @@ def test_scores_over_different_data_are_not_compared(tmp_path: Path) -> None:
         metrics["validation"]["file_sha256"] = data
         file.write_text(json.dumps(metrics))
     assert best(tmp_path) == tmp_path / "c"
-
-
-def test_ties_go_to_fewer_parameters_then_to_the_first_name(tmp_path: Path) -> None:
-    for name, parameters in (("a", 300), ("b", 100), ("c", 200), ("d", 100)):
-        entry(tmp_path, name, 0.5, parameters)
-    assert best(tmp_path) == tmp_path / "b"
-
-
-def test_ties_go_to_more_digits_then_to_more_places_then_to_fewer_parameters(
-    tmp_path: Path,
-) -> None:
-    for name, parameters, digits, places in (
-        ("a", 100, None, None),
-        ("b", 100, 7, 9),
-        ("c", 100, 12, 8),
-        ("d", 300, 12, 9),
-        ("e", 200, 12, 9),
-    ):
-        folder = entry(tmp_path, name, 1.0, parameters)
-        configure(folder, {"domain": {"digits": digits, "places": places}} if digits else {})
-    assert best(tmp_path) == tmp_path / "e"
-
-
-def test_ties_go_to_fewer_parameters_before_the_lower_loss(tmp_path: Path) -> None:
-    for name, loss, parameters in (("a", 0.1, 2), ("b", 0.3, 1), ("c", 0.2, 1), ("d", None, 1)):
-        file = entry(tmp_path, name, 1.0, parameters) / METRICS
-        metrics = json.loads(file.read_text())
-        file.write_text(json.dumps(metrics if loss is None else {**metrics, "val_loss": loss}))
-    assert best(tmp_path) == tmp_path / "c"
-
-
-def test_a_checkpoint_without_validation_comes_last(tmp_path: Path) -> None:
-    entry(tmp_path, "a", None)
-    entry(tmp_path, "b", 0.0, 10**9)
-    assert best(tmp_path) == tmp_path / "b"
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,10 @@ def steps(folder: Path) -> list[int]:
     return [start.step for start in read_starts(folder)]
 
 
-def test_a_start_records_what_a_repetition_needs(tmp_path: Path) -> None:
+def test_a_start_records_what_a_repetition_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     start(tmp_path, 0, "train.seed=7", "train.precision=bf16", n_process=3)
     [line] = (tmp_path / "environment.jsonl").read_text().splitlines()
     assert json.loads(line).keys() == Start.model_fields.keys()
@@ -50,19 +53,10 @@ def test_a_start_records_what_a_repetition_needs(tmp_path: Path) -> None:
     assert written.threads == torch.get_num_threads()
     assert written.cores >= 1
     assert written.time.endswith("+00:00")
+    assert (written.deterministic.cudnn, written.deterministic.algorithms) == (True, False)
+    assert written.deterministic.float32_matmul == torch.get_float32_matmul_precision()
     overrides = ("train.seed=7", "train.precision=bf16")
     assert Recipe.model_validate(written.recipe) == load_recipe("nano", overrides)
-
-
-def test_settings_of_torch_for_reproducibility_are_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    start(tmp_path, 0)
-    settings = read_starts(tmp_path)[0].deterministic
-    assert settings.cudnn
-    assert not settings.algorithms
-    assert settings.float32_matmul == torch.get_float32_matmul_precision()
 
 
 def test_a_start_removes_the_lines_of_later_steps(tmp_path: Path) -> None:

@@ -135,15 +135,6 @@ def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(
     assert RunFolder(tmp_path).load_last().folder.name == "step-00000016"
 
 
-def test_a_folder_of_the_users_own_is_no_checkpoint(data: Path, tmp_path: Path) -> None:
-    own = tmp_path / "step-best-one"
-    own.mkdir()
-    run(data, tmp_path, "train.eval_problems=0")
-    assert own.is_dir()
-    run(data, tmp_path, "train.eval_problems=0", force=True)
-    assert own.is_dir()
-
-
 def test_a_resumed_run_loads_each_file_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +163,8 @@ def test_resume_cuts_the_metrics_after_the_checkpoint(data: Path, tmp_path: Path
 
 
 def test_nothing_is_overwritten_without_force(data: Path, tmp_path: Path) -> None:
+    own = tmp_path / "step-best-one"  # no checkpoint
+    own.mkdir()
     last = run(data, tmp_path)
     stamp = last.stat().st_mtime_ns
     with pytest.raises(ConfigError, match="holds a run"):
@@ -179,6 +172,7 @@ def test_nothing_is_overwritten_without_force(data: Path, tmp_path: Path) -> Non
     assert last.stat().st_mtime_ns == stamp
     run(data, tmp_path, "train.steps=5", force=True)
     assert [folder.name for folder in RunFolder(tmp_path).checkpoints()] == ["step-00000005"]
+    assert own.is_dir()
 
 
 def test_a_run_that_ends_while_another_one_reads_its_data_is_kept(
@@ -210,20 +204,17 @@ def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
         run(tmp_path / "data", tmp_path / "run", resume=True)
 
 
-def test_a_run_may_go_on_with_other_reports_and_intervals(data: Path, tmp_path: Path) -> None:
-    last = run(data, tmp_path, NO_ANSWERS, "train.steps=5")
+def test_a_run_may_go_on_with_other_reports_and_intervals_or_fewer_steps(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    constant = "train.schedule=constant"
+    last = run(data, tmp_path, NO_ANSWERS, constant, "train.steps=6")
     changed = ["description=another", "vocab_size=300", "train.eval_problems=5"]
     for interval in ("log_interval", "eval_interval", "eval_batches", "checkpoint_interval"):
         changed.append(f"train.{interval}=3")
-    assert run(data, tmp_path, "train.steps=5", *changed, resume=True) == last
-
-
-def test_a_run_that_has_more_steps_than_asked_for_says_so(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    last = run(data, tmp_path, NO_ANSWERS, "train.schedule=constant", "train.steps=6")
-    changed = recipe(NO_ANSWERS, "train.schedule=constant", "train.steps=4")
-    assert training_module.train(changed, data, tmp_path, resume=True, device="cpu") == last
+    other = recipe(constant, "train.steps=4", *changed)
+    capsys.readouterr()
+    assert training_module.train(other, data, tmp_path, resume=True, device="cpu") == last
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("; the run already has 6 steps")
 
@@ -242,20 +233,15 @@ def test_two_runs_do_not_share_a_folder(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path)
 
 
-def test_what_a_killed_process_left_of_a_checkpoint_is_removed(data: Path, tmp_path: Path) -> None:
-    leftover = tmp_path / ".step-00000005.k3b1x9qz"
-    leftover.mkdir()
-    (leftover / "model.safetensors").touch()
-    run(data, tmp_path, NO_ANSWERS, "train.steps=1")
-    assert not leftover.exists()
-
-
 def test_a_checkpoint_that_was_about_to_be_replaced_is_put_back(data: Path, tmp_path: Path) -> None:
     """A process is killed after it moved the old folder away, and before the new one is there."""
     last = run(data, tmp_path, NO_ANSWERS, "train.steps=1")
     for name in (f".{last.name}.old.k3b1x9qz", f".{last.name}.x9qzk3b1"):
         (tmp_path / name).mkdir()
     last.rename(tmp_path / f".{last.name}.old.k3b1x9qz" / last.name)
+    leftover = tmp_path / ".step-00000005.k3b1x9qz"  # of a checkpoint that was never whole
+    leftover.mkdir()
+    (leftover / "model.safetensors").touch()
     with RunFolder(tmp_path).locked():
         assert RunFolder(tmp_path).checkpoints() == [last]
     assert not [*tmp_path.glob(".step-*")]
@@ -278,6 +264,8 @@ def run_without_checkpoints(data: Path, out: Path, *overrides: str) -> None:
 def test_a_run_killed_before_its_first_checkpoint_begins_again(
     data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (tmp_path / "tensorboard").mkdir()
+    (tmp_path / "metrics.jsonl").touch()  # of a run that was killed at once
     run_without_checkpoints(data, tmp_path, "train.steps=3")
     caplog.set_level(logging.INFO, logger="calcgpt.training")
     run(data, tmp_path, resume=True)
@@ -302,13 +290,6 @@ def test_resume_keeps_the_metrics_of_a_run_whose_checkpoints_are_gone(
     with pytest.raises(ConfigError, match=r"holds metrics\.jsonl.*, but no checkpoint: --force"):
         run(data, tmp_path, resume=True)
     assert rows(tmp_path) == before
-
-
-def test_an_empty_file_of_a_run_is_replaced(data: Path, tmp_path: Path) -> None:
-    (tmp_path / "tensorboard").mkdir()
-    (tmp_path / "metrics.jsonl").touch()  # a run that was killed at once
-    run(data, tmp_path)
-    assert rows(tmp_path)
 
 
 @pytest.mark.parametrize("resume", [False, True])

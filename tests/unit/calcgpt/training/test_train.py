@@ -49,7 +49,7 @@ def test_a_run_learns_and_writes_its_files(data: Path, tmp_path: Path) -> None:
     metrics = Checkpoint.load(last).metrics
     assert metrics["step"] == 60
     assert metrics["tokens"] == 60 * 8 * 35
-    assert metrics["validation"]["n"] == 20
+    assert metrics["validation"]["n"] == 4
     assert metrics["data_sha256"] == DataFolder.load(data).fingerprint
     [start] = read_starts(tmp_path)
     assert metrics["trained"] == {
@@ -124,7 +124,7 @@ def test_a_task_of_ones_own_is_trained_scored_and_resumed(tmp_path: Path) -> Non
     assert_same_state(resumed, whole)
     loaded = Checkpoint.load(resumed)
     assert loaded.tokenizer.decode(range(len(loaded.tokenizer))) == " $0123456789=ceitw"
-    assert loaded.metrics["validation"]["n"] == 20
+    assert loaded.metrics["validation"]["n"] == 4
     with pytest.raises(ConfigError, match="started on other data"):
         steps(15, Task(lambda random: double(random) + "0"), tmp_path / "half", resume=True)
 
@@ -132,7 +132,7 @@ def test_a_task_of_ones_own_is_trained_scored_and_resumed(tmp_path: Path) -> Non
 def test_a_run_without_files_is_scored_on_held_out_problems(tmp_path: Path) -> None:
     last = run(None, tmp_path, *FRESH)
     metrics = Checkpoint.load(last).metrics
-    assert metrics["validation"]["n"] == 20
+    assert metrics["validation"]["n"] == 4
     assert metrics["val_loss"] > 0
     assert metrics["data_sha256"] == training_data(recipe(*FRESH), None).fingerprint
     with pytest.raises(ConfigError, match="other data"):
@@ -157,12 +157,10 @@ def test_coordinates_need_the_characters_of_the_tokenizer(tokenizer: str, tmp_pa
 
 
 def test_tokens_count_what_was_processed(tmp_path: Path) -> None:
-    tokens = [
-        Checkpoint.load(
-            run(None, tmp_path / str(parts), *FRESH, f"train.grad_accum={parts}")
-        ).metrics["tokens"]
-        for parts in (1, 8)
-    ]
+    runs = (
+        run(None, tmp_path / str(n), *FRESH, NO_ANSWERS, f"train.grad_accum={n}") for n in (1, 8)
+    )
+    tokens = [Checkpoint.load(last).metrics["tokens"] for last in runs]
     source = training_data(recipe(*FRESH), None)
     batches = source.batches(Split.TRAIN, TOKENIZERS["scratchpad"](""), recipe().train, 256)
     targets = [batches.batch(step, 8)[1] for step in range(20)]
