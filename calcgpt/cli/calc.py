@@ -237,9 +237,11 @@ def as_expressions(arguments: tuple[str, ...]) -> list[str]:
     """
     whole = " ".join(arguments)
     quoted = "in quotes it is one expression: calcgpt calc"
-    if len(arguments) < 2 or (_all_parse(arguments) and not _has_sign(arguments[1:])):
+    has_sign = any(argument.startswith(("+", "-", "−")) for argument in arguments[1:])
+    are_several = _all_parse(arguments)
+    if len(arguments) < 2 or (are_several and not has_sign):
         return list(arguments)
-    if _all_parse(arguments):  # 1 -2
+    if are_several:  # 1 -2
         raise UserError(
             f"{whole!r} may be one expression or several; {quoted} {shlex.quote(whole)}"
         )
@@ -261,10 +263,6 @@ def _all_parse(texts: list[str] | tuple[str, ...]) -> bool:
     with suppress(ExpressionError):
         return all(parse(text) for text in texts)
     return False
-
-
-def _has_sign(arguments: tuple[str, ...]) -> bool:
-    return any(argument.startswith(("+", "-", "−")) for argument in arguments)
 
 
 def marked(text: str, position: int, end: int) -> str:

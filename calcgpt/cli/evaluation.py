@@ -17,7 +17,6 @@ from calcgpt.cli.options import (
     device_option,
     engine_and_device,
     force_option,
-    given_options,
     json_option,
     named_paths,
     out_argument,
@@ -161,7 +160,9 @@ def eval_(
             f"{task or data}: {loaded.name} does not know the character {error.character!r}"
         ) from None
     except DataError as error:
-        if _is_of_task(loaded) and str(error).startswith(f"{data}, line "):
+        recipe = loaded.recipe  # characters of lines: perhaps of a user's own task
+        of_task = recipe.tokenizer == "chars" and recipe.train.batches == "problems"
+        if of_task and str(error).startswith(f"{data}, line "):
             raise UserError(f"{error}; for the file of a task, use --task") from None
         raise
     if scored:
@@ -260,12 +261,6 @@ def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
     raise click.UsageError(reason)
 
 
-def _is_of_task(checkpoint: Checkpoint) -> bool:
-    """Whether a model may have been trained on a user's own task: on lines of any characters."""
-    recipe = checkpoint.recipe
-    return recipe.tokenizer == "chars" and recipe.train.batches == "problems"
-
-
 def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
         return
@@ -276,7 +271,9 @@ def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet
     """Scores a model of plain text. Raises UserError for options that are not for texts."""
     from datagen.extras import require
 
-    if given_options() - TEXT_OPTIONS:
+    context, given = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    names = {name for name in context.params if context.get_parameter_source(name) is given}
+    if names - TEXT_OPTIONS:
         raise UserError(
             f"{loaded.name} predicts text: use no other options than --data, --json, --device and "
             "--quiet"

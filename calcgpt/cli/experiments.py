@@ -17,11 +17,11 @@ from calcgpt.cli.options import (
     Number,
     data_option,
     device_option,
-    drawing_option,
     echo_report,
     json_option,
     named_paths,
     out_option,
+    output_folder,
     quiet_option,
     set_option,
     signal_of,
@@ -178,7 +178,12 @@ def report(checkpoints: tuple[str, ...]) -> None:
 
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=PATH)
-@drawing_option("the curves as compare.png")
+@click.option(
+    "--out",
+    type=PATH,
+    callback=output_folder,
+    help="Draw the curves as compare.png in this folder.",
+)
 @json_option("Write the numbers to this file.")
 def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None) -> None:
     """Compare runs: their results, and how their recipes differ.
@@ -186,10 +191,14 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     FOLDERS are the folders of `train --out`. The table gives the lowest validation loss, and the
     scores of the validation with the highest exact match.
     """
-    from calcgpt.lab.compare import comparison, comparison_text, draw_comparison, read_runs
+    from calcgpt.lab.compare import comparison, comparison_text, draw_runs, read_runs
+    from calcgpt.plots import check_matplotlib, save_figures
+
+    if out:
+        check_matplotlib()
 
     runs = read_runs(folders)
-    files = draw_comparison(runs, out) if out else []
+    files = save_figures(out, {"compare": lambda: draw_runs(runs)}) if out else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     echo_report(comparison_text(runs, width), files, json_file, comparison(runs))
 

@@ -103,13 +103,6 @@ def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
     return callback
 
 
-def _check_drawing_folder(path: Path) -> None:
-    from calcgpt.plots import check_matplotlib
-
-    check_output_folder(path)
-    check_matplotlib()
-
-
 output_file = checked(check_output_file)
 output_folder = checked(check_output_folder)
 
@@ -140,12 +133,6 @@ def threads_option(what: str, default: int | None = None) -> Callable[[Command],
 def force_option(what: str) -> Callable[[Command], Command]:
     """`--force`, which allows the command to replace `what`."""
     return click.option("--force", is_flag=True, help=f"Replace {what}.")
-
-
-def drawing_option(what: str) -> Callable[[Command], Command]:
-    """`--out FOLDER`, in which `what` is drawn."""
-    callback = checked(_check_drawing_folder)
-    return click.option("--out", type=PATH, callback=callback, help=f"Draw {what} in this folder.")
 
 
 def out_option(help_text: str) -> Callable[[Command], Command]:
@@ -207,13 +194,6 @@ plugin_option = click.option(
     callback=_load_plugins,
     help="A Python file, which is run: it adds variants of your own. Repeatable.",
 )
-
-
-def given_options() -> set[str]:
-    """Returns the parameters of the running command that the command line gives, by name."""
-    context = click.get_current_context()
-    given = click.core.ParameterSource.COMMANDLINE
-    return {name for name in context.params if context.get_parameter_source(name) is given}
 
 
 def engine_and_device(

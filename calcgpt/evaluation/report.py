@@ -45,31 +45,28 @@ def evaluation_record(
     sampling: Sampling,
     limit: int | None = None,
     progress: bool = True,
-    evaluate_lines: Evaluate | None = None,
+    score_lines: Evaluate | None = None,
     split: str = "test",
-    decoder: Decoder | None = None,
 ) -> tuple[dict[str, Any], Evaluation]:
     """Scores a checkpoint on the problems of a file or of a task.
 
     `split` names the part of a task to score: `train`, `val`, `test` or `all`. The seed of the
     checkpoint's recipe splits the task, as in training.
 
-    Returns the record that `calcgpt eval --json` writes, and the evaluation. By default, `evaluate`
-    scores the outputs of `decoder`, which defaults to the model itself. `evaluate_lines` replaces
-    `evaluate`. The field `confidence` of the record is a `confidence_record`. For a file, the
-    record has `by_length` from `by_operand_length` and, if the model writes worked steps, the
-    fields of `first_error_record`.
+    Returns the record that `calcgpt eval --json` writes, and the evaluation. `score_lines` replaces
+    `evaluate` with the model itself. The field `confidence` of the record is a `confidence_record`.
+    For a file, the record has `by_length` from `by_operand_length` and, if the model writes worked
+    steps, the fields of `first_error_record`.
     """
     split_seed = checkpoint.recipe.train.seed
     if isinstance(data, Path):
         lines, data_sha256 = read_hashed_problems(data, limit)
     else:
         lines = data.lines(split, split_seed, limit)
-    if evaluate_lines is None:
-        model = decoder or checkpoint.model
-        evaluate_lines = partial(evaluate, model, checkpoint.tokenizer, sampling=sampling)
+    if score_lines is None:
+        score_lines = partial(evaluate, checkpoint.model, checkpoint.tokenizer, sampling=sampling)
     with progress_bar(len(lines), progress, unit="problem", leave=False) as bar:
-        evaluation = evaluate_lines(lines, progress=bar.update)
+        evaluation = score_lines(lines, progress=bar.update)
     record = {
         **evaluation.scores.model_dump(),
         "confidence": confidence_record(evaluation.confidences, evaluation.right),
@@ -134,9 +131,9 @@ def publish(
 
     def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:
         sampling = Sampling(temperature)
-        record, _ = evaluation_record(
-            checkpoint, source, sampling, progress=progress, split=split, decoder=decoder
-        )
+        model, tokenizer = decoder or checkpoint.model, checkpoint.tokenizer
+        answers = partial(evaluate, model, tokenizer, sampling=sampling)
+        record, _ = evaluation_record(checkpoint, source, sampling, None, progress, answers, split)
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
 
     metrics = {key: value for key, value in checkpoint.metrics.items() if key != ALSO}

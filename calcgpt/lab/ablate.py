@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Lock, RLock
+from threading import RLock
 
 import torch
 from tqdm import tqdm
@@ -96,7 +94,9 @@ def ablate(
                 if job.task == name:
                     job.check_data(loaded)
         missing = [job for job in jobs if job.score() is None]
-        n_process = min(n_process or _default_processes(devices, threads), max(1, len(missing)))
+        if n_process is None:
+            on_gpu = devices[0].startswith("cuda")
+            n_process = len(devices) if on_gpu else max(1, usable_cores() // threads)
         failures = run_jobs(missing, n_process, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
         scores = [score for job in jobs_in_out() if (score := job.score())]
@@ -139,70 +139,50 @@ def _devices(name: str) -> list[str]:
     return [str(device)]
 
 
-def _default_processes(devices: Sequence[str], threads: int) -> int:
-    if devices[0].startswith("cuda"):
-        return len(devices)
-    return max(1, usable_cores() // threads)
-
-
 def run_jobs(
     jobs: Sequence[Job], n_process: int, devices: Sequence[str], threads: int, progress: bool
 ) -> dict[str, str]:
-    """Runs the jobs, `n_process` at a time; returns the names of those that failed, with reasons.
+    """Runs the jobs, each in a process of its own, `n_process` at a time; returns the names of
+    those that failed, with reasons.
 
     If a job fails or is killed, the others continue. On KeyboardInterrupt, the running jobs save
     their state first. Process i uses device i, modulo the number of devices.
-
-    Each job has a process of its own and a thread here that waits for it. With a
-    ProcessPoolExecutor, all jobs would fail when one of its processes is killed.
     """
     outcomes: dict[str, str] = {}
-    processes: list[ForkServerProcess] = []
-    slots: SimpleQueue[int] = SimpleQueue()
-    for slot in range(n_process):
-        slots.put(slot)
-    lock, is_stopping = Lock(), False
-
-    def run_job(job: Job) -> None:
-        slot = slots.get()
-        receiver, sender = _SERVER.Pipe(duplex=False)
-        arguments = (job, devices[slot % len(devices)], threads, sender)
-        process = _SERVER.Process(target=_run_in_process, args=arguments)
-        with lock:
-            if is_stopping:
-                return
-            process.start()
-            processes.append(process)
-        sender.close()  # the process has its own
-        outcome = DIED
-        with receiver, suppress(EOFError, OSError):
-            outcome = receiver.recv()
-        process.join()
-        slots.put(slot)
-        if is_stopping:
-            return
-        outcomes[job.name] = outcome
-        with lock:
-            bar.update()
-            if progress:
-                n_left = f"({len(jobs) - len(outcomes)} left)"
-                tqdm.write(f"{job.name}: {outcome} {n_left}", file=sys.stderr)
-
-    with (
-        progress_bar(len(jobs), progress and sys.stderr.isatty(), unit="run") as bar,
-        ThreadPoolExecutor(n_process) as executor,
-    ):
+    waiting, slots = list(reversed(jobs)), list(reversed(range(n_process)))
+    running: dict[Connection, tuple[Job, int, ForkServerProcess]] = {}
+    with progress_bar(len(jobs), progress and sys.stderr.isatty(), unit="run") as bar:
         try:
-            for future in [executor.submit(run_job, job) for job in jobs]:
-                future.result()
+            while waiting or running:
+                while waiting and slots:
+                    job, slot = waiting.pop(), slots.pop()
+                    receiver, sender = _SERVER.Pipe(duplex=False)
+                    arguments = (job, devices[slot % len(devices)], threads, sender)
+                    process = _SERVER.Process(target=_run_in_process, args=arguments)
+                    running[receiver] = job, slot, process
+                    process.start()
+                    sender.close()  # the process has its own
+                ended = wait(list(running))
+                for receiver in [receiver for receiver in running if receiver in ended]:
+                    job, slot, process = running[receiver]
+                    outcomes[job.name] = DIED
+                    with receiver, suppress(EOFError, OSError):
+                        outcomes[job.name] = receiver.recv()
+                    process.join()
+                    del running[receiver]
+                    slots.append(slot)
+                    bar.update()
+                    if progress:
+                        n_left = f"({len(jobs) - len(outcomes)} left)"
+                        tqdm.write(f"{job.name}: {outcomes[job.name]} {n_left}", file=sys.stderr)
         except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            with lock:
-                is_stopping = True
-            for process in processes:
+            started = [process for *_, process in running.values() if process.pid]
+            for process in started:
                 process.terminate()
+            for process in started:
+                process.join()
             raise
-    return {job.name: outcomes[job.name] for job in jobs if outcomes[job.name] != DONE}
+    return {name: outcome for name, outcome in outcomes.items() if outcome != DONE}
 
 
 def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,18 +151,14 @@ def report_text(record: Record, plots: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _text(estimate: Record, decimals: int = 4) -> str:
-    """Returns the mean ± the standard deviation."""
-    spread = "" if estimate["sd"] is None else f" ± {estimate['sd']:.{decimals}f}"
-    return f"{estimate['mean']:.{decimals}f}{spread}"
-
-
-def _difference(estimate: Record | None) -> str:
-    """Returns the mean, with its sign, ± half its 95% interval."""
+def _text(estimate: Record | None, form: str = ".4f", spread: str = "sd") -> str:
+    """Returns the mean ± the standard deviation, or ± another spread of the estimate."""
     if not estimate:
         return ""
-    margin = "" if estimate["margin_95"] is None else f" ± {estimate['margin_95']:.4f}"
-    return f"{estimate['mean']:+.4f}{margin}"
+    width = estimate[spread]
+    return f"{estimate['mean']:{form}}" + (
+        "" if width is None else f" ± {width:{form.lstrip('+')}}"
+    )
 
 
 def scores_table(task: Record) -> str:
@@ -185,8 +181,8 @@ def _cells(variant: Record) -> dict[str, str]:
         "parameters": f"{variant['parameters']:,}",
         "train loss": _text(variant["train_loss"]),
         "val loss": _text(variant["val_loss"]),
-        "Δ val loss (95%)": _difference(variant["val_loss_difference"]),
-        "perplexity": _text(variant["perplexity"], decimals=3),
+        "Δ val loss (95%)": _text(variant["val_loss_difference"], "+.4f", "margin_95"),
+        "perplexity": _text(variant["perplexity"], ".3f"),
     }
     by_temperature = list(zip(*(run["answers"] for run in variant["runs"]), strict=True))
     for answers in by_temperature:
@@ -195,27 +191,26 @@ def _cells(variant: Record) -> dict[str, str]:
             cells[heading] = _text(estimate([answer[metric] for answer in answers]))
     for answers in by_temperature:
         if answers[0]["temperature"] == 0:
-            tables = [answer["by_operation"] for answer in answers]
-            for operation in (sign for sign in SIGNS if sign in tables[0]):
-                shares = [table[operation]["exact_match"] for table in tables]
-                cells[f"EM {operation}"] = _text(estimate(shares))
+            for sign in filter(answers[0]["by_operation"].__contains__, SIGNS):
+                shares = [answer["by_operation"][sign]["exact_match"] for answer in answers]
+                cells[f"EM {sign}"] = _text(estimate(shares))
     return {**cells, "tokens/s": f"{variant['tokens_per_s']['mean']:,.0f}"}
 
 
-def _heading(metric: str, temperature: float | None) -> str:
+def _heading(metric: str, temperature: float) -> str:
     decoding = "greedy" if temperature == 0 else f"T = {temperature:g}"
     return f"{metric.replace('_', ' ')}, {decoding}"
 
 
 def _published_cells(entry: Record) -> dict[str, str]:
     """Returns the numbers that others published, by the headings of their columns."""
-    cells = {}
-    for metric, value in entry["metrics"].items():
-        if metric in ("char_accuracy", "exact_match"):
-            cells[_heading(metric, entry["temperature"] or 0.0)] = f"{value:g}"
-        else:
-            cells[metric.replace("_", " ")] = f"{value:g}"
-    return cells
+    decoded, temperature = ("char_accuracy", "exact_match"), entry["temperature"] or 0.0
+    return {
+        _heading(metric, temperature)
+        if metric in decoded
+        else metric.replace("_", " "): f"{value:g}"
+        for metric, value in entry["metrics"].items()
+    }
 
 
 # The plots.
@@ -227,12 +222,16 @@ def _styles(task: Record) -> list[tuple[str, Record, Record]]:
     return [(name, variant, series_style(index)) for index, (name, variant) in pairs]
 
 
+def _loss_of(row: tuple[str, Record, Record]) -> float:
+    return float(row[1]["val_loss"]["mean"])
+
+
 def draw_curves(task: Record, folder: Path) -> Figure:
     """Draws training and validation loss against steps: the mean over the seeds, with a band of one
     standard deviation. `folder` holds the runs of the task."""
     figure = new_figure(10, 9)
     upper, lower = figure.subplots(2, sharex=True)
-    for name, variant, style in sorted(_styles(task), key=lambda row: _loss(row[1])):
+    for name, variant, style in sorted(_styles(task), key=_loss_of):
         folders = [folder / name / f"seed-{seed}" for seed in variant["seeds"]]
         runs = [read_rows(run / METRICS_FILE) for run in folders]
         _draw_band(upper, runs, lambda row: row.loss, {**style, "marker": "", "label": name})
@@ -245,11 +244,6 @@ def draw_curves(task: Record, folder: Path) -> Figure:
         _trim(axes)
     upper.legend(**LEGEND_OUTSIDE, title="by validation loss")
     return figure
-
-
-def _loss(variant: Record) -> float:
-    loss: float = variant["val_loss"]["mean"]
-    return loss
 
 
 def _draw_band(
@@ -281,13 +275,13 @@ def _trim(axes: Axes) -> None:
 
 def draw_losses(task: Record) -> Figure:
     """Draws each seed's validation loss as a dot, their mean as a line; the best is on top."""
-    ranked = sorted(_styles(task), key=lambda row: _loss(row[1]), reverse=True)
+    ranked = sorted(_styles(task), key=_loss_of, reverse=True)
     figure = new_figure(9, 1.8 + 0.42 * len(ranked))
     axes = figure.subplots()
     for y, (_, variant, style) in enumerate(ranked):
         losses, colour = variant["val_loss"]["values"], style["color"]
         axes.plot(losses, [y] * len(losses), "o", color=colour, alpha=0.6)
-        axes.vlines(_loss(variant), y - 0.3, y + 0.3, color=colour, linewidth=2.5)
+        axes.vlines(variant["val_loss"]["mean"], y - 0.3, y + 0.3, color=colour, linewidth=2.5)
     names = [name for name, *_ in ranked]
     published = [
         e for e in task["published"] if "val_loss" in e["metrics"] and e["variant"] in names
@@ -307,37 +301,42 @@ def draw_losses(task: Record) -> Figure:
 
 def draw_parameters(task: Record) -> Figure:
     """Draws validation loss against the number of parameters."""
-    figure, axes = _loss_figure(task, "parameters")
-    for name, variant, style in _styles(task):
-        style |= {"linestyle": "none", "capsize": 4, "markersize": 7}
-        loss = variant["val_loss"]
-        axes.errorbar(variant["parameters"], loss["mean"], loss["sd"], label=name, **style)
+    points = {
+        name: {variant["parameters"]: variant["val_loss"]}
+        for name, variant in task["variants"].items()
+    }
+    figure, axes = _draw_errors(task, "parameters", points, linestyle="none", markersize=7)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,g}k")
     axes.margins(x=0.1)
-    axes.legend(**LEGEND_OUTSIDE)
     return figure
 
 
 def draw_contexts(task: Record) -> Figure:
     """Draws validation loss against the length of the windows, from the training context on."""
     sizes = _contexts(task)
-    figure, axes = _loss_figure(task, f"tokens per window (trained on {sizes[0]})")
-    for name, variant, style in _styles(task):
-        losses = {int(size): e for size, e in variant["val_loss_at_context"].items() if e}
-        means = [loss["mean"] for loss in losses.values()]
-        errors = [loss["sd"] or 0.0 for loss in losses.values()]
-        axes.errorbar(list(losses), means, errors, label=name, capsize=3, **style)
+    points = {
+        name: {int(size): e for size, e in variant["val_loss_at_context"].items() if e}
+        for name, variant in task["variants"].items()
+    }
+    figure, axes = _draw_errors(task, f"tokens per window (trained on {sizes[0]})", points)
     axes.set_xscale("log", base=2)
     axes.set_xticks(sizes, [str(size) for size in sizes])
-    axes.legend(**LEGEND_OUTSIDE)
     return figure
 
 
-def _loss_figure(task: Record, label: str) -> tuple[Figure, Axes]:
-    """Returns an empty figure of the validation loss, and its axes."""
+def _draw_errors(
+    task: Record, label: str, points: Mapping[str, Mapping[int, Record]], **style: Any
+) -> tuple[Figure, Axes]:
+    """Draws each variant's estimates of the validation loss with their standard deviations."""
     figure = new_figure(10, 6)
     axes = figure.subplots()
+    for name, _, series in _styles(task):
+        means = [estimate["mean"] for estimate in points[name].values()]
+        errors = [estimate["sd"] or 0.0 for estimate in points[name].values()]
+        look = {**series, "capsize": 3, **style}
+        axes.errorbar(list(points[name]), means, errors, label=name, **look)
     axes.set(xlabel=label, ylabel="validation loss (nats per token)")
     axes.set_title(task["title"], parse_math=False)
     axes.grid()
+    axes.legend(**LEGEND_OUTSIDE)
     return figure, axes

@@ -12,7 +12,7 @@ from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import Point, Row, curves, perplexity, read_rows
-from calcgpt.plots import escape_dollars, needs_log_scale, new_figure, save_figures, series_style
+from calcgpt.plots import escape_dollars, needs_log_scale, new_figure, series_style
 from calcgpt.recipe import build, differences, flatten
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
@@ -190,12 +190,6 @@ def _read_recipe(run: RunFolder) -> Recipe | None:
         except CheckpointError:
             continue
     return None
-
-
-def draw_comparison(runs: Sequence[Run], out: Path) -> list[Path]:
-    """Writes compare.png into the folder `out`; returns its path. Raises UserError if matplotlib is
-    not installed."""
-    return save_figures(out, {"compare": lambda: draw_runs(runs)})
 
 
 def draw_runs(runs: Sequence[Run]) -> Figure:

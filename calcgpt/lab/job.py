@@ -152,19 +152,19 @@ def score_model(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> d
 
     `answers` is empty if the data holds no problems.
     """
-    losses = {
-        multiple: _loss(checkpoint, data, Split.VAL, scoring.batches, multiple)
-        for multiple in scoring.contexts
-    }
     block_size = checkpoint.recipe.model.block_size
+    contexts = [
+        ContextLoss(
+            block_size=block_size * multiple,
+            val_loss=_loss(checkpoint, data, Split.VAL, scoring.batches, multiple),
+        )
+        for multiple in scoring.contexts
+    ]
     return {
         "parameters": checkpoint.model.n_parameters(),
         "train_loss": _loss(checkpoint, data, Split.TRAIN, scoring.batches),
-        "val_loss": losses[1],
-        "contexts": [
-            ContextLoss(block_size=block_size * multiple, val_loss=loss)
-            for multiple, loss in losses.items()
-        ],
+        "val_loss": contexts[0].val_loss,  # the training context is the shortest
+        "contexts": contexts,
         "answers": _answers(checkpoint, data, scoring),
     }
 
@@ -180,10 +180,9 @@ def _loss(
     train_config = checkpoint.recipe.train.model_copy(update={"seed": SEED})
     block_size = checkpoint.recipe.model.block_size * multiple
     model: LanguageModel | None = checkpoint.model
-    if multiple > 1:
-        if train_config.batches != "stream":  # a problem has its own length
-            return None
-        model = with_block_size(checkpoint.model, block_size)
+    if multiple > 1:  # a problem has its own length
+        is_stream = train_config.batches == "stream"
+        model = with_block_size(checkpoint.model, block_size) if is_stream else None
     if model is None:
         return None
     try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calcgpt.lab.space import Hyperparameter, Space
+from calcgpt.lab.space import Space
 from calcgpt.lab.trials import Trial
 from calcgpt.plots import HEAT_MAP, RC_PARAMS, save_figures
 from calcgpt.recipe import recipe_toml
@@ -21,7 +21,6 @@ from datagen.files import write_json, write_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from optuna import Study
-    from optuna.distributions import BaseDistribution
 
 Result = dict[str, Any]  # of a trial: one of `trials` in report.json
 STATUSES = ("running", "completed", "stopped", "diverged", "failed")
@@ -145,10 +144,13 @@ def make_study(space: Space, results: Sequence[Result]) -> Study:
     A trial's value is its result, even if the scheduler stopped it. Without one it has failed.
     """
     import optuna
+    from ray.tune.search.optuna import OptunaSearch
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(direction="minimize" if space.search.mode == "min" else "maximize")
-    distributions = {name: _distribution(axis) for name, axis in space.space.items()}
+    distributions = OptunaSearch.convert_search_space(
+        {name: axis.domain() for name, axis in space.space.items()}
+    )
     for result in sorted(results, key=lambda result: str(result["trial"])):
         state = "FAIL" if result["best"] is None else "COMPLETE"
         study.add_trial(
@@ -160,17 +162,6 @@ def make_study(space: Space, results: Sequence[Result]) -> Study:
             )
         )
     return study
-
-
-def _distribution(axis: Hyperparameter) -> BaseDistribution:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if axis.type == "choice":
-        return CategoricalDistribution(axis.values or [])
-    low, high = axis.low or 0, axis.high or 0
-    if axis.type == "int":
-        return IntDistribution(int(low), int(high))
-    return FloatDistribution(low, high, log=axis.type == "loguniform")
 
 
 PLOTS = {  # name -> function of Optuna, title

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
@@ -28,7 +26,6 @@ from calcgpt.evaluation.evaluate import (
 from calcgpt.evaluation.report import (
     confidence_line,
     evaluation_record,
-    excerpt,
     first_error_table,
     score_table,
     wrong_answers,
@@ -117,18 +114,6 @@ def test_wrong_work_without_a_wrong_character_is_listed_too() -> None:
         "a task's own=  right 1000010000$  model (none)",
         "    beyond the notation",
     ]
-
-
-@given(st.text("ab", max_size=200), st.data())
-def test_an_excerpt_contains_its_position(text: str, data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, len(text)))
-    part, index = excerpt(text, position, 20)
-    assert len(part) <= 22
-    inner = part.strip("…")
-    start = position - index + part.startswith("…")
-    assert inner == text[start : start + 20]
-    assert part == "…" * (start > 0) + inner + "…" * (start + 20 < len(text))
-    assert 0 <= index <= len(part)
 
 
 def with_data(checkpoint: Checkpoint, **data: Any) -> Checkpoint:
