@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -74,17 +75,25 @@ def serve(show_config: bool, **flags: Any) -> None:
     metavar="PORT",
     help="Serve over HTTP on this machine, under /mcp, instead of stdin and stdout.",
 )
-def mcp(checkpoint: str, engine: str, port: int | None) -> None:
+@click.option(
+    "--plugin",
+    type=click.Path(path_type=Path),
+    help="A Python file, which is run: it adds variants of models.",
+)
+def mcp(checkpoint: str, engine: str, port: int | None, plugin: Path | None) -> None:
     """Serve the calculator as tools for assistants (Model Context Protocol)."""
     from datagen.extras import require
 
     require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, tools
+    from calcgpt import plugins
     from calcgpt.errors import UserError
     from calcgpt.inference.calculator import Calculator
 
     if port is None and sys.stdin is None:
         raise UserError("standard input is closed")
+    if plugin:
+        plugins.load(plugin)
     calculator = Calculator.load(checkpoint, engine)
     if port is None:
         tools(calculator).run("stdio")

@@ -69,6 +69,7 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
 @click.command()
 @checkpoint_argument
 @out_argument
+@plugin_option
 @click.option(
     "--to",
     "target",

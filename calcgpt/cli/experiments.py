@@ -22,6 +22,7 @@ from calcgpt.cli.options import (
     named_paths,
     out_option,
     output_folder,
+    plugin_option,
     quiet_option,
     set_option,
     signal_of,
@@ -162,6 +163,7 @@ def sweep(
 @click.argument(
     "checkpoints", nargs=-1, required=True, type=NAME, shell_complete=complete_checkpoint
 )
+@plugin_option
 def report(checkpoints: tuple[str, ...]) -> None:
     """Print the scores of published CHECKPOINTS (`publish`) as a Markdown table."""
     from calcgpt.checkpoint import CONFIG, METRICS
@@ -185,6 +187,7 @@ def report(checkpoints: tuple[str, ...]) -> None:
     help="Draw the curves as compare.png in this folder.",
 )
 @json_option("Write the numbers to this file.")
+@plugin_option
 def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None) -> None:
     """Compare runs: their results, and how their recipes differ.
 
