@@ -51,10 +51,12 @@ dist: .venv/audit.stamp
 
 # The service under mixed traffic for half an hour, while workers are killed and checkpoints replaced:
 # ends with an error if an answer is lost or something grows. `make soak SOAK="--minutes 10"`. Before
-# that, 20,000 requests, valid and invalid, that the OpenAPI document describes.
+# that, 20,000 requests, valid and invalid, that the OpenAPI document describes, and 20,000
+# expressions that Python and the page read alike.
 soak: .venv/dev.stamp
 	CONTRACT_EXAMPLES=3000 CONTRACT_REPORT=docs/results/contract.json \
-		$(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_contract.py -k 2000
+		$(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_contract.py -k responses_match
+	EXPRESSIONS=20000 $(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_page_expressions.py
 	$(BIN)/python -m tools.soak --json docs/results/soak.json $(SOAK)
 
 # Hostile input for everything that reads what people write: expressions, lines, worked steps,
