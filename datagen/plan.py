@@ -5,10 +5,10 @@ generator, so blocks can be computed anywhere and in any order. This module impo
 machines of a Ray cluster need nothing else.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from datagen import distributions
@@ -98,7 +98,7 @@ def train_shard(plan: DatasetPlan, block: int) -> Shard:
     distribution has too few training problems.
     """
     draw = distributions.distribution(plan.distribution)
-    bits = _bits(plan, Split.TRAIN, block)
+    bits = bit_generator(plan.seed, list(Split).index(Split.TRAIN), block)
     shard, missing = Shard(), min(BLOCK, plan.train - BLOCK * block)
     for _ in range(_MAX_FAILURES):
         for problems in draw(bits, _DRAWN):
@@ -116,26 +116,41 @@ def held_out_shard(plan: DatasetPlan, split: Split) -> Shard:
 
     Raises DataError if the distribution has too few different problems.
     """
-    draw = distributions.distribution(plan.distribution)
-    shard, missing = Shard(), plan.counts[split]
+    shard, count = Shard(), plan.counts[split]
+    for problems in held_out_problems(plan.distribution, plan.seed, split, count, _DRAWN):
+        shard.append(problems, plan)
+    if shard.problems < count:
+        raise DataError(
+            f"the distribution {plan.distribution!r} has too few different problems "
+            f"for {split}={count:,}: only {shard.problems:,}"
+        )
+    return shard
+
+
+def held_out_problems(
+    name: str,
+    seed: int,
+    split: Split,
+    count: int,
+    n_drawn: int,
+    allowed: NDArray[np.bool_] | None = None,
+) -> Iterator[ProblemArray]:
+    """Yields `count` validation or test problems of a distribution, all different, in parts. Yields
+    fewer if the distribution hardly has more.
+
+    `n_drawn` problems are drawn at a time. `allowed` says of each operation whether it may occur.
+    """
+    draw, stream = distributions.distribution(name), list(Split).index(split)
     seen: set[int] = set()  # hashes
-    block, last_new = 0, 0
-    while block - last_new < _MAX_FAILURES:
-        for problems in draw(_bits(plan, split, block), _DRAWN):
+    missing, block, last_new = count, 0, 0
+    while missing and block - last_new < _MAX_FAILURES:
+        for problems in draw(bit_generator(seed, stream, block), n_drawn):
             hashes = problem_hashes(problems)
-            rows = new_rows(hashes, is_in_split(hashes, split), seen)[:missing]
-            shard.append(problems.take(rows), plan)
+            usable = is_in_split(hashes, split)
+            if allowed is not None:
+                usable &= allowed[problems.op]
+            rows = new_rows(hashes, usable, seen)[:missing]
+            yield problems.take(rows)
             missing -= len(rows)
-            if not missing:
-                return shard
-            if len(rows):
-                last_new = block
+            last_new = block if len(rows) else last_new
         block += 1
-    raise DataError(
-        f"the distribution {plan.distribution!r} has too few different problems "
-        f"for {split}={plan.counts[split]:,}: only {plan.counts[split] - missing:,}"
-    )
-
-
-def _bits(plan: DatasetPlan, split: Split, block: int) -> BitGenerator:
-    return bit_generator(plan.seed, list(Split).index(split), block)

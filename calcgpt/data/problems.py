@@ -26,8 +26,9 @@ from datagen.files import read_text, text_sha256
 from datagen.formats import renderer
 from datagen.notation import parse_answer, parse_prompt
 from datagen.operations import OPERATIONS
+from datagen.plan import held_out_problems
 from datagen.sampling import bit_generator
-from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from datagen.splits import Split, is_in_split, problem_hashes
 
 DRAWING_VERSION = 1  # a version: raise it with every change of the problems that a config gives
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
@@ -164,21 +165,10 @@ class FreshProblems:
         """Returns the first `count` validation problems, all different, or fewer if the
         distribution has no more. Operations of weight 0 are left out. Raises DataError if the
         distribution has no validation problems."""
-        draw = distribution(self.validation)
-        stream = list(Split).index(Split.VAL)
-        seen: set[int] = set()  # hashes
-        parts: list[ProblemArray] = []
-        missing, number, last_new = count, 0, 0
-        while missing and number - last_new < _MAX_IDLE_ROUNDS:
-            for problems in draw(bit_generator(self.seed, stream, number), _ROUND):
-                hashes = problem_hashes(problems)
-                usable = is_in_split(hashes, Split.VAL) & (self._operations[problems.op] > 0)
-                rows = new_rows(hashes, usable, seen)[:missing]
-                parts.append(problems.take(rows))
-                missing -= len(rows)
-                last_new = number if len(rows) else last_new
-            number += 1
-        if missing == count:
+        allowed = self._operations > 0
+        drawn = held_out_problems(self.validation, self.seed, Split.VAL, count, _ROUND, allowed)
+        parts = list(drawn)
+        if not any(map(len, parts)):
             raise DataError(f"the distribution {self.validation!r} has no validation problems")
         return concatenate(parts)
 

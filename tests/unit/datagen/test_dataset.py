@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datagen import distributions
 from datagen.arithmetic import Problem, ProblemArray
 from datagen.dataset import DatasetPlan, Manifest, generate, load_manifest
 from datagen.distributions import DISTRIBUTIONS, Distribution
@@ -154,61 +154,39 @@ def test_the_progress_bar_counts_the_problems(
     assert captured.out == ""
 
 
-def _damage(folder: Path) -> None:
-    path = folder / "val.txt"
-    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+def rewrite(name: str, old: bytes, new: bytes) -> Callable[[Path], object]:
+    """Returns a change of a file of a data set."""
+
+    def change(folder: Path) -> None:
+        path = folder / name
+        path.write_bytes(path.read_bytes().replace(old, new, 1))
+
+    return change
 
 
-def _shorten(folder: Path) -> None:
-    path = folder / "train.txt"
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def _lose(folder: Path) -> None:
-    (folder / "test.txt").unlink()
-
-
-def _lose_manifest(folder: Path) -> None:
-    (folder / "manifest.json").unlink()
-
-
-def _break_manifest(folder: Path) -> None:
-    (folder / "manifest.json").write_text("{")
-
-
-def _empty_manifest(folder: Path) -> None:
-    (folder / "manifest.json").write_text("[]")
-
-
-def _older_generator(folder: Path) -> None:
-    path = folder / "manifest.json"
-    path.write_text(path.read_text().replace(f'"generator": {GENERATOR_VERSION}', '"generator": 0'))
-
-
-def _other_seed(folder: Path) -> None:
-    make(folder, DatasetPlan(train=300, val=40, test=20, seed=8), force=True)
+OLDER = (b'"generator": %d' % GENERATOR_VERSION, b'"generator": 0')
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (_damage, "val.txt is damaged"),
-        (_shorten, "train.txt is damaged"),
-        (_lose, "test.txt is missing"),
-        (_lose_manifest, "of unknown origin"),
-        (_break_manifest, "manifest.json: not JSON"),
-        (_empty_manifest, "manifest.json: not a JSON object"),
-        (_older_generator, "holds a different data set"),
-        (_other_seed, "holds a different data set"),
+        (rewrite("val.txt", b"1", b"2"), "val.txt is damaged"),
+        (rewrite("train.txt", b"\n", b""), "train.txt is damaged"),
+        (lambda folder: (folder / "test.txt").unlink(), "test.txt is missing"),
+        (lambda folder: (folder / "manifest.json").unlink(), "of unknown origin"),
+        (rewrite("manifest.json", b"{", b""), "manifest.json: not JSON"),
+        (lambda folder: (folder / "manifest.json").write_text("[]"), "not a JSON object"),
+        (rewrite("manifest.json", *OLDER), "holds a different data set"),
+        (lambda folder: make(folder, replace(SMALL, seed=8), force=True), "a different data set"),
     ],
 )
 def test_another_or_damaged_data_set_is_not_changed_unless_forced(
-    tmp_path: Path, change: object, complaint: str
+    tmp_path: Path, change: Callable[[Path], object], complaint: str
 ) -> None:
     make(tmp_path)
     good = contents(tmp_path)
     (tmp_path / "notes.md").write_text("mine")
-    change(tmp_path)  # type: ignore[operator]
+    change(tmp_path)
     before = contents(tmp_path)
     with pytest.raises(DataError, match=complaint) as caught:
         make(tmp_path)
@@ -377,7 +355,3 @@ def test_a_plan_needs_numpy_alone() -> None:
     program = f"import sys, datagen.plan; sys.exit(str(sys.modules.keys() & set({others})))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr == "set()\n"
-
-
-def test_distributions_are_looked_up_by_name() -> None:
-    assert distributions.distribution("blog") is DISTRIBUTIONS["blog"]

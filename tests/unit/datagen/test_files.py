@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Callable
@@ -148,30 +147,29 @@ def test_files_in_shared_memory_are_replaced() -> None:
         assert (Path(folder) / "file.txt").read_text() == "two"
 
 
-def test_a_device_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert files.MAX_TEXT_BYTES == 2**31
-    monkeypatch.setattr(files, "MAX_TEXT_BYTES", 1_000_000)
-    with pytest.raises(DataError, match=r"^/dev/zero has more than 1,000,000 bytes$"):
-        read_text(Path("/dev/zero"))
-
-
 def test_a_text_has_the_hash_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_bytes("\ufeff12 × 3\r\n\r5\n".encode())
     assert text_sha256(read_text(path)) == sha256(path)
 
 
-def test_a_text_may_have_as_many_bytes_as_the_limit(tmp_path: Path) -> None:
+def test_a_text_may_have_as_many_bytes_as_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file.txt").write_text("1234")
     assert read_text(tmp_path / "file.txt", 4) == "1234"
-    with pytest.raises(DataError, match="has more than 3 bytes"):
-        read_text(tmp_path / "file.txt", 3)
+    assert files.MAX_TEXT_BYTES == 2**31
+    monkeypatch.setattr(files, "MAX_TEXT_BYTES", 3)
+    for path in (tmp_path / "file.txt", Path("/dev/zero")):
+        with pytest.raises(DataError, match=rf"^{path} has more than 3 bytes$"):
+            read_text(path)
 
 
 def test_json_reads_back_as_it_was(tmp_path: Path) -> None:
-    content = {"name": "÷", "share": 0.1, "by": {"+": [1, None, True]}}
+    content = {"name": "÷", "by": {"+": [1, None]}}
     write_json(tmp_path / "file.json", content)
-    assert json.loads((tmp_path / "file.json").read_text("utf-8")) == content
+    text = '{\n  "name": "÷",\n  "by": {\n    "+": [\n      1,\n      null\n    ]\n  }\n}\n'
+    assert (tmp_path / "file.json").read_text("utf-8") == text
     assert read_json(tmp_path / "file.json") == content
 
 
@@ -319,12 +317,6 @@ def test_a_folder_that_cannot_be_put_back_is_kept(
         (staging / "new").write_text("new")
     [kept] = tmp_path.iterdir()
     assert (kept / "folder" / "old").read_text() == "old"
-
-
-def test_json_is_written_for_people_to_read(tmp_path: Path) -> None:
-    write_json(tmp_path / "file.json", {"text": "a·b", "rows": [1, 2]})
-    expected = '{\n  "text": "a·b",\n  "rows": [\n    1,\n    2\n  ]\n}\n'
-    assert (tmp_path / "file.json").read_text("utf-8") == expected
 
 
 @pytest.mark.parametrize(
