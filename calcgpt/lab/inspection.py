@@ -225,14 +225,26 @@ def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -
     return fitting
 
 
+@torch.inference_mode()
 def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[LayerActivations]:
     """Returns each layer's activations over all tokens of `lines` that the model reads, without
     padding. Raises DataError if they are not finite."""
     layers = [(_RunningStatistics(), _RunningStatistics()) for _ in model.blocks]
-    # Two passes, so that no activations are stored: bins and deviations need the extremes and the
-    # mean first.
-    for take in (_RunningStatistics.add_extremes, _RunningStatistics.add_spread):
-        _read(model, lines, layers, take, batch_size)
+    order = np.argsort(lines.lengths, kind="stable")  # similar lengths need little padding
+
+    def hook(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
+        for statistics, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
+            add(statistics, values_BSF[is_token_BS])
+
+    with hooked([block.ff.activation for block in blocks_of(model)], hook):
+        # Two passes, so that no activations are stored: bins and deviations need the extremes and
+        # the mean first.
+        for add in (_RunningStatistics.add_extremes, _RunningStatistics.add_spread):  # noqa: B007
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                n_positions_B = _n_positions(model, lines.lengths[rows])
+                is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
+                model(lines.batch(rows)[0])
     return [
         LayerActivations(
             units=len(before.max_F),
@@ -275,31 +287,6 @@ class _RunningStatistics:
             max=self.max_F.max().item(),
             counts=self.counts.tolist(),
         )
-
-
-@torch.inference_mode()
-def _read(
-    model: GPT,
-    lines: ProblemLines,
-    layers: Sequence[tuple[_RunningStatistics, _RunningStatistics]],
-    add: Callable[[_RunningStatistics, torch.Tensor], None],
-    batch_size: int,
-) -> None:
-    """Reads all lines, and passes the activations of each batch, (N,F), to `add` with the
-    statistics to which it adds them."""
-    order = np.argsort(lines.lengths, kind="stable")  # similar lengths need little padding
-    is_token_BS = torch.empty(0, 0, dtype=torch.bool)  # of the current batch: not padding
-
-    def hook(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
-        for statistics, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
-            add(statistics, values_BSF[is_token_BS])
-
-    with hooked([block.ff.activation for block in blocks_of(model)], hook):
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            n_positions_B = _n_positions(model, lines.lengths[rows])
-            is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
-            model(lines.batch(rows)[0])
 
 
 def _n_positions(model: GPT, lengths_B: NDArray[np.int64]) -> torch.Tensor:

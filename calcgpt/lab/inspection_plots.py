@@ -64,8 +64,7 @@ def draw_overview(inspection: Inspection) -> Figure:
             axes.set_ylabel(f"layer {layer}")
         if layer == 0:
             axes.set_title(f"head {head}", fontsize=11)
-    _add_colour_bar(figure, panels)
-    figure.suptitle(_title(inspection), parse_math=False, fontsize=11)
+    _add_title_and_colours(figure, panels, inspection)
     return figure
 
 
@@ -85,8 +84,7 @@ def draw_layer(inspection: Inspection, layer: int, heads: Sequence[int]) -> Figu
         axes.set(xlabel="attended character", ylabel="current character")
     for axes in panels.flat[len(heads) :]:
         axes.set_axis_off()
-    _add_colour_bar(figure, panels)
-    figure.suptitle(f"{_title(inspection)}, layer {layer}", parse_math=False, fontsize=11)
+    _add_title_and_colours(figure, panels, inspection, f", layer {layer}")
     return figure
 
 
@@ -121,22 +119,19 @@ def _label_characters(axes: Axes, labels: Sequence[str], cell: float) -> None:
             text.set_color(PALETTE["vermilion"])
 
 
-def _add_colour_bar(figure: Figure, panels: Any) -> None:
-    """Adds one colour bar for all maps, at most 5 inches high."""
-    label, ticks = (
-        "attention weight (square-root scale)",
-        [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1],
-    )
-    shrink = min(1.0, 5 / figure.get_figheight())
-    place: Any = {"pad": 0.02, "anchor": (0, 1), "shrink": shrink, "aspect": 25}
-    figure.colorbar(panels.flat[0].images[0], ax=panels, label=label, ticks=ticks, **place)
-
-
-def _title(inspection: Inspection) -> str:
-    answer = inspection.answer
+def _add_title_and_colours(
+    figure: Figure, panels: Any, inspection: Inspection, where: str = ""
+) -> None:
+    """Adds the title, and one colour bar for all maps, at most 5 inches high."""
+    answer, scale = inspection.answer, "attention weight (square-root scale)"
     result = "no number" if answer.result is None else answer.result
     note = f"   ({INSERTED}: a landmark)" if INSERTED in inspection.maps.labels else ""
-    return f"{answer.model}: {answer.expression} = {result}{note}"
+    title = f"{answer.model}: {answer.expression} = {result}{note}{where}"
+    figure.suptitle(title, parse_math=False, fontsize=11)
+    ticks = [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1]
+    shrink = min(1.0, 5 / figure.get_figheight())
+    place: Any = {"pad": 0.02, "anchor": (0, 1), "shrink": shrink, "aspect": 25}
+    figure.colorbar(panels.flat[0].images[0], ax=panels, label=scale, ticks=ticks, **place)
 
 
 def draw_activations(inspection: Inspection) -> Figure:

@@ -171,8 +171,12 @@ def test_every_scheduler_and_what_bohb_searches_with(space: Space, scheduler: st
 
 
 def test_ray_is_not_imported_before_its_settings_are_made() -> None:
-    code = "import sys, calcgpt.lab.sweep as s; s.load_space; assert 'ray' not in sys.modules"
-    code = code.replace("s.load_space", "from calcgpt.lab.space import load_space as l; l('blog')")
+    code = """
+import sys, calcgpt.lab.sweep
+from calcgpt.lab.space import load_space
+load_space("blog")
+assert "ray" not in sys.modules
+"""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
