@@ -18,12 +18,9 @@ from datagen.notation import ALPHABET, WORK_ALPHABET
 ARITHMETIC = TOKENIZERS["arithmetic"]("")
 
 
-def test_the_arithmetic_vocabulary_is_the_21_characters_of_the_notation() -> None:
+def test_the_arithmetic_ids_are_the_positions_in_the_alphabet() -> None:
     assert ARITHMETIC.vocabulary == ALPHABET
     assert len(ARITHMETIC) == 21
-
-
-def test_ids_are_the_positions_in_the_alphabet() -> None:
     assert ARITHMETIC.encode("$(n").tolist() == [0, 1, 20]
 
 
