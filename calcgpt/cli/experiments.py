@@ -62,6 +62,7 @@ from calcgpt.cli.options import (
 )
 @threads_option("CPU threads of each run.", default=1)
 @device_option
+@plugin_option
 @quiet_option
 def ablate(suite: str, out: Path, seeds: tuple[int, ...], quiet: bool, **options: Any) -> None:
     """Train every variant of a suite with several seeds, and compare them in OUT/report.md.

@@ -26,6 +26,7 @@ from calcgpt.lab.ablation_report import write_report
 from calcgpt.lab.job import Job
 from calcgpt.lab.suite import Suite
 from calcgpt.plots import check_matplotlib
+from calcgpt.plugins import load, loaded
 from calcgpt.training.devices import pick_device
 from calcgpt.training.stopping import Interrupted
 from datagen.dataset import MANIFEST, generate
@@ -157,7 +158,7 @@ def run_jobs(
                 while waiting and slots:
                     job, slot = waiting.pop(), slots.pop()
                     receiver, sender = _SERVER.Pipe(duplex=False)
-                    arguments = (job, devices[slot % len(devices)], threads, sender)
+                    arguments = (job, devices[slot % len(devices)], threads, sender, loaded())
                     process = _SERVER.Process(target=_run_in_process, args=arguments)
                     running[receiver] = job, slot, process
                     process.start()
@@ -185,12 +186,16 @@ def run_jobs(
     return {name: outcome for name, outcome in outcomes.items() if outcome != DONE}
 
 
-def _run_in_process(job: Job, device: str, threads: int, sender: Connection) -> None:
+def _run_in_process(
+    job: Job, device: str, threads: int, sender: Connection, plugins: Sequence[Path]
+) -> None:
     """Runs a job in this process, and sends how it ends."""
     end_with_parent()
     tqdm.set_lock(RLock())  # its default is a semaphore, which a killed process would leak
     torch.set_num_threads(threads)
     try:
+        for path in plugins:
+            load(path)
         job.run(device)
         outcome = DONE
     except (Interrupted, KeyboardInterrupt):
