@@ -291,9 +291,12 @@ class _Block(NamedTuple):
     def n_chunks(self) -> int:
         return -(-self.size // CHUNK_SIZE)
 
-    def chunk(self, number: int) -> Chunk:
-        """Returns the chunk of that number, from 0. The last one may be shorter."""
-        return Chunk(*self, number * CHUNK_SIZE, min(self.size, (number + 1) * CHUNK_SIZE))
+    def chunk_of_run(self, index: int) -> Chunk:
+        """Returns the chunk with this index among the chunks of all blocks of this size. The last
+        one of a block may be shorter."""
+        block, number = divmod(index, self.n_chunks)
+        stop = min(self.size, (number + 1) * CHUNK_SIZE)
+        return Chunk(block, self.size, number * CHUNK_SIZE, stop)
 
 
 class FreshBatches(BatchSource):
@@ -309,7 +312,7 @@ class FreshBatches(BatchSource):
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
         self._block: _Block | None = None  # the block whose first chunks are in memory
-        self._prefetcher: _Prefetcher | None = None
+        self._text = self._render  # of a chunk, whose index counts the chunks of all blocks
 
     def batch(self, step: int, size: int) -> Batch:
         n_steps = max(1, PROBLEMS_PER_BLOCK // size)  # steps that share a block
@@ -330,12 +333,35 @@ class FreshBatches(BatchSource):
         n_steps = max(1, PROBLEMS_PER_BLOCK // size)
         stop = -(-steps // n_steps) * _Block(0, n_steps * size).n_chunks
         workers = Pool(partial(render_chunk, self.problems), n_worker)
-        self._prefetcher = _Prefetcher(self.problems, workers, group, stop)
+        seconds = 0.0  # that this process has spent on rendering chunks
+
+        def render(block: _Block, index: int) -> bytes:
+            """Returns the text of a chunk of this process. Requests its next chunks from workers.
+
+            An index counts the chunks of all blocks; `stop` is their number.
+            """
+            nonlocal seconds
+            if seconds > WORKER_START:
+                indices = range(index + group.world_size, stop, group.world_size)
+                for later in indices[: workers.capacity]:
+                    chunk = block.chunk_of_run(later)
+                    workers.request(chunk, chunk)
+            chunk = block.chunk_of_run(index)
+            if (text := workers.receive(chunk)) is None:
+                start = time.perf_counter()
+                text = render_chunk(self.problems, chunk)
+                seconds += time.perf_counter() - start
+            return text
+
+        self._text = lambda block, index: group.in_turn(index, partial(render, block, index))
         try:
             yield
         finally:
-            self._prefetcher = None
+            self._text = self._render
             workers.close()
+
+    def _render(self, block: _Block, index: int) -> bytes:
+        return render_chunk(self.problems, block.chunk_of_run(index))
 
     def _fitting(self) -> NDArray[np.intp]:
         """Returns the indices of the lines in memory that fit in the context, (n,)."""
@@ -343,42 +369,5 @@ class FreshBatches(BatchSource):
 
     def _chunk_lines(self, block: _Block, number: int) -> ProblemLines:
         """Returns the lines of a chunk of a block."""
-        if self._prefetcher is None:
-            text = render_chunk(self.problems, block.chunk(number))
-        else:
-            text = self._prefetcher.text(block, number)
+        text = self._text(block, block.number * block.n_chunks + number)
         return ProblemLines(text, self.tokenizer)
-
-
-class _Prefetcher:
-    """The text of the chunks of a run. Workers render the next ones of this process in advance.
-
-    An index counts the chunks of all blocks; `stop` is their number.
-    """
-
-    def __init__(
-        self, problems: FreshProblems, workers: Pool[bytes], group: Group, stop: int
-    ) -> None:
-        self.problems, self.workers, self.group, self.stop = problems, workers, group, stop
-        self.seconds = 0.0  # that this process has spent on rendering chunks
-
-    def text(self, block: _Block, number: int) -> bytes:
-        """Returns the text of a chunk, which one process of the group renders."""
-        index = block.number * block.n_chunks + number
-        return self.group.in_turn(index, lambda: self._render(block, index))
-
-    def _render(self, block: _Block, index: int) -> bytes:
-        """Returns the text of a chunk of this process. Requests the next chunks from workers."""
-        per_block, world_size = block.n_chunks, self.group.world_size
-        if self.seconds > WORKER_START:
-            indices = range(index + world_size, self.stop, world_size)
-            for next_index in indices[: self.workers.capacity]:
-                next_block = _Block(next_index // per_block, block.size)
-                next_chunk = next_block.chunk(next_index % per_block)
-                self.workers.request(next_chunk, next_chunk)
-        chunk = block.chunk(index % per_block)
-        if (text := self.workers.receive(chunk)) is None:
-            start = time.perf_counter()
-            text = render_chunk(self.problems, chunk)
-            self.seconds += time.perf_counter() - start
-        return text
