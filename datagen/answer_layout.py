@@ -37,7 +37,8 @@ def answer_shape(plan: Layout, line: bytes) -> AnswerShape:
     places = plan.result_places
     nonzero = [index for index, position in enumerate(plan.result) if line[position] != ord("0")]
     lowest = min(nonzero[0] if nonzero else places, max(places - 1, 0))
-    return AnswerShape(lowest, max([*nonzero[-1:], places]), line[plan.sign] == ord("-"))
+    is_negative = bool(nonzero) and line[plan.sign] == ord("-")  # a zero has no sign
+    return AnswerShape(lowest, max([*nonzero[-1:], places]), is_negative)
 
 
 def answer_slots(plan: Layout, answer: AnswerShape) -> list[Slot]:

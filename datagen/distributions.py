@@ -6,6 +6,7 @@
     tricky-5     the same, of up to 5 digits before the point and 2 places
     everyday     what people type, to any number of places (see `everyday_problems`)
     hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
+    texture      runs of a digit, periods, ties of every size (see `texture_problems`)
     rounding     rounded at the middle, or up to a new first digit (see `hard_problems`)
     whole-5      whole numbers of 1 to 5 digits, all lengths equally often
     whole-7      the same, of 1 to 7 digits
@@ -27,6 +28,7 @@ from numpy.random import BitGenerator
 
 from datagen import (
     everyday_problems,
+    texture_problems,
     tricky_5_problems,
     tricky_12_problems,
 )
@@ -196,6 +198,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "hard": Distribution(tricky_12_problems.WORDS, any_of(HARD.values())),
     "rounding": Distribution(tricky_12_problems.WORDS, any_of(ROUNDING.values())),
+    "texture": Distribution(texture_problems.WORDS, texture_problems.texture),
     "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
     "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),

@@ -11,7 +11,7 @@ from functools import lru_cache
 from datagen.arithmetic import USUAL_PLACES
 from datagen.operations import BY_SIGN, SIGNS
 from datagen.operations.parts import Operand, Question
-from datagen.slots import LOWEST, Kind, Layout, Shape, shape_cache
+from datagen.slots import LOWEST, Kind, Layout, Shape, position_of, shape_cache
 
 _SIGN = f"([{re.escape(''.join(SIGNS))}])"
 PROMPT = rf"\$(|[013-9]|[12][0-9]|30)\(([-0-9.]{{10,100}}?){_SIGN}([-0-9.]{{10,100}})\)="
@@ -105,8 +105,10 @@ def _places_text(shape: Shape) -> str:
 
 
 def _operand(plan: Layout, kind: Kind, width: int, places: int, n_digits: int) -> Operand:
-    field = [plan.put(kind, 0, LOWEST + i) for i in range(width)]
-    digits = field[::-1]  # the last one first
+    start, *rest = (plan.put(kind, 0, LOWEST + i) for i in range(width))
+    characters = [*rest[::-1], start]  # the last one first
     if places:
-        del digits[places]  # the point
-    return Operand(field, digits[:n_digits], places)
+        del characters[places]  # the point
+    n_written = max(n_digits, places + 1)  # a number below 1 begins with a zero
+    sign = position_of(characters, n_written)
+    return Operand(start, characters[:n_digits], places, sign)

@@ -6,7 +6,7 @@ not exist is 0, and counts as the digit 0. The same rules write one line or a mi
 rules that several operations have; the others are in `datagen.operations`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,11 +38,6 @@ def sign(negative: NDArray[np.bool_]) -> Characters:
     return np.where(negative, MINUS, PLUS).astype(np.uint8)
 
 
-def any_of(flags: Iterable[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Returns where any of some arrays of one shape is true."""
-    return np.asarray(np.logical_or.reduce(list(flags)))
-
-
 def constant(character: str) -> Rule:
     """Returns the rule that always writes one character."""
     code = np.array([ord(character)], np.uint8)
@@ -64,8 +59,8 @@ def marked(characters: Characters, before: Characters | None = None) -> Characte
     )
 
 
-def _operand_sign(*field: Characters) -> Characters:
-    return sign(any_of(c == MINUS for c in field))
+def _operand_sign(minus: Characters) -> Characters:
+    return sign(minus == MINUS)
 
 
 def _rounding(half: Characters, kept: Characters, below: Characters) -> Characters:
@@ -82,11 +77,9 @@ def _rounded_result(exact: Characters, before: Characters, result: Characters) -
     return digit((value(exact) + carry) % 10)
 
 
-def _sign_of_both(a_sign: Characters, b_sign: Characters, *result: Characters) -> Characters:
-    """Returns the sign of a product or quotient. A result of 0 is positive."""
-    if not result:
-        return sign(np.zeros(len(a_sign), bool))
-    return sign((a_sign != b_sign) & any_of(value(c) > 0 for c in result))
+def _sign_of_both(a_sign: Characters, b_sign: Characters) -> Characters:
+    """Returns the sign of a product or quotient."""
+    return sign(a_sign != b_sign)
 
 
 COMMON: dict[StepKind, dict[Kind, Rule]] = {

@@ -111,21 +111,13 @@ class StepKind(StrEnum):
 
 
 # A rule reads characters that are at most NEAR columns from its query or, if it has no query, from
-# the character before. The kinds in FAR also read all digits of a row, or of an operand in the
-# question: the characters of the kinds that FAR lists for them. All read the character before.
+# the character before, and characters without a column. All read the character before.
 NEAR = MIN_DIVISOR
-_ROUNDED = {Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP}
-FAR = {
-    Kind.A_SIGN: {Kind.A_FIELD},
-    Kind.B_SIGN: {Kind.B_FIELD},
-    Kind.B_SIGN_OF_SUM: {Kind.B_FIELD},
-    Kind.SUM_SIGN: {Kind.SUM_RESULT} | _ROUNDED,
-    Kind.SIGN: {Kind.PRODUCT_RESULT, Kind.QUOTIENT_RESULT} | _ROUNDED,
-}
+MAX_SOURCES = 2 * NEAR + 1  # of a rule
 # The columns of the operands in the question are counted from the left, unlike those of the work.
 # COPIES read near columns of FIELDS only; all other kinds read near columns of the work only.
 FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
-COPIES = {Kind.A_DIGIT, Kind.A_BELOW, Kind.B_DIGIT}
+COPIES = {Kind.A_SIGN, Kind.A_DIGIT, Kind.A_BELOW, Kind.B_SIGN, Kind.B_SIGN_OF_SUM, Kind.B_DIGIT}
 # The character before one of ROW_ENDS is the highest digit of a row. In a sum, it says whether the
 # sum is negative, which the rules of all columns read.
 ROW_ENDS = {Kind.EXACT_MARK, Kind.RESULT_MARK}

@@ -35,20 +35,21 @@ WORDS = 1 + KIND_WORDS  # one selects the kind
 Kind: TypeAlias = Callable[[Sampler, Integers], Drawn]
 
 
-def any_of(kinds: Iterable[Kind]) -> Callable[[Words], ProblemArray]:
+def any_of(
+    kinds: Iterable[Kind], draw_places: Callable[[Sampler], Integers] = common_places
+) -> Callable[[Words], ProblemArray]:
     """Returns what draws n problems of all these kinds, equally likely, from words of shape (WORDS,
-    n)."""
-    return partial(mixture, components=[partial(of_kind, kind) for kind in kinds])
+    n). `draw_places` draws the places of the answers."""
+    return partial(mixture, components=[partial(of_kind, kind, draw_places) for kind in kinds])
 
 
-def of_kind(kind: Kind, words: Words) -> ProblemArray:
+def of_kind(kind: Kind, draw_places: Callable[[Sampler], Integers], words: Words) -> ProblemArray:
     """Returns n problems of one kind from words of shape (KIND_WORDS, n).
 
-    A quarter of the operands are negative. A whole operand has a point with probability 1/8. Most
-    answers have 2 or 8 places, the others 1 to 9.
+    A quarter of the operands are negative. A whole operand has a point with probability 1/8.
     """
     sampler = Sampler(words)
-    places = common_places(sampler)
+    places = draw_places(sampler)
     a_negative, b_negative = sampler.one_in(4), sampler.one_in(4)
     a_point, b_point = sampler.one_in(8), sampler.one_in(8)
     a, op, b = kind(sampler, places)
@@ -64,7 +65,8 @@ def _with_point(decimals: Decimals, point: Flags) -> Decimals:
 
     Python integers are needed because a number may have 12 digits before the point.
     """
-    whole, rest = np.divmod(decimals.units, POWERS_OF_TEN.take(decimals.places))
+    power = 10 ** decimals.places.astype(object)
+    whole, rest = decimals.units // power, decimals.units % power
     whole_decimals = Decimals(np.where(point, 10 * whole, whole), point.astype(np.int64))
     result = select(rest == 0, whole_decimals, decimals)
     return Decimals(result.units.astype(object), result.places)

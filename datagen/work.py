@@ -282,7 +282,7 @@ def _answer_fields(digits: Characters, signs: Characters, places: int) -> Charac
     top = np.maximum(count - 1 - is_digit[:, ::-1].argmax(axis=1), places)[:, None]
     top = np.where(is_digit.any(axis=1, keepdims=True), top, places)
     digits = digits * ((index >= last_place) & (index <= top))
-    minus = np.where(signs == ord("-"), signs, 0)[:, None]
+    minus = np.where((signs == ord("-")) & is_digit.any(axis=1), signs, 0)[:, None]  # no -0
     parts = [digits[:, :places], digits[:, places:], minus]
     if places:
         parts.insert(1, np.full((n, 1), ord("."), np.uint8))

@@ -122,9 +122,8 @@ class CoordinatePositions(PositionalScheme):
     With a `column_window` of n, a query sees
 
     - keys without a column,
-    - the highest digit of a row before a mark,
-    - the column of the center and the n columns on both sides of it, and
-    - all of a row, if the rule of the query reads a whole row (`datagen.slots.FAR`).
+    - the highest digit of a row before a mark, and
+    - the column of the center and the n columns on both sides of it.
 
     The columns of the question's operands are counted apart: within its window, a query that copies
     their digits (`COPIES`) sees only the operands, and all other queries see everything else. So

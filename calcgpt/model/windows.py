@@ -8,13 +8,12 @@ import torch
 from torch import nn
 
 from datagen.coordinates import COLUMN, KIND, NEXT_KIND, QUERY_COLUMN, QUERY_ROW, ROW
-from datagen.slots import COPIES, FAR, FIELDS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FIELDS, ROW_ENDS, Kind
 
 
 class Windows(nn.Module):
     """Windows over rows and columns; None for no window."""
 
-    is_far_KK: torch.Tensor
     is_field_K: torch.Tensor
     is_copy_K: torch.Tensor
     is_row_end_K: torch.Tensor
@@ -22,9 +21,6 @@ class Windows(nn.Module):
     def __init__(self, rows: int | None, columns: int | None) -> None:
         super().__init__()
         self.rows, self.columns = rows, columns
-        # By the next kind of a query and the kind of a key.
-        is_far = [[key in FAR.get(query, ()) for key in Kind] for query in Kind]
-        self.register_buffer("is_far_KK", torch.tensor(is_far), persistent=False)
         for name, kinds in (("field", FIELDS), ("copy", COPIES), ("row_end", ROW_ENDS)):
             is_member_K = torch.tensor([kind in kinds for kind in Kind])
             self.register_buffer(f"is_{name}_K", is_member_K, persistent=False)
@@ -56,4 +52,4 @@ class Windows(nn.Module):
         near = ((column - center).abs() <= window) & (center > 0)
         near &= self.is_field_K[kind] == self.is_copy_K[following]
         always = (column == 0) | self.is_row_end_K[key[..., NEXT_KIND]]
-        return always | near | self.is_far_KK[following, kind]
+        return always | near

@@ -6,12 +6,14 @@ from datagen.slots import LOWEST, NOWHERE, Kind, Layout, position_of
 
 
 class Operand(NamedTuple):
-    """The positions of an operand in the question: all of its characters, and its digits without
-    padding, lowest first."""
+    """The positions of an operand in the question: its first character, its digits without padding,
+    lowest first, and the character before the number, which is its sign or padding. A number that
+    fills its field has none before it: `sign` is NOWHERE."""
 
-    field: list[int]
+    start: int
     digits: list[int]
     places: int
+    sign: int
 
 
 class Question(NamedTuple):
@@ -24,6 +26,17 @@ class Question(NamedTuple):
 
 A_KINDS = (Kind.A_DIGIT, Kind.A_ZERO)
 B_KINDS = (Kind.B_DIGIT, Kind.B_ZERO)
+
+
+def field_query(operand: Operand, source: int) -> tuple[int, int]:
+    """Returns the coordinates of a character of an operand. NOWHERE is before the first."""
+    return (0, LOWEST + max(source - operand.start, -1))
+
+
+def operand_sign(plan: Layout, kind: Kind, operand: Operand, op: list[int]) -> int:
+    """Puts the sign of an operand and returns its position. `op`: what else its rule reads."""
+    query = field_query(operand, operand.sign)
+    return plan.put(kind, query=query, sources=[operand.sign, *op])
 
 
 def copies(
@@ -43,7 +56,7 @@ def copies(
     row: list[int] = []
     for index in range(count):
         source = position_of(operand.digits, lowest + index + operand.places)
-        query = (0, LOWEST + source - operand.field[0])
+        query = field_query(operand, source)
         if source == NOWHERE:
             row.append(plan.put(zero, 0, LOWEST + index))
         elif index < n_below:

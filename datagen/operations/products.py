@@ -12,6 +12,7 @@ from datagen.operations.parts import (
     Question,
     copies,
     exact_kind,
+    operand_sign,
     result_length,
     rounded,
 )
@@ -34,9 +35,9 @@ def product_layout(plan: Layout, shape: Shape, question: Question) -> None:
     """Puts a row for each digit of B: the row before without its lowest digit, plus A times the
     digit."""
     n_a, n_b = shape.a_digits, shape.b_digits
-    a_sign = plan.put(Kind.A_SIGN, sources=question.a.field)
+    a_sign = operand_sign(plan, Kind.A_SIGN, question.a, [])
     a = copies(plan, question.a, -shape.a_places, n_a, A_KINDS)
-    b_sign = plan.put(Kind.B_SIGN, sources=question.b.field)
+    b_sign = operand_sign(plan, Kind.B_SIGN, question.b, [])
     b = copies(plan, question.b, -shape.b_places, n_b, B_KINDS)
     row: list[int] = []
     digits: list[tuple[int, tuple[int, int]]] = []  # position and coordinates
@@ -70,7 +71,7 @@ def product_layout(plan: Layout, shape: Shape, question: Question) -> None:
             before = magnitude[-1:] if m < drop - 1 else []  # a mark reads the one before
             magnitude.append(plan.put(kind, 0, m + LOWEST, coordinates, [source, *before]))
         plan.result = rounded(plan, magnitude, drop, 1) if drop else magnitude
-    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
 
 
 def _total(multiplier: Characters, a: Characters, old: Characters, carry: Characters) -> Values:

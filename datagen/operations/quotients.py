@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen.operations.base import Operation
-from datagen.operations.parts import A_KINDS, B_KINDS, Question, copies
+from datagen.operations.parts import A_KINDS, B_KINDS, Question, copies, operand_sign
 from datagen.rules import (
     MINUS,
     NINE,
@@ -58,9 +58,9 @@ def quotient_layout(plan: Layout, shape: Shape, question: Question) -> None:
     plan.result_places = shape.places
     n_row = _rows(shape)
     n_below = n_a - (width - 2) - n_row if n_row > 1 else 0
-    a_sign = plan.put(Kind.A_SIGN, sources=question.a.field)
+    a_sign = operand_sign(plan, Kind.A_SIGN, question.a, [])
     a = copies(plan, question.a, -shape.a_places, n_a, A_KINDS, n_below)
-    b_sign = plan.put(Kind.B_SIGN, sources=question.b.field)
+    b_sign = operand_sign(plan, Kind.B_SIGN, question.b, [])
     # Zeros below B until it has `width` digits, and one above it.
     b = copies(plan, question.b, -shape.b_places - (width - n_b), width + 1, B_KINDS)
     if shape.by_zero:
@@ -81,7 +81,7 @@ def quotient_layout(plan: Layout, shape: Shape, question: Question) -> None:
     sources = [*quotient[-1], quotient[-2][1], remainder[-1]]
     rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
     quotient_result(plan, quotient, rounding)
-    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign, *plan.result])
+    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
 
 
 def first_remainder(plan: Layout, a: list[int], width: int) -> list[int]:

@@ -14,6 +14,7 @@ from datagen.operations.parts import (
     Question,
     copies,
     exact_kind,
+    operand_sign,
     result_length,
     rounded,
 )
@@ -24,7 +25,6 @@ from datagen.rules import (
     ZERO,
     Characters,
     Rule,
-    any_of,
     digit,
     marked,
     sign,
@@ -59,9 +59,9 @@ def sum_layout(plan: Layout, shape: Shape, question: Question) -> None:
     In that unit, A and B have d places and at most n digits.
     """
     d, n, drop = _size(shape)
-    a_sign = plan.put(Kind.A_SIGN, sources=question.a.field)
+    a_sign = operand_sign(plan, Kind.A_SIGN, question.a, [])
     a = copies(plan, question.a, -d, n + 1, A_KINDS)
-    b_sign = plan.put(Kind.B_SIGN_OF_SUM, sources=[*question.b.field, question.op])
+    b_sign = operand_sign(plan, Kind.B_SIGN_OF_SUM, question.b, [question.op])
     b = copies(plan, question.b, -d, n + 1, B_KINDS)
     operator = plan.put(Kind.ADD_OR_SUBTRACT, sources=[a_sign, b_sign])
     total: list[int] = []
@@ -81,13 +81,11 @@ def sum_layout(plan: Layout, shape: Shape, question: Question) -> None:
     plan.result = rounded(plan, magnitude, drop) if drop else magnitude
     plan.result_places = min(d, shape.places)
     # The top digit of the sum is 9 if it is negative.
-    sources = [a_sign, total[n], *plan.result]
-    plan.sign = plan.put(Kind.SUM_SIGN, 0, 0, (0, n + LOWEST), sources)
+    plan.sign = plan.put(Kind.SUM_SIGN, 0, 0, (0, n + LOWEST), [a_sign, total[n]])
 
 
-def _sign_of_b(*field_and_op: Characters) -> Characters:
-    *field, op = field_and_op
-    return sign(any_of(c == MINUS for c in field) != (op == MINUS))
+def _sign_of_b(minus: Characters, op: Characters) -> Characters:
+    return sign((minus == MINUS) != (op == MINUS))
 
 
 def _add_or_subtract(a_sign: Characters, b_sign: Characters) -> Characters:
@@ -125,9 +123,8 @@ def _sum_below(top: Characters, total: Characters, *column_before: Characters) -
     return marked(_magnitude(top, total, *column_before), *column_before[1:])
 
 
-def _sum_sign(a_sign: Characters, top: Characters, *result: Characters) -> Characters:
-    negative = (a_sign == MINUS) != (top == NINE)
-    return sign(negative & any_of(value(c) > 0 for c in result))
+def _sum_sign(a_sign: Characters, top: Characters) -> Characters:
+    return sign((a_sign == MINUS) != (top == NINE))
 
 
 _RULES: dict[StepKind, dict[Kind, Rule]] = {

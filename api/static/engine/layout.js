@@ -83,14 +83,16 @@ export class Layout {
     return { a, op, b };
   }
 
-  /** Adds the slots of an operand. Returns their positions, and those of its digits without padding, lowest first.
+  /** Adds the slots of an operand. Returns the positions of the first character, of the digits without padding, lowest
+   * first, and of the character before the number: its sign or padding.
    * @type {(kind: number, width: number, places: number, nDigits: number) =>
-   *   {field: number[], digits: number[], places: number}} */
+   *   {start: number, digits: number[], places: number, sign: number}} */
   #operand(kind, width, places, nDigits) {
     const field = Array.from({ length: width }, (_, index) => this.put(kind, 0, LOWEST + index));
-    const digits = field.toReversed();
-    if (places) digits.splice(places, 1); // removes the point
-    return { field, digits: digits.slice(0, nDigits), places };
+    const characters = field.toReversed();
+    if (places) characters.splice(places, 1); // removes the point
+    const sign = characters[Math.max(nDigits, places + 1)] ?? NOWHERE; // a number below 1 begins with a zero
+    return { start: field[0], digits: characters.slice(0, nDigits), places, sign };
   }
 
   /** Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so it may have
@@ -100,7 +102,7 @@ export class Layout {
     const slots = this.sign === NOWHERE ? [] : this.#answerDigits(line);
     if (this.sign === NOWHERE) {
       slots.push(...[KIND.ANSWER_N, KIND.ANSWER_A, KIND.ANSWER_N].map(slotWithoutCoordinates));
-    } else if (line[this.sign] === "-") slots.push(slotWithoutCoordinates(KIND.ANSWER_MINUS));
+    }
     while (slots.length < WIDTH) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
     return [...slots, slotWithoutCoordinates(KIND.END)];
   }
@@ -119,6 +121,8 @@ export class Layout {
       }
     }
     if (places) slots.splice(places - lastPlace, 0, slotWithoutCoordinates(KIND.ANSWER_POINT));
+    // A zero has no sign.
+    if (nonzero.length && line[this.sign] === "-") slots.push(slotWithoutCoordinates(KIND.ANSWER_MINUS));
     return slots;
   }
 }

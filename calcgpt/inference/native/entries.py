@@ -47,7 +47,7 @@ features of a token that are computed from the text (`positions`)."""
 
 # The features of a token that are computed from the text, for the kind embeddings and the windows
 # (`calcgpt.model.positions.CoordinatePositions`).
-N_FEATURES = 7
+N_FEATURES = 6
 (
     TOKEN_KIND,
     NEXT_TOKEN_KIND,
@@ -55,7 +55,6 @@ N_FEATURES = 7
     CENTER_ROW,  # the center of its row window
     TOKEN_COLUMN,  # 0 for none
     CENTER_COLUMN,
-    FAR_KINDS,  # a bit for each kind that it sees in all columns
 ) = range(N_FEATURES)
 FIELD_OFFSET = 10_000  # added to the columns of the question's operands, which are counted apart
 NO_CENTER = -FIELD_OFFSET  # far from every row and column

@@ -221,7 +221,7 @@ def write_mask(
     A number is 0 if the causal mask and the windows let the query see the key, else MASKED. If no
     query sees a key of a panel, the first number of the panel in the first row is SKIPPED.
     """
-    kinds, n_key = at(features, e.TOKEN_KIND * capacity), padded_width(n_seen + n_query - 1)
+    n_key = padded_width(n_seen + n_query - 1)
     rows, columns = at(features, e.TOKEN_ROW * capacity), at(features, e.TOKEN_COLUMN * capacity)
     row_window = plan[e.ROW_WINDOW] if plan[e.ROW_WINDOW] else 2 * e.FIELD_OFFSET
     column_window = plan[e.COLUMN_WINDOW]
@@ -229,11 +229,9 @@ def write_mask(
         mask_r, query = at(mask, r * stride), n_seen + r - 1
         row = features[e.CENTER_ROW * capacity + query]
         column = features[e.CENTER_COLUMN * capacity + query]
-        far_kinds = features[e.FAR_KINDS * capacity + query]
         for key in range(n_key):  # without branches, so that LLVM vectorises the loop
             is_in_row = (rows[key] == 0) | (abs(rows[key] - row) < row_window)
             is_in_column = (columns[key] == 0) | (abs(columns[key] - column) < column_window)
-            is_in_column |= (far_kinds >> (kinds[key] & 63)) & 1 == 1
             is_in_column |= column_window == 0
             mask_r[key] = F32(0) if is_in_row & is_in_column & (key <= query) else MASKED
     for key in range(0, n_key, PANEL):

@@ -34,7 +34,7 @@ from datagen.coordinates import (
     work_coordinates,
 )
 from datagen.layout import layout
-from datagen.slots import COPIES, FAR, FIELDS, N_KINDS, ROW_ENDS, Kind, Shape, ShapeCache
+from datagen.slots import COPIES, FIELDS, N_KINDS, ROW_ENDS, Kind, Shape, ShapeCache
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_CHARACTER_ID = 2**8 - 1  # larger token ids are not characters
@@ -109,7 +109,7 @@ def row_table(config: ModelConfig) -> NDArray[np.int64]:
     return row_of_token
 
 
-# Features (7, N) of tokens, and the rotations (N, 2, D) of their queries and keys.
+# Features (6, N) of tokens, and the rotations (N, 2, D) of their queries and keys.
 Located: TypeAlias = tuple[NDArray[np.int64], Floats]
 
 
@@ -123,8 +123,6 @@ class CoordinatePositions:
         self._is_field, self._is_copy, self._is_row_end = (
             np.array([kind in kinds for kind in Kind]) for kinds in (FIELDS, COPIES, ROW_ENDS)
         )
-        far_kinds = [sum(1 << kind for kind in FAR.get(query, ())) for query in Kind]
-        self._far_kinds = np.array(far_kinds, np.uint64).view(np.int64)  # N_KINDS bits
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
         # These depend only on the shapes. Computing them for each line would take 0.1 ms.
@@ -132,7 +130,7 @@ class CoordinatePositions:
         self._answer = ShapeCache(self._located_answer, n_slots=lambda answer: len(answer[1]))
 
     def __call__(self, tokens_S: NDArray[np.int64], start: int = 0) -> Located:
-        """Returns the features (7, N) of the tokens of a text from `start` on, and the rotations
+        """Returns the features (6, N) of the tokens of a text from `start` on, and the rotations
         (N, 2, D) of their queries and keys, cosines before sines. See `weights` for the features.
 
         N is at least S - start. It is larger if the text already determines the coordinates of
@@ -175,10 +173,10 @@ class CoordinatePositions:
         return self._features(coordinates_N6), rotations.reshape(len(coordinates_N6), 2, -1)
 
     def _features(self, coordinates_N6: NDArray[np.int16]) -> NDArray[np.int64]:
-        """Returns the features of tokens, (7, N), from their coordinates, (N, 6)."""
+        """Returns the features of tokens, (6, N), from their coordinates, (N, 6)."""
         features = np.empty((e.N_FEATURES, len(coordinates_N6)), np.int64)
         order = [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]
-        features[: e.FAR_KINDS] = coordinates_N6.T[order]
+        features[:] = coordinates_N6.T[order]
         for feature, center in ((e.TOKEN_ROW, e.CENTER_ROW), (e.TOKEN_COLUMN, e.CENTER_COLUMN)):
             np.copyto(features[center], features[feature], where=features[center] == 0)
             np.copyto(features[center], e.NO_CENTER, where=features[center] == 0)
@@ -186,7 +184,6 @@ class CoordinatePositions:
         features[e.CENTER_COLUMN, self._is_copy[features[e.NEXT_TOKEN_KIND]]] += e.FIELD_OFFSET
         # Column windows do not hide a key without a column.
         features[e.TOKEN_COLUMN, self._is_row_end[features[e.NEXT_TOKEN_KIND]]] = 0
-        features[e.FAR_KINDS] = self._far_kinds[features[e.NEXT_TOKEN_KIND]]
         return features
 
 
