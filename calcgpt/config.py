@@ -71,6 +71,7 @@ Distribution = Literal[
     "whole-7",
     "wide",
     "wide-12",
+    "texture",
     "wide-16",
     "wide-40",
 ]
