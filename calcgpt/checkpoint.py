@@ -54,6 +54,7 @@ METRICS, CARD = "metrics.json", "README.md"
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
 WEIGHT_TYPE = "F32"  # as safetensors names it
 DOMAIN = "domain"  # a key of config.json
+FAR_SIGNS = "0.1.0"  # the version in which signs had other coordinates (`datagen.slots`)
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
@@ -382,15 +383,20 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
     """Returns the recipe, the domain, if any, and the SHA-256 of each file by name."""
     path = folder / CONFIG
     content, hashes = read_config(folder)
-    content.pop("calcgpt_version", None)
-    domain = content.pop(DOMAIN, None)
+    version, domain = content.pop("calcgpt_version", None), content.pop(DOMAIN, None)
     try:
         measured = None if domain is None else build(Domain, domain, f"{path}: {DOMAIN}")
-        return build(Recipe, content, str(path)), measured, hashes
+        recipe = build(Recipe, content, str(path))
     except ConfigError as error:
         plugins = content.get("plugins") or ""
         hint = f"; it was trained with --plugin {plugins[0]!s:.80}" if plugins else ""
         raise CheckpointError(f"{error}{hint}") from None
+    if recipe.model.position == "coordinates" and version == FAR_SIGNS:
+        raise CheckpointError(
+            f"{path}: trained by version {version}, whose worked steps read signs elsewhere: "
+            "train it again"
+        )
+    return recipe, measured, hashes
 
 
 def _reason(error: Exception) -> str:
