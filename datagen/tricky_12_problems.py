@@ -40,10 +40,14 @@ def any_of(
 ) -> Callable[[Words], ProblemArray]:
     """Returns what draws n problems of all these kinds, equally likely, from words of shape (WORDS,
     n). `draw_places` draws the places of the answers."""
-    return partial(mixture, components=[partial(of_kind, kind, draw_places) for kind in kinds])
+    return partial(
+        mixture, components=[partial(of_kind, kind, draw_places=draw_places) for kind in kinds]
+    )
 
 
-def of_kind(kind: Kind, draw_places: Callable[[Sampler], Integers], words: Words) -> ProblemArray:
+def of_kind(
+    kind: Kind, words: Words, draw_places: Callable[[Sampler], Integers] = common_places
+) -> ProblemArray:
     """Returns n problems of one kind from words of shape (KIND_WORDS, n).
 
     A quarter of the operands are negative. A whole operand has a point with probability 1/8.

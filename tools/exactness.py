@@ -11,6 +11,9 @@ NAME is a distribution, or one of these:
     wide-N       numbers of 1 to N digits, for any N
     classes      for every class of problems (`research.coverage`) with operands of at most seven
                  digits N problems, or as many as there are among 400,000
+    adversarial  N problems of each class that is made to break a model (`tools.adversarial`)
+    one digit repeated
+                 a run of a digit, all digits and lengths to 40, in all operations
     NAME@P       the same problems, but all ask for P places, 0 to 30. Half of the operands of
                  wide-N@P are whole; the others have up to P places, or up to 9 if P is smaller
 
@@ -60,11 +63,13 @@ from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from tools.adversarial import CLASSES as ADVERSARIAL_CLASSES
+from tools.adversarial import one_digit_repeated, problems_of_class
 from tools.problem_classes import Class, classes_of, most_digits
 
 PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
 WIDE = re.compile(r"wide-([1-9][0-9]?)")
-CLASSES = "classes"
+CLASSES, ADVERSARIAL, ONE_DIGIT = "classes", "adversarial", "one digit repeated"
 CLASS_DIGITS = 7
 CLASS_DRAWN = 400_000
 CLASS_SOURCES = ("calculator", "everyday", "tricky-5", "tricky-12", "hard")  # and short numbers
@@ -217,6 +222,10 @@ def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> 
     base, _, places = name.partition("@")
     if base == CLASSES:
         problems = problems_of_classes(count, seed, split)
+    elif base in ADVERSARIAL_CLASSES:
+        problems = problems_of_class(base, count, seed)
+    elif base == ONE_DIGIT:
+        problems = one_digit_repeated(seed)
     elif base in PAIRS:
         problems = whole_number_pairs(*PAIRS[base], count, seed)
     else:
@@ -328,6 +337,8 @@ def main() -> None:
     scoring = Scoring(folder, device, arguments.engine, arguments.plain, format_, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
+    if ADVERSARIAL in sets:
+        sets |= dict.fromkeys(ADVERSARIAL_CLASSES, sets.pop(ADVERSARIAL))
     if arguments.scored:
         arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
