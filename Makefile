@@ -7,7 +7,7 @@ PORT ?= 8000
 WEB ?= web
 # Processes of the tests: one more than there are cores, because some tests wait; at most four.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
-ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/scratchpad-small,$(wildcard checkpoints/*)))
+ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/calculator,$(wildcard checkpoints/*)))
 
 .PHONY: serve web train test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
@@ -16,7 +16,7 @@ serve: .venv/serve.stamp
 
 # The page without a service, for any static host: `make web WEB=FOLDER`.
 web: .venv/serve.stamp
-	$(BIN)/calcgpt export scratchpad-small $(WEB) --to web --force $(ALSO)
+	$(BIN)/calcgpt export calculator $(WEB) --to web --force $(ALSO)
 
 # What `calcgpt train` and what else runs torch needs, beside the calculator.
 train: .venv/train.stamp

@@ -75,7 +75,7 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
 MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
-    "example": 'calcgpt_answers_total{model="scratchpad-small",verified="true"} 31.0\n',
+    "example": 'calcgpt_answers_total{model="calculator",verified="true"} 31.0\n',
 }
 SECURITY_SCHEMES = {
     "bearer": {"type": "http", "scheme": "bearer"},

@@ -43,7 +43,7 @@ STREAM = (
     "that /v1/calculate returns, or `error`, a problem document."
 )
 STREAM_EXAMPLE = (
-    'event: start\ndata: {"expression":"12.5+3","model":"scratchpad-small","places":8,"nodes":'
+    'event: start\ndata: {"expression":"12.5+3","model":"calculator","places":8,"nodes":'
     '[{"expression":"12.5+3","position":0,"end":6}]}\n\n'
     'event: node\ndata: {"node":0,"problem":"12.5+3","prompt":"$8(00000012.5+0000000003)="}\n\n'
     'event: token\ndata: {"node":0,"text":"+","probability":0.9999}\n\n'

@@ -43,7 +43,7 @@ CHAT_STREAM = (
 )
 CHAT_STREAM_EXAMPLE = (
     'data: {"id":"chatcmpl-4c1a5a7b","object":"chat.completion.chunk","created":1760000000,'
-    '"model":"scratchpad-small","choices":[{"index":0,"delta":{"content":"15.5"},"logprobs":null,'
+    '"model":"calculator","choices":[{"index":0,"delta":{"content":"15.5"},"logprobs":null,'
     '"finish_reason":null}]}\n\ndata: [DONE]\n\n'
 )
 

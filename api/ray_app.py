@@ -1,6 +1,6 @@
 """The service on a Ray cluster: replicas on many machines, behind the proxies of Ray Serve.
 
-    serve run api.ray_app:app checkpoint=scratchpad-small workers=4
+    serve run api.ray_app:app checkpoint=calculator workers=4
 
 Arguments are settings by name. Other settings are read from CALCGPT_... on the machine that builds
 the application. `workers` is the number of replicas. The settings of addresses, connections and

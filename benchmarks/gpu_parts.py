@@ -40,7 +40,7 @@ SIZES = {
 }
 TINY = {"tiny": Shape(1, 4, 32, 32, 2)}
 GRAPHS = f"{PEER_LOOP}, CUDA graphs"  # as CalcGPT has them
-RECIPES = ("direct", "scratchpad-long", "llama-10m")
+RECIPES = ("direct", "calculator", "llama-10m")
 Row = dict[str, Any]
 Rows = dict[str, Callable[[], Row]]
 
@@ -190,7 +190,7 @@ def recipes(options: Namespace) -> Rows:
             "tokens_per_s": [row["tokens_per_s"] for row in rows[1:]],
         }
 
-    names = ["scratchpad-tiny"] if options.tiny else RECIPES
+    names = ["calculator-tiny"] if options.tiny else RECIPES
     ways = {"eager": False} if options.tiny else {"eager": False, "compiled": True}
     return {
         f"{name}, {way}": partial(row, name, compile)

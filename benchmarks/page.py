@@ -129,7 +129,7 @@ def seconds_to(browser: Browser, address: str, selector: str) -> float:
 
 def main() -> None:
     options = parser("Measures the exported page in Chromium.", runs=5)
-    options.add_argument("--checkpoint", default="scratchpad-small")
+    options.add_argument("--checkpoint", default="calculator")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))

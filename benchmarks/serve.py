@@ -307,7 +307,7 @@ def main() -> None:
         "--alone", type=float, default=3.0, help="seconds of load by one client, per round"
     )
     options.add_argument("--clients", type=int, default=64)
-    options.add_argument("--checkpoint", nargs="+", default=["blog", "scratchpad-small"])
+    options.add_argument("--checkpoint", nargs="+", default=["blog", "calculator"])
     options.add_argument("--workers", type=int, default=1, help="above 1: test these too")
     arguments = options.parse_args()
     requests = [request("/v1/calculate", expression=text) for text in problems()]

@@ -344,9 +344,21 @@ class Domain(Section):
         ge=1, le=100, description="maximum number of significant digits of an operand"
     )
     places: int = Field(ge=0, le=30, description="maximum number of places of operands and answers")
-    divisor_digits: int | None = Field(
-        None, ge=1, le=100, description="the same for a divisor, if smaller than `digits`"
+    factor_digits: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="the same in products and quotients, if smaller than `digits`",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _earlier(cls, fields: Any) -> Any:
+        """Reads the fields of version 0.1.0, which had a limit for divisors alone."""
+        if isinstance(fields, dict) and "divisor_digits" in fields:
+            fields = {"factor_digits": fields["divisor_digits"], **fields}
+            del fields["divisor_digits"]
+        return fields
 
 
 class Recipe(Section):

@@ -57,6 +57,20 @@ class ExpressionError(UserError):
         return f"{self.reason} (position {self.position})"
 
 
+# The recipes and checkpoints of version 0.1.0, which commands, requests and links may still name.
+_RENAMED = {
+    "scratchpad": "calculator",
+    "scratchpad-long": "calculator",
+    "scratchpad-small": "calculator",
+    "scratchpad-tiny": "calculator-tiny",
+}
+
+
+def current_name(name: str) -> str:
+    """Returns the name that a recipe or a checkpoint of this name has now."""
+    return _RENAMED.get(name, name)
+
+
 def look_up(table: Mapping[str, T], name: str, what: str) -> T:
     """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
     if name not in table:

@@ -20,7 +20,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.errors import ConfigError, UserError, did_you_mean, one_line, unknown_name
+from calcgpt.errors import (
+    ConfigError,
+    UserError,
+    current_name,
+    did_you_mean,
+    one_line,
+    unknown_name,
+)
 from calcgpt.variants import ADDED, plugins_of
 
 RECIPES = resources.files("calcgpt") / "recipes"
@@ -136,7 +143,8 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
     """Returns the table `name`: a file in `folder` of the package, without its suffix, or a path
     that ends in `.toml`. Raises ConfigError, one line, which calls the file a `kind`."""
     names = names_in(folder)
-    if name in names:
+    if current_name(name) in names:
+        name = current_name(name)
         text = (folder / f"{name}.toml").read_text("utf-8")
     elif name.endswith(".toml") and "\0" not in name:
         text = _read_text(name, kind)

@@ -185,7 +185,7 @@ def slow_bodies(port: int, seconds: float, n: int) -> Counter[str]:
 
 def slow_readers(port: int, seconds: float, n: int) -> Counter[str]:
     """Asks for the largest responses, and reads nothing."""
-    model = "scratchpad-small"
+    model = "calculator"
     with ExitStack() as stack:
         for i in range(SLOW_CLIENTS):
             path = ("/openapi.json", f"/v1/models/{model}/weights")[i % 2]

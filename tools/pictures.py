@@ -21,7 +21,7 @@ from calcgpt.registry import resolve
 from datagen.files import write_bytes
 
 QUESTION, ANSWER = "471×29.9", "14082.9"
-MODELS = ("scratchpad-small", "direct")
+MODELS = ("calculator", "direct")
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone
 # A preview is small, so it shows less, and larger: the claim, the answer and the work.

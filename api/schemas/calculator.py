@@ -19,7 +19,7 @@ ON_WRONG: Any = Field(
 MODEL = Field(
     None,
     description="a name from /v1/models; null means the default",
-    examples=["scratchpad-small"],
+    examples=["calculator"],
 )
 EXPRESSION = Field(
     description="a calculation as people write it: numbers of at most 30 decimal places, "

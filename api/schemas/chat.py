@@ -24,7 +24,7 @@ from api.schemas.calculator import AnswerOptions, CalculateResponse, Input
 from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK
 
 CHAT_REQUEST: dict[str, Any] = {
-    "model": "scratchpad-small",
+    "model": "calculator",
     "messages": [{"role": "user", "content": "12.5+3"}],
 }
 REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
@@ -35,7 +35,7 @@ CHAT_RESPONSE: dict[str, Any] = {
     "id": f"chatcmpl-{HEX}",
     "object": "chat.completion",
     "created": 1_760_000_000,
-    "model": "scratchpad-small",
+    "model": "calculator",
     "choices": [{"index": 0, "message": MESSAGE, "logprobs": None, "finish_reason": "stop"}],
     "usage": {
         "prompt_tokens": READ,

@@ -27,9 +27,8 @@ class Domain(BaseModel):
         description="maximum number of significant digits of an operand; `beyond_tested` lifts "
         "this limit and that of the places; null for a model that answers at once",
     )
-    divisor_digits: int | None = Field(
-        None,
-        description="maximum number of significant digits of a divisor, if smaller than `digits`",
+    factor_digits: int | None = Field(
+        None, description="the same in products and quotients, if smaller than `digits`"
     )
     max_characters: int = Field(description="maximum number of characters of an operand")
     below: int | None = Field(
@@ -77,7 +76,7 @@ class Model(BaseModel):
 
 
 EXAMPLE: dict[str, Any] = Model(
-    id="scratchpad-small",
+    id="calculator",
     default=True,
     description="Any number, with a quarter of the parameters: half the width, half the heads, "
     "windows.",

@@ -1,4 +1,4 @@
-// The state of the page in its address: `#q=471/299&model=scratchpad-small&step=2&at=17`.
+// The state of the page in its address: `#q=471/299&model=calculator&step=2&at=17`.
 
 import { OPERATIONS } from "./engine/operations.js";
 

@@ -26,7 +26,7 @@ const KEY = "calcgpt.key";
  * | {name: "result", data: Calculation}} CalculationEvent */
 
 /** A model that calculates, as the service lists it.
- * @typedef {{below: number | null, digits: number | null, divisor_digits: number | null,
+ * @typedef {{below: number | null, digits: number | null, factor_digits: number | null,
  * decimal_places: number, default_places: number, max_characters: number, works_in_steps: boolean}} Domain
  * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
  * metrics: {n: number, exact_match: number} | null}} Model */

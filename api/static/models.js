@@ -12,8 +12,13 @@ const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
 /** Display names of models. Other models are named after how they answer. @type {Record<string, string>} */
 const NAMES = {
   [BLOG_MODEL]: "The blog’s model",
-  "scratchpad-long": "Shows its work, large",
-  "scratchpad-tiny": "Shows its work, tiny",
+  "calculator-tiny": "Shows its work, tiny",
+};
+/** The names of version 0.1.0, which links may still have. @type {Record<string, string>} */
+const EARLIER_NAMES = {
+  "scratchpad-long": "calculator",
+  "scratchpad-small": "calculator",
+  "scratchpad-tiny": "calculator-tiny",
 };
 
 /** @typedef {import("./client.js").Model} Model
@@ -95,7 +100,7 @@ export class Models {
    * @param {{model: string, places: string | number}} choice */
   choose({ model, places }) {
     if (!this.#models.length) return;
-    const listed = this.#models.find(({ id }) => id === model);
+    const listed = this.#models.find(({ id }) => id === model || id === EARLIER_NAMES[model]);
     const selected = listed ?? this.#models.find((other) => other.default) ?? this.#models[0];
     this.#select.value = selected.id;
     this.#missing = listed ? "" : model.slice(0, MAX_NAME);
@@ -177,7 +182,7 @@ function rankOf({ default: isDefault, domain, metrics }) {
   return Number(isDefault) * 4 + Number(domain.works_in_steps) * 2 + (metrics?.exact_match ?? 0);
 }
 
-/** Returns the display name of a model, such as `Shows its work (scratchpad-small)`. @param {Model} model */
+/** Returns the display name of a model, such as `Shows its work (calculator)`. @param {Model} model */
 function displayName({ id, domain }) {
   const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
   return `${name} (${id})`;
@@ -196,8 +201,8 @@ function describeModel({ parameters, metrics, domain }) {
 }
 
 /** Returns which numbers a model was measured for. @param {Domain} domain */
-function describeDomain({ digits, divisor_digits: divisorDigits, decimal_places: places, max_characters }) {
-  const divisors = divisorDigits && divisorDigits !== digits ? ` (divisors ${divisorDigits})` : "";
-  if (digits) return `numbers of up to ${digits} digits${divisors}, ${places} places`;
+function describeDomain({ digits, factor_digits: factorDigits, decimal_places: places, max_characters }) {
+  const factors = factorDigits ? ` (${factorDigits} in products and quotients)` : "";
+  if (digits) return `numbers of up to ${digits} digits${factors}, ${places} places`;
   return `numbers of up to ${max_characters} characters`;
 }

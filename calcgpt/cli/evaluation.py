@@ -204,6 +204,11 @@ def _test_file(data: Path | None) -> Path | None:
     help="Maximum number of digits that the model was measured for. The calculator accepts these.",
 )
 @click.option(
+    "--factor-digits",
+    type=click.IntRange(1, 100),
+    help="The same in products and quotients, if smaller than --digits.",
+)
+@click.option(
     "--places",
     type=click.IntRange(0, 30),
     help="Maximum number of decimal places that the model was measured for. With --digits.",
@@ -219,6 +224,7 @@ def publish(
     task: str | None,
     also: dict[str, Path],
     digits: int | None,
+    factor_digits: int | None,
     places: int | None,
     engine: str | None,
     device: str,
@@ -236,8 +242,10 @@ def publish(
     from calcgpt.evaluation.shards import load_for_scoring
     from calcgpt.registry import resolve
 
-    domain = Domain(digits=digits, places=places) if digits and places is not None else None
-    if domain is None and (digits or places is not None):
+    domain = None
+    if digits and places is not None:
+        domain = Domain(digits=digits, places=places, factor_digits=factor_digits)
+    elif digits or factor_digits or places is not None:
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine, device = engine_and_device(engine, device)

@@ -116,7 +116,7 @@ class DataFolder:
             )
         raise ConfigError(
             f"{self.path} has worked steps, which this recipe does not write: use a recipe such as "
-            "'scratchpad', or data without them (`calcgpt datagen --format direct`)"
+            "'calculator', or data without them (`calcgpt datagen --format direct`)"
         )
 
     def batches(

@@ -258,8 +258,9 @@ def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
 def _intended(checkpoint: Checkpoint) -> str:
     recipe, domain = checkpoint.recipe, checkpoint.domain
     limits = (
-        f"It was measured for numbers of up to {domain.digits} digits (divisors "
-        f"{domain.divisor_digits or domain.digits}) and {domain.places} places."
+        f"It was measured for numbers of up to {domain.digits} digits "
+        f"({domain.factor_digits or domain.digits} in products and quotients) and {domain.places} "
+        "places."
         if domain
         else "It was measured on the problems of the table above."
     )

@@ -16,7 +16,7 @@ from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.layout import require_shape, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
-from datagen.operations import SIGNS, USUAL
+from datagen.operations import ADDITION, SIGNS, USUAL
 
 DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
 UNMEASURED_DOMAIN = Domain(digits=7, places=2)  # assumed of a model without a measured domain
@@ -109,9 +109,9 @@ class ScratchpadLimits:
         return None
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
-        digits = len(str(abs(problem.b.units)))
-        if problem.op.divides and digits > (self.domain.divisor_digits or digits):
-            return self._beyond_tested(f"a divisor of {digits} digits")
+        digits = max(len(str(abs(number.units))) for number in (problem.a, problem.b))
+        if problem.op.rank > ADDITION.rank and digits > (self.domain.factor_digits or digits):
+            return self._beyond_tested(f"{problem.op.name} of numbers of {digits} digits")
         if refusal := self.refuse_places(problem.places):
             return refusal
         prompt = render_prompt(problem)
@@ -133,18 +133,18 @@ class ScratchpadLimits:
             "decimal_places": self.domain.places,
             "default_places": self.default_places,
             "digits": self.domain.digits,
-            "divisor_digits": self.domain.divisor_digits,
+            "factor_digits": self.domain.factor_digits,
             "max_characters": MAX_WIDTH,
             "below": None,
             "works_in_steps": True,
         }
 
     def _beyond_tested(self, what: str) -> Refusal:
-        digits, places, divisor_digits = self.domain.digits, self.domain.places, ""
-        if self.domain.divisor_digits:
-            divisor_digits = f" (divisors {self.domain.divisor_digits})"
+        digits, places, factor_digits = self.domain.digits, self.domain.places, ""
+        if self.domain.factor_digits:
+            factor_digits = f" ({self.domain.factor_digits} in products and quotients)"
         source = "was measured for" if self.measured else "was never measured, so it takes"
-        most = f"numbers of at most {digits} digits{divisor_digits}, {places} places"
+        most = f"numbers of at most {digits} digits{factor_digits}, {places} places"
         reason = f"{what}; this model {source} {most}"
         return Refusal(ExpressionErrorKind.BEYOND_TESTED, reason)
 

@@ -25,7 +25,7 @@ from datagen.errors import NotationError
 from datagen.notation import answer_text, parse_answer
 from datagen.work_errors import WrongCharacter
 
-# One answer of the shipped checkpoint `scratchpad-small`, for the documentation.
+# One answer of the shipped checkpoint `calculator`, for the documentation.
 EXAMPLE_PROMPT = "$8(00000012.5+0000000003)="
 EXAMPLE_WORK = "+5210+0300+5510:5510+"
 EXAMPLE_CONFIDENCE: dict[str, JsonValue] = {
@@ -60,7 +60,7 @@ EXAMPLE: dict[str, JsonValue] = {
     "in_tested_range": True,
     "confidence": EXAMPLE_CONFIDENCE,
     "nodes": [EXAMPLE_NODE],
-    "model": "scratchpad-small",
+    "model": "calculator",
 }
 
 

@@ -67,7 +67,7 @@ def address() -> Iterator[str]:
         listed = httpx.get(f"{running.address}/v1/models", timeout=PATIENCE).json()["data"]
         return {model["id"] for model in listed} >= set(shipped_names())
 
-    with server("scratchpad-small", CALCGPT_OTHERS="yes", CALCGPT_ENGINE="native") as running:
+    with server("calculator", CALCGPT_OTHERS="yes", CALCGPT_ENGINE="native") as running:
         wait_for(is_complete)
         yield running.address
 
@@ -160,7 +160,7 @@ def page(reuse: Callable[[str], Page], address: str) -> Page:
 @pytest.fixture(scope="session")
 def checkpoints() -> dict[str, Checkpoint]:
     """All shipped checkpoints by name, that of the calculator first."""
-    names = sorted(shipped_names(), key=lambda name: name != "scratchpad-small")
+    names = sorted(shipped_names(), key=lambda name: name != "calculator")
     return {name: Checkpoint.load(resolve(name)) for name in names}
 
 

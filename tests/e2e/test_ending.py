@@ -71,7 +71,7 @@ def ready(running: Server) -> list[int]:
 @workers
 def test_accepted_requests_are_answered_under_load(workers: int) -> None:
     outcomes: list[Any] = []
-    with server("scratchpad-small", "--workers", workers, *PATIENT) as running:
+    with server("calculator", "--workers", workers, *PATIENT) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
         clients = [Thread(target=hammer, args=(running, outcomes)) for _ in range(32)]
         for client in clients:
@@ -94,7 +94,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (
-        server("scratchpad-small", "--workers", workers, *PATIENT) as running,
+        server("calculator", "--workers", workers, *PATIENT) as running,
         connect(running) as accepted,
         ExitStack() as stack,
     ):
@@ -115,7 +115,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
 
 @workers
 def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
-    with server("scratchpad-small", "--workers", workers, "--drain", 1) as running:
+    with server("calculator", "--workers", workers, "--drain", 1) as running:
         with connect(running) as connection:
             connection.sendall(request("/v1/calculate/batch", {"expressions": [LONG] * 60}))
             wait_for(lambda: metric(running, "calcgpt_requests_in_flight") >= 100)
@@ -231,7 +231,7 @@ def test_workers_share_connections_that_come_at_once(tiny_folder: Path) -> None:
 
 
 def test_workers_count_together_and_a_killed_one_is_replaced() -> None:
-    with server("scratchpad-small", "--workers", 2, "--engine", "auto", forked=False) as running:
+    with server("calculator", "--workers", 2, "--engine", "auto", forked=False) as running:
         wait_for(lambda: len(ready(running)) == 2)
         for _ in range(20):
             assert ask(running)["verified"]

@@ -97,12 +97,12 @@ def test_the_calculator_answers_by_the_code_of_its_folder(
     run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problems = ["7+5", "2.5-13", "12*11", "22/7", "123456789012+1"]
-    calculator = Calculator(Checkpoint.load(resolve("scratchpad-small")))
+    calculator = Calculator(Checkpoint.load(resolve("calculator")))
     nodes = [calculator.calculate(problem, places=2).nodes[0] for problem in problems]
     out = tmp_path / "calculator"
-    exported = run_cli("export", "scratchpad-small", "--to", "hf", out)
+    exported = run_cli("export", "calculator", "--to", "hf", out)
     assert (exported.code, exported.err) == (0, "")
-    assert exported.out == f"{out}: scratchpad-small as a CalcGPTForCausalLM of transformers\n"
+    assert exported.out == f"{out}: calculator as a CalcGPTForCausalLM of transformers\n"
 
     modules = str(tmp_path / "modules")  # where transformers copies the code of folders
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)

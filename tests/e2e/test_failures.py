@@ -39,21 +39,21 @@ SLOW_BODIES: dict[str, Any] = {
 def strict() -> Iterator[Server]:
     """A server that admits N_OPERATIONS, and has time for them on a busy machine, too."""
     limits = ("--max-pending", N_OPERATIONS, "--deadline", 250)
-    with server("scratchpad-small", *limits) as running:
+    with server("calculator", *limits) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def patient() -> Iterator[Server]:
     """A server that admits many operations, and has time for them."""
-    with server("scratchpad-small", "--max-pending", 2 * N_OPERATIONS) as running:
+    with server("calculator", "--max-pending", 2 * N_OPERATIONS) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[Server]:
     """A server whose deadline is too short for a slow expression."""
-    with server("scratchpad-small", "--deadline", 0.05) as running:
+    with server("calculator", "--deadline", 0.05) as running:
         yield running
 
 

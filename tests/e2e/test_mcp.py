@@ -17,7 +17,7 @@ mcp = pytest.importorskip("mcp", reason="mcp is not installed: the extra `mcp` i
 import anyio  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 
-COMMAND = ["mcp", "--checkpoint", "scratchpad-small"]
+COMMAND = ["mcp", "--checkpoint", "calculator"]
 
 
 async def use(client: Any) -> None:
@@ -75,7 +75,7 @@ def test_over_http(tmp_path: Path) -> None:
     try:
         wait_for(lambda: server.poll() is not None or (log.exists() and "\n" in log.read_text()))
         said, _, address = log.read_text().strip().rpartition(" ")
-        assert said == "scratchpad-small answers on"
+        assert said == "calculator answers on"
         anyio.run(use, mcp.Client(address))
         too_long = httpx.post(address, content=b" " * 100_000, timeout=PATIENCE)
         assert too_long.status_code == 413

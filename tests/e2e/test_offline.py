@@ -39,7 +39,7 @@ steps = ["--set", "train.steps=2", "--threads", "1", "--quiet"]
 for words in (
     ["datagen", f"{folder}/data", "--train", "200", "--val", "20", "--test", "20"],
     ["train", "--recipe", "nano", "--data", f"{folder}/data", "--out", f"{folder}/run", *steps],
-    ["calc", "1+1", "--checkpoint", "scratchpad-small"],
+    ["calc", "1+1", "--checkpoint", "calculator"],
 ):
     try:
         cli.main(args=words, prog_name="calcgpt")

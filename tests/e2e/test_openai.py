@@ -19,7 +19,7 @@ USAGE = CHAT_RESPONSE["usage"]
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with server("scratchpad-small", CALCGPT_API_KEYS=KEY) as running:
+    with server("calculator", CALCGPT_API_KEYS=KEY) as running:
         yield running.address
 
 
@@ -42,8 +42,8 @@ def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -
 
 def test_the_models_are_listed(client: openai.OpenAI) -> None:
     (model,) = client.models.list()
-    assert model.id == "scratchpad-small"
-    assert client.models.retrieve("scratchpad-small") == model
+    assert model.id == "calculator"
+    assert client.models.retrieve("calculator") == model
 
 
 def test_a_chat_answers_with_the_result(client: openai.OpenAI) -> None:

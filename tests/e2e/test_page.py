@@ -39,7 +39,7 @@ def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
     expect(page.locator("#answer .sure")).to_have_text(re.compile(r"The model was (very )?sure\.$"))
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
 
-    body = {"expression": "12.5*3", "model": "scratchpad-small"}
+    body = {"expression": "12.5*3", "model": "calculator"}
     (node,) = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()["nodes"]
     work = rows(page)
     assert work[0] == node["prompt"]
@@ -93,7 +93,7 @@ def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
 def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
     field, question = page.get_by_label("Expression"), page.locator("#answer .question")
     shown, unseen = (re.compile(clip) for clip in ("^none$", "^inset"))
-    calculate(page, "12.5*3", "scratchpad-small")
+    calculate(page, "12.5*3", "calculator")
     answered(page, "37.5")
     expect(question).to_have_css("clip-path", unseen)
     keys = page.locator("#keypad").bounding_box()
@@ -154,7 +154,7 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
 def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
-    expect(choice).to_have_value("scratchpad-small")
+    expect(choice).to_have_value("calculator")
     expect(facts).to_contain_text("205,632 parameters, exact on ")
     expect(facts).to_contain_text("10,000 test problems; numbers of up to 40 digits, 30 places")
     expect(page.locator("footer")).to_contain_text("a GPT of 205,632 parameters")
@@ -163,7 +163,7 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     calculate(page, "753.78+910")
     expect(page.locator("#history .model")).to_have_text("direct")
     names = {
-        "Shows its work (scratchpad-small)",
+        "Shows its work (calculator)",
         "The blog’s model (blog)",
         "Answers at once (direct)",
     }
@@ -172,7 +172,7 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
 
 def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> None:
     number = "123456789" * 4 + "12345"
-    calculate(page, f"{number}+2", "scratchpad-small")
+    calculate(page, f"{number}+2", "calculator")
     expect(page.get_by_role("alert")).to_contain_text("measured for numbers of at most 40 digits")
     page.get_by_role("button", name="Calculate anyway").click()
     expect(page.locator("#answer")).to_contain_text("for such numbers or so many places.")

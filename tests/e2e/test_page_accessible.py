@@ -44,7 +44,7 @@ CONTRAST = """all => {
 
 
 def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    page.get_by_role("combobox", name="Model").select_option("calculator")
     page.get_by_label("Expression").blur()
     page.keyboard.type("12*4")
     page.keyboard.press("Backspace")
@@ -79,7 +79,7 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
 
 
 def test_an_input_method_keeps_its_keys(page: Page) -> None:
-    calculate(page, "1+1", "scratchpad-small")
+    calculate(page, "1+1", "calculator")
     answered(page, "2")
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
@@ -99,7 +99,7 @@ def test_an_input_method_keeps_its_keys(page: Page) -> None:
 def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     field = page.get_by_label("Expression")
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    page.get_by_role("combobox", name="Model").select_option("calculator")
     page.locator("#examples").get_by_role("button", name="12.5×3").press("Enter")
     answered(page, "37.5")
     expect(field).to_be_focused()
@@ -122,12 +122,12 @@ def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
 
 def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) -> None:
     for expression, model in [
-        ("6/344", "scratchpad-small"),
+        ("6/344", "calculator"),
         ("1+313.46*217", "direct"),
         ("1+x", "direct"),
     ]:
         calculate(page, expression, model)
-        if model == "scratchpad-small":
+        if model == "calculator":
             page.get_by_text("How to read the work").click()
         assert violations(page, rules={"color-contrast": {"enabled": False}}) == []
         # axe looks at the contrast of hidden text only if it is not hidden from readers.
@@ -141,7 +141,7 @@ def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) 
             assert min(shaded.evaluate_all(CONTRAST)) >= 4.5
             page.locator(".sheet .cell").evaluate_all(DOUBTFUL)
             assert min(shaded.evaluate_all(CONTRAST)) >= 4.5
-            if model != "scratchpad-small":
+            if model != "calculator":
                 continue
             file = tmp_path / "page.png"
             page.screenshot(path=file)

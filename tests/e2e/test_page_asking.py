@@ -52,31 +52,31 @@ def test_a_page_whose_modules_do_not_load_says_so(open_page: OpenPage) -> None:
 
 
 def test_another_choice_asks_again(page: Page) -> None:
-    calculate(page, "1/3", "scratchpad-small")
+    calculate(page, "1/3", "calculator")
     answered(page, "0.33333333")
     page.get_by_role("combobox", name="Decimal places").select_option("2")
     answered(page, "0.33")
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
-    expect(page).to_have_url(re.compile("model=scratchpad-long&places=2"))
+    page.get_by_role("combobox", name="Model").select_option("calculator")
+    expect(page).to_have_url(re.compile("model=calculator&places=2"))
     answered(page, "0.33")
     expect(page.locator("#history .value")).to_have_text(re.compile("0.33333333"))  # what was typed
     page.get_by_label("Expression").fill("2+2")  # which was not asked yet
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")
+    page.get_by_role("combobox", name="Model").select_option("calculator")
     expect(page.locator("#answer .question")).to_have_text("1÷3")
 
 
 def test_the_history_asks_the_same_model_for_the_same_places(page: Page) -> None:
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
+    page.get_by_role("combobox", name="Model").select_option("calculator")
     page.get_by_role("combobox", name="Decimal places").select_option("2")
     calculate(page, "1/3")
     answered(page, "0.33")
-    calculate(page, "2+2", "scratchpad-small")
+    calculate(page, "2+2", "calculator")
     page.get_by_role("combobox", name="Decimal places").select_option("8")
     entries = page.locator("#history button")
     count = entries.count()
     entries.filter(has_text="0.33").first.click()
     answered(page, "0.33")
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-long")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("calculator")
     expect(page.get_by_role("combobox", name="Decimal places")).to_have_value("2")
     expect(page.get_by_label("Expression")).to_be_focused()
     assert entries.count() == count  # the question is listed already

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
-MODELS = sorted(shipped_names(), key=lambda name: name != "scratchpad-small")  # the default first
+MODELS = sorted(shipped_names(), key=lambda name: name != "calculator")  # the default first
 
 # The engine in the page itself, without its worker: what it writes, and its logits.
 LOAD = """async ([name, windows]) => {
@@ -100,12 +100,12 @@ def test_windows_over_rows_and_columns(
     engine_page: Page, checkpoints: dict[str, Checkpoint]
 ) -> None:
     """The engine hides the same keys as torch."""
-    checkpoint = checkpoints["scratchpad-small"]
+    checkpoint = checkpoints["calculator"]
     [line] = render([b"$(0000009876*0000000543)="])
     text = line.decode()
     tokens = torch.tensor([checkpoint.tokenizer.encode(text).tolist()])
     windows = {"row_window": 1, "column_window": 3}
-    engine_page.evaluate(LOAD, ["scratchpad-small", windows])
+    engine_page.evaluate(LOAD, ["calculator", windows])
     with torch.inference_mode():
         logits = of_halves(checkpoint, **windows)(tokens)[0].numpy()
     np.testing.assert_allclose(engine_page.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
@@ -166,7 +166,7 @@ def test_it_writes_what_python_writes(
 
 def test_a_look_inside(exported: Page) -> None:
     """Where it looked, what it considered, and what follows from another character."""
-    calculate(exported, "471/299", "scratchpad-small")
+    calculate(exported, "471/299", "calculator")
     answered(exported, "1.57525084")
     exported.get_by_role("button", name="Look inside the model").press("Enter")
     words, slider = (
@@ -259,10 +259,10 @@ def texts(value: Any) -> Any:
 
 
 def test_the_example_is_what_the_engine_computes(engine_page: Page) -> None:
-    """`calcgpt export scratchpad-small api/static/example --to example --force` makes it anew."""
+    """`calcgpt export calculator api/static/example --to example --force` makes it anew."""
     recorded = json.loads((web.PAGE / "example/example.json").read_text("utf-8"))
-    assert recorded["weights"] == sha256(resolve("scratchpad-small") / "model.safetensors")
-    result = engine_page.evaluate(EXAMPLE, "scratchpad-small")
+    assert recorded["weights"] == sha256(resolve("calculator") / "model.safetensors")
+    result = engine_page.evaluate(EXAMPLE, "calculator")
     assert texts(result["recorded"]) == texts(result["events"])
     np.testing.assert_allclose(numbers(result["recorded"]), numbers(result["events"]), atol=1e-3)
     assert len(result["looks"]) > 40
@@ -327,7 +327,7 @@ def test_expressions_are_understood_and_refused_as_in_python(
 def test_a_served_page_loads_the_weights_from_the_service(page: Page) -> None:
     page.evaluate("() => new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]))")
     calculate(page, "12.5*3")
-    with page.expect_response("**/v1/models/scratchpad-small/weights") as weights:
+    with page.expect_response("**/v1/models/calculator/weights") as weights:
         page.get_by_role("button", name="Look inside the model").click()
     assert weights.value.ok
     expect(page.locator(".looked-at")).to_contain_text("It wrote + as character 1.")

@@ -31,7 +31,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     # They have a limit of their own.
     snapshots = set((exported_folder / "static/learning").iterdir())
     assert sum(file.stat().st_size for file in files - snapshots) <= 9_000_000
-    calculate(exported, "(12.5+3)*2", "scratchpad-small")
+    calculate(exported, "(12.5+3)*2", "calculator")
     answered(exported, "31")
     imported = exported.locator("link[rel=modulepreload]").evaluate_all(
         "all => all.map(e => e.href)"
@@ -40,7 +40,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     exported.evaluate("async () => { await navigator.serviceWorker.ready; }")
     exported.context.set_offline(True)
     exported.reload()
-    calculate(exported, "471/299", "scratchpad-small")
+    calculate(exported, "471/299", "calculator")
     answered(exported, "1.57525084")
     exported.context.set_offline(False)
 
@@ -87,7 +87,7 @@ def test_a_host_that_failed_is_asked_again(browser: Browser, host_address: str) 
 def test_samples_and_other_checkpoints_side_by_side(
     exported: Page, checkpoints: dict[str, Checkpoint]
 ) -> None:
-    calculate(exported, "471/299", "scratchpad-small")
+    calculate(exported, "471/299", "calculator")
     answered(exported, "1.57525084")
     exported.get_by_role("button", name="Compare models").click()
     tally, samples = exported.locator(".beside [role=status]"), exported.locator(".sample")
@@ -112,7 +112,7 @@ def test_samples_and_other_checkpoints_side_by_side(
     exported.get_by_role("button", name="Run all models").click()
     expect(samples.locator("strong")).to_have_count(6 + len(checkpoints))
     others = samples.filter(has_not_text="Sample")
-    expect(others.filter(has_text="(scratchpad-small)")).to_contain_text("✓ 1.57525084")
+    expect(others.filter(has_text="(calculator)")).to_contain_text("✓ 1.57525084")
     expect(others.filter(has_text="(blog)")).to_contain_text("✗")
     exported.set_viewport_size({"width": 320, "height": 900})
     assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320

@@ -47,7 +47,7 @@ DESCRIBE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { limitsOf } = await import("/static/engine/limits.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
-    const domain = { digits: 40, places: 30, divisor_digits: null };
+    const domain = { digits: 40, places: 30, factor_digits: null };
     const limits = limitsOf({ has_work: true, domain, model: { block_size: 4096 } });
     const begin = (text, options) =>
         new Computation(text, { model: "model", limits, ...options });
@@ -142,7 +142,7 @@ TYPED = (
     *("9" * 60 + "*" + "9" * 60, "9" * 101 + "+1", "12345.67*3", "1/7+1/11", "300!/298!", "2/3*30"),
 )
 LIMITED: tuple[tuple[bool, Domain | None], ...] = (
-    *((True, Domain(digits=13, places=8)), (True, Domain(digits=20, places=30, divisor_digits=6))),
+    *((True, Domain(digits=13, places=8)), (True, Domain(digits=20, places=30, factor_digits=6))),
     *((True, None), (False, None)),  # was never measured; answers at once
 )
 # Computes what `whole` returns, in the page.

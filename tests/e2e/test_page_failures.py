@@ -55,7 +55,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         "The expression is not finished: a number is expected at its end."
     )
     expect(page.get_by_role("alert").locator("mark")).to_have_text("here", use_inner_text=False)
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-long")
+    page.get_by_role("combobox", name="Model").select_option("calculator")
     page.locator("#running").wait_for(state="hidden")  # it is asked, too
     page.get_by_label("Expression").focus()
     page.keyboard.type("3")  # at the end, where it is lacking

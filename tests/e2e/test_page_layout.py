@@ -73,7 +73,7 @@ def test_numbers_run_from_left_to_right_and_are_not_translated(page: Page) -> No
 
 
 def test_digits_stand_in_groups_that_are_not_copied(page: Page) -> None:
-    calculate(page, "-12345678.12345*1", "scratchpad-small")
+    calculate(page, "-12345678.12345*1", "calculator")
     value = page.locator("#answer .value")
     expect(value).to_have_text("−12345678.12345")
     expect(value.locator(".group")).to_have_text(["345", "678", "45"])
@@ -88,7 +88,7 @@ def test_digits_stand_in_groups_that_are_not_copied(page: Page) -> None:
 def test_models_are_compared_without_refusals(page: Page) -> None:
     refused: list[str] = []
     page.on("response", lambda response: response.ok or refused.append(response.url))
-    calculate(page, "6/344", "scratchpad-small")
+    calculate(page, "6/344", "calculator")
     page.get_by_role("button", name="Compare models").click()
     page.get_by_role("button", name="Run all models").click()
     expect(page.locator(".of-models strong")).to_have_count(5)
@@ -98,7 +98,7 @@ def test_models_are_compared_without_refusals(page: Page) -> None:
 def test_it_fits_every_width(page: Page) -> None:
     calculate(page, "(313.46-12)*(7+8.5)/9")
     calculate(page, "313.46*217", "direct")  # with a wrong answer, and why
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-small")  # with places
+    page.get_by_role("combobox", name="Model").select_option("calculator")  # with places
     page.locator("#running").wait_for(state="hidden")  # it is asked, too
     for width in (320, 360, 640, 768, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 740})

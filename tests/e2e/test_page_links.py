@@ -26,9 +26,9 @@ FORBIDDEN = """() => {
 
 def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     page.get_by_role("combobox", name="Model").select_option(
-        "scratchpad-small"
+        "calculator"
     )  # waits until it is loaded
-    page.goto(f"{address}/#q=471*29.9%2B0.1&model=scratchpad-small&view=both&step=1&at=20")
+    page.goto(f"{address}/#q=471*29.9%2B0.1&model=calculator&view=both&step=1&at=20")
     page.reload()
     answered(page, "14083")
     expect(page.get_by_role("radio", name="Both")).to_be_checked()
@@ -39,20 +39,20 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("status").first).to_have_text("Copied.")
     copied = page.evaluate("window.copied")
-    assert copied == f"{address}/#q=471*29.9+0.1&model=scratchpad-small&view=both&step=1&at=20"
+    assert copied == f"{address}/#q=471*29.9+0.1&model=calculator&view=both&step=1&at=20"
     assert copied == page.url
     page.evaluate("() => Object.defineProperty(navigator, 'clipboard', { value: undefined })")
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_label("Link to what is shown")).to_have_value(copied)
-    page.evaluate("location.hash = '#q=2/4&model=scratchpad-small&places=3&at=999999'")
+    page.evaluate("location.hash = '#q=2/4&model=calculator&places=3&at=999999'")
     answered(page, "0.5")
     expect(page.get_by_label("Decimal places")).to_have_value("3")
     expect(page.get_by_role("radio", name="Paper")).to_be_checked()
     page.keyboard.press("Escape")
     expect(page.locator("#answer")).to_be_empty()
-    page.evaluate("location.hash = '#q=2/4&model=scratchpad-small&places=3'")  # its own address
+    page.evaluate("location.hash = '#q=2/4&model=calculator&places=3'")  # its own address
     answered(page, "0.5")
-    page.evaluate("location.hash = '#q=2/3&model=scratchpad-small'")  # with the default places
+    page.evaluate("location.hash = '#q=2/3&model=calculator'")  # with the default places
     answered(page, "0.66666667")
     expect(page.get_by_label("Decimal places")).to_have_value("8")
     expect(page.locator("#history button")).to_have_count(0)  # links are not asked by the reader
@@ -63,12 +63,12 @@ def test_a_link_to_a_model_that_is_not_there_says_which_one_answers(page: Page) 
     answered(page, "4")
     facts = page.locator("#model-facts")
     expect(facts).to_contain_text("There is no model “mine<b>” here. This one answers: 205,632")
-    page.get_by_role("combobox", name="Model").select_option("scratchpad-tiny")
+    page.get_by_role("combobox", name="Model").select_option("calculator-tiny")
     expect(facts).to_have_text(re.compile("^31,800 parameters"))
 
 
 def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: str) -> None:
-    page.evaluate("location.hash = '#q=2%2B2&model=scratchpad-small'")
+    page.evaluate("location.hash = '#q=2%2B2&model=calculator'")
     answered(page, "4")
     page.go_back()
     expect(page.locator("#answer")).to_be_empty()
@@ -80,12 +80,12 @@ def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: st
 
 def test_a_link_does_not_replace_what_is_typed_before_it_opens(page: Page, address: str) -> None:
     release = hold(page, "**/v1/models")
-    page.goto(f"{address}/?x=1#q=1%2B1&model=scratchpad-tiny")
+    page.goto(f"{address}/?x=1#q=1%2B1&model=calculator-tiny")
     page.get_by_label("Expression").fill("2+3")
     release()
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     expect(page.get_by_label("Expression")).to_have_value("2+3")
-    page.evaluate("location.hash = '#q=2%2B2&model=scratchpad-tiny'")
+    page.evaluate("location.hash = '#q=2%2B2&model=calculator-tiny'")
     answered(page, "4")
 
 
@@ -119,9 +119,9 @@ def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
 
 
 def test_a_link_opens_panels_as_they_were(page: Page) -> None:
-    calculate(page, "471*29.9", "scratchpad-small")
+    calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
-    link = "#q=471*29.9&model=scratchpad-small"
+    link = "#q=471*29.9&model=calculator"
     page.get_by_role("button", name="Look inside the model").click()
     page.get_by_role("slider", name="Character", exact=True).press("End")
     expect(page.locator(".looked-at")).to_contain_text("It wrote $ as character 52.")

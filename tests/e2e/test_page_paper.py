@@ -296,7 +296,7 @@ def test_the_first_digit_already_has_the_columns_of_the_whole_sheet(plain_page: 
 
 
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
-    calculate(page, "471*29.9", "scratchpad-small")
+    calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
     page.get_by_role("radio", name="Both").check()
     cell = page.locator(".sheet [data-at='19']")
@@ -333,7 +333,7 @@ def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
 def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
     """It stands in the window, beside the character, and not under the finger."""
     page = open_page(viewport={"width": width, "height": 740}, has_touch=True, is_mobile=True)
-    calculate(page, "471*29.9", "scratchpad-small")
+    calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
     box = page.locator(".readout")
     for at in (1, 19, 31, 33):  # the first and the last are at the right edge of the sheet
@@ -358,7 +358,7 @@ def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
 
 
 def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
-    calculate(page, "471*29.9", "scratchpad-small")
+    calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
     box, cell = page.locator(".readout"), page.locator(".sheet [data-at='19']")
     cell.hover()
@@ -388,7 +388,7 @@ def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
 
 def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
     opened = "all => all.map(e => e.open)"
-    calculate(page, "(1/3-12)*(7+8.5)*3", "scratchpad-small")
+    calculate(page, "(1/3-12)*(7+8.5)*3", "calculator")
     details = page.locator("#nodes details")
     assert details.evaluate_all(opened) == [False, False, False, False, True]
     depths = "all => all.map(e => e.style.getPropertyValue('--depth'))"

@@ -109,9 +109,9 @@ def test_a_browser_that_writes_a_comma_reads_one(open_page: OpenPage) -> None:
     field.press("ArrowUp")
     expect(field).to_have_value("1,125×3")
     link = page.url
-    assert link.endswith("#q=1%2C125*3&comma=1&model=scratchpad-small")
+    assert link.endswith("#q=1%2C125*3&comma=1&model=calculator")
     assert [body.get("decimal_comma") for body in asked] == [True]
-    page.evaluate("location.hash = '#q=1.125*2&model=scratchpad-small'")  # of a page with points
+    page.evaluate("location.hash = '#q=1.125*2&model=calculator'")  # of a page with points
     answered(page, "3,375")
     page.get_by_label("Decimal places").select_option("3")  # asks again
     page.wait_for_url("**places=3")

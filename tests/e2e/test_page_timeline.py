@@ -28,7 +28,7 @@ PLACES = """() => [".paper", ".rows", ".timeline", "#legend"].map(
 
 
 def write(page: Page) -> Page:
-    calculate(page, "471*29.9", "scratchpad-small")
+    calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
     page.get_by_role("radio", name="Both").check()
     return page

@@ -19,7 +19,7 @@ def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
     page.locator("#tour-offer").get_by_role("button", name="Take the tour").press("Enter")
     expect(page.locator(".toured")).to_be_visible()
     answered(page, "14082.9")
-    expect(model).to_have_value("scratchpad-small")
+    expect(model).to_have_value("calculator")
     page.keyboard.press("Escape")
     expect(model).to_have_value("direct")
 
@@ -27,7 +27,7 @@ def test_the_tour_asks_a_model_that_shows_its_work(page: Page) -> None:
 def test_the_tour_without_a_model_that_answers_at_once(page: Page) -> None:
     def without(route: Route) -> None:
         response = route.fetch()
-        models = [m for m in response.json()["data"] if m["id"].startswith("scratchpad")]
+        models = [m for m in response.json()["data"] if m["id"].startswith("calculator")]
         route.fulfill(response=response, json={"data": models})
 
     page.route("**/v1/models", without)
@@ -61,19 +61,19 @@ def test_the_tour_is_offered_once(page: Page, address: str) -> None:
     tour.get_by_role("button", name="Back").press("Enter")
     answered(page, "14082.9")  # the example again
     expect(page.locator(".toured")).to_contain_text("The model was")
-    expect(model).to_have_value("scratchpad-small")
+    expect(model).to_have_value("calculator")
     tour.get_by_role("button", name="Back").press("Enter")
     expect(page.locator(".toured.pointed")).to_be_visible()
     tour.get_by_role("button", name="Skip").press("Enter")
     expect(tour).to_be_hidden()
     expect(page.locator("#work")).to_be_focused()  # where the offer was
-    expect(model).to_have_value("scratchpad-small")
+    expect(model).to_have_value("calculator")
     page.get_by_role("button", name="Take the tour").press("Enter")
     expect(tour).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Take the tour")).to_be_focused()
     page.goto(address)
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("calculator")
     expect(offer).to_be_hidden()
 
 
@@ -87,5 +87,5 @@ def test_the_tour_ends_with_the_model_that_it_began_with(page: Page) -> None:
     expect(page.get_by_label("Expression")).to_be_in_viewport()
     tour.get_by_role("button", name="Done").click()
     answered(page, "68020.82")
-    expect(page.get_by_role("combobox", name="Model")).to_have_value("scratchpad-small")
+    expect(page.get_by_role("combobox", name="Model")).to_have_value("calculator")
     expect(page.locator("#history button")).to_have_count(0)

@@ -97,7 +97,7 @@ def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:
     calc = start("calc", "12.5*3")
     assert calc.communicate(timeout=LIMIT) == ("37.5\n", "")
     generate(tmp_path, DatasetPlan(train=1, val=1, test=5, seed=0), progress=False)
-    score = start("eval", "scratchpad-small", "--data", tmp_path / "test.txt", "--quiet")
+    score = start("eval", "calculator", "--data", tmp_path / "test.txt", "--quiet")
     output, errors = score.communicate(timeout=LIMIT)
     assert (score.returncode, errors) == (0, "")
     assert "1.0000" in output

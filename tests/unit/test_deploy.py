@@ -112,7 +112,7 @@ def test_prometheus_asks_the_service_for_its_metrics() -> None:
 def test_alerts_are_about_metrics_that_there_are() -> None:
     metrics = Metrics()
     metrics.requests.labels("/v1/calculate", "POST", "500").inc()
-    metrics.answers.labels("scratchpad-small", "false").inc()
+    metrics.answers.labels("calculator", "false").inc()
     rendered = metrics.render()[0].decode()
     expressions = [
         rule["expr"] for group in read_yaml("alerts.yml")["groups"] for rule in group["rules"]

@@ -7,14 +7,14 @@ import { OPERATIONS } from "./operations.js";
 import { formatCount } from "./text.js";
 
 const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
-const NOT_MEASURED = { digits: 7, places: 2, divisor_digits: null };
+const NOT_MEASURED = { digits: 7, places: 2, factor_digits: null };
 
 /** The reason for which a model is not asked. If the kind is `beyond-tested`, the user may ask it anyway.
  * @typedef {{kind: string, reason: string}} Refusal */
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Shape } from "./layout.js" */
-/** @typedef {{digits: number, places: number, divisor_digits: number | null}} Measured the measured domain */
+/** @typedef {{digits: number, places: number, factor_digits: number | null}} Measured the measured domain */
 /** @typedef {DirectLimits | ScratchpadLimits} Limits */
 
 /** Returns the limits of a model. @type {(manifest: Record<string, any>) => Limits} */
@@ -37,7 +37,7 @@ class DirectLimits {
     this.operations = operations;
     /** The domain, as the service's list of models has it. */
     this.domain = {
-      ...{ operations, decimal_places: USUAL_PLACES, default_places: USUAL_PLACES, digits: null, divisor_digits: null },
+      ...{ operations, decimal_places: USUAL_PLACES, default_places: USUAL_PLACES, digits: null, factor_digits: null },
       ...{ max_characters: WIDTH, below: null, works_in_steps: false },
     };
   }
@@ -80,10 +80,10 @@ class ScratchpadLimits {
     this.#isMeasured = measured !== null;
     this.#bounds = measured ?? NOT_MEASURED;
     this.#blockSize = blockSize;
-    const { digits, places, divisor_digits } = this.#bounds;
+    const { digits, places, factor_digits } = this.#bounds;
     this.defaultPlaces = Math.min(DEFAULT_PLACES, places);
     this.domain = {
-      ...{ operations, decimal_places: places, default_places: this.defaultPlaces, digits, divisor_digits },
+      ...{ operations, decimal_places: places, default_places: this.defaultPlaces, digits, factor_digits },
       ...{ max_characters: MAX_WIDTH, below: null, works_in_steps: true },
     };
   }
@@ -106,9 +106,10 @@ class ScratchpadLimits {
 
   /** @type {(problem: Problem) => Refusal | null} */
   refuseProblem(problem) {
-    const digits = nDigits(problem.b);
-    if (OPERATIONS[problem.op].divides && digits > (this.#bounds.divisor_digits ?? digits)) {
-      return this.#beyondTested(`a divisor of ${digits} digits`);
+    const digits = Math.max(nDigits(problem.a), nDigits(problem.b));
+    const { name, rank } = OPERATIONS[problem.op];
+    if (rank > OPERATIONS["+"].rank && digits > (this.#bounds.factor_digits ?? digits)) {
+      return this.#beyondTested(`${name} of numbers of ${digits} digits`);
     }
     const refusal = this.refusePlaces(problem.places);
     if (refusal) return refusal;
@@ -126,10 +127,10 @@ class ScratchpadLimits {
 
   /** Returns the refusal of what the model was not measured for. @param {string} what */
   #beyondTested(what) {
-    const { digits, places, divisor_digits: divisor } = this.#bounds;
-    const divisors = divisor ? ` (divisors ${divisor})` : "";
+    const { digits, places, factor_digits: factor } = this.#bounds;
+    const factors = factor ? ` (${factor} in products and quotients)` : "";
     const source = this.#isMeasured ? "was measured for" : "was never measured, so it takes";
-    const bounds = `numbers of at most ${digits} digits${divisors}, ${places} places`;
+    const bounds = `numbers of at most ${digits} digits${factors}, ${places} places`;
     return refusalOf("beyond-tested", `${what}; this model ${source} ${bounds}`);
   }
 }

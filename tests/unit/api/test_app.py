@@ -73,7 +73,7 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
         "decimal_places": 2,
         "default_places": 2,
         "digits": 7,
-        "divisor_digits": None,
+        "factor_digits": None,
         "max_characters": 100,
         "below": None,
         "works_in_steps": True,

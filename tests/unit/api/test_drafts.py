@@ -86,8 +86,8 @@ def drafts(metrics: str) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("name", "noise", "engine"),
     [
-        ("scratchpad-small", 0.0, "native"),
-        ("scratchpad-small", 0.04, "torch"),
+        ("calculator", 0.0, "native"),
+        ("calculator", 0.04, "torch"),
         ("tiny", 0.0, "torch"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_checkpoint_loads_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) 
 
 
 def test_a_checkpoint_has_room_for_new_kinds_of_characters(tmp_path: Path) -> None:
-    saved = Checkpoint.load(resolve("scratchpad-tiny"))  # stored with a row for each kind then
+    saved = Checkpoint.load(resolve("calculator-tiny"))  # stored with a row for each kind then
     full = saved.model.state_dict()["positions.kinds.weight"]
     assert (len(full), full[56:].any()) == (N_KINDS, False)
     assert saved.n_parameters == saved.model.n_parameters() == saved.metrics["parameters"]

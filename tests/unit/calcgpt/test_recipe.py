@@ -243,7 +243,7 @@ def test_every_recipe_builds_a_model_that_can_hold_a_problem(name: str) -> None:
 
 
 def test_the_characters_of_coordinates_are_those_of_the_tokenizer() -> None:
-    recipe = load_recipe("scratchpad")
+    recipe = load_recipe("calculator")
     assert list(recipe.model.characters) == list(WORK_ALPHABET)
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     assert tokenizer.decode(range(len(tokenizer))) == recipe.model.characters

@@ -144,14 +144,14 @@ def folder_of(path: Path, train: str, val: str, data_format: str | None = None) 
 @pytest.mark.parametrize(
     ("name", "data_format", "reason"),
     [
-        ("scratchpad", "direct", "has no worked steps: `calcgpt datagen --format scratchpad`"),
+        ("calculator", "direct", "has no worked steps: `calcgpt datagen --format scratchpad`"),
         ("adder", "direct", "has no worked steps"),
         ("nano", "scratchpad", "has worked steps, which this recipe does not write"),
         ("direct", "scratchpad-second-choices", "has worked steps"),
-        ("scratchpad", "scratchpad", None),
-        ("scratchpad", "scratchpad-second-choices", None),
+        ("calculator", "scratchpad", None),
+        ("calculator", "scratchpad-second-choices", None),
         ("nano", "direct", None),
-        ("scratchpad", None, None),  # it is not known what the folder holds
+        ("calculator", None, None),  # it is not known what the folder holds
         ("task", "scratchpad", "has worked steps"),
         ("task", "direct", None),
         ("small", "scratchpad", None),  # a stream
@@ -176,12 +176,12 @@ def test_the_characters_of_a_text_are_those_of_both_splits(tmp_path: Path) -> No
 
 
 def test_coordinates_need_the_characters_of_the_tokenizer() -> None:
-    recipe = load_recipe("scratchpad")
+    recipe = load_recipe("calculator")
     data = training_data(recipe, None)
     tokenizer = tokenizer_for(recipe, data, [])
     assert isinstance(tokenizer, CharTokenizer)
     assert tokenizer.vocabulary == recipe.model.characters
-    other = load_recipe("scratchpad", ("tokenizer=arithmetic",))
+    other = load_recipe("calculator", ("tokenizer=arithmetic",))
     with pytest.raises(ConfigError, match=r"model\.characters must be"):
         tokenizer_for(other, data, [])
 

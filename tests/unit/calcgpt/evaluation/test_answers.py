@@ -49,7 +49,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_answers_by_one_pass_are_those_of_decoding(
     distribution: str, noise: float, engine: str, decoded: list[int]
 ) -> None:
-    checkpoint = Checkpoint.load(resolve("scratchpad-small"))
+    checkpoint = Checkpoint.load(resolve("calculator"))
     lines = problem_lines(distribution, "scratchpad", 16)
     torch.manual_seed(0)
     with torch.no_grad():  # a damaged model, so that some answers are wrong
@@ -69,7 +69,7 @@ def test_answers_by_one_pass_are_those_of_decoding(
 
 
 def test_other_quotient_digits_are_read_in_another_pass(decoded: list[int]) -> None:
-    checkpoint = Checkpoint.load(resolve("scratchpad-small"))
+    checkpoint = Checkpoint.load(resolve("calculator"))
     _, decoder = load_decoder(checkpoint, "native")
     lines = [line for line in problem_lines("blog", "scratchpad", 40) if line.operation == "/"]
     # All digits are the second nearest, where they can be.
@@ -83,7 +83,7 @@ def test_other_quotient_digits_are_read_in_another_pass(decoded: list[int]) -> N
 
 
 def test_a_line_is_read_only_so_often(decoded: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = Checkpoint.load(resolve("scratchpad-small"))
+    checkpoint = Checkpoint.load(resolve("calculator"))
     _, decoder = load_decoder(checkpoint, "native")
     line = problem_lines("blog", "scratchpad", 1)[0]
     wrong = dataclasses.replace(line, completion=line.completion.replace("=", "0=", 1))

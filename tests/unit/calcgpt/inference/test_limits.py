@@ -252,11 +252,12 @@ def test_a_model_that_answers_at_once_has_two_places() -> None:
     assert calculator.begin("1/3").places == 2
 
 
-def test_divisors_may_have_a_limit_of_their_own() -> None:
-    calculator = wide(Domain(digits=16, places=8, divisor_digits=12))
+def test_products_and_quotients_may_have_a_limit_of_their_own() -> None:
+    calculator = wide(Domain(digits=16, places=8, factor_digits=12))
     assert calculator.calculate("3/100000000000").result == "0"
     with pytest.raises(
-        ExpressionError, match=r"divisor of 13 digits; .* 16 digits \(divisors 12\)"
+        ExpressionError,
+        match=r"division of numbers of 13 digits; .* 16 digits \(12 in products and quotients\)",
     ):
         calculator.calculate("3/1000000000000")
     assert not calculator.calculate("3/1000000000000", beyond_tested=True).in_tested_range

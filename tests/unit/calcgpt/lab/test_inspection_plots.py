@@ -69,7 +69,7 @@ def test_one_head_of_one_layer_of_a_shipped_model_is_drawn(
     run_cli: Callable[..., Any], tmp_path: Path
 ) -> None:
     chosen = ("--layer", 2, "--head", 0, "--n", 8, "--out", tmp_path)
-    ended = run_cli("inspect", resolve("scratchpad-small"), "12.5*3", *chosen)
+    ended = run_cli("inspect", resolve("calculator"), "12.5*3", *chosen)
     assert (ended.code, ended.err, ended.out.splitlines()[0]) == (0, "", "37.5")
     names = {"attention.png", "attention-layer-2-head-0.png", "activations.png"}
     assert {path.name for path in tmp_path.iterdir()} == names

@@ -36,7 +36,7 @@ def assert_same(actual: StepBatch, expected: StepBatch) -> None:
 
 def test_other_processes_read_the_text_of_later_steps(caplog: pytest.LogCaptureFixture) -> None:
     """Also if one of them is killed."""
-    alone, used = trainer("scratchpad-tiny"), trainer("scratchpad-tiny")
+    alone, used = trainer("calculator-tiny"), trainer("calculator-tiny")
     with used.loader.reading(2):
         for step in range(STEPS):
             assert_same(used.loader.load(step), alone.loader.load(step))

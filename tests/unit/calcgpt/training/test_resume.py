@@ -310,7 +310,7 @@ def test_a_run_whose_tables_had_no_reserved_rows_resumes_with_the_same_bits(tmp_
     """As earlier versions saved them: in the weights, their average and the optimizer's state."""
     small = ("model.n_layer=1", "train.batch_size=4", "train.grad_accum=1", NO_ANSWERS)
     steps = ("train.steps=4", "train.checkpoint_interval=2", "train.eval_batches=1")
-    config = load_recipe("scratchpad-tiny", (*small, *steps, "train.ema_decay=0.9"))
+    config = load_recipe("calculator-tiny", (*small, *steps, "train.ema_decay=0.9"))
     whole = train(config, None, tmp_path / "whole", device="cpu", progress=False)
     half = shutil.copytree(tmp_path / "whole", tmp_path / "half")
     shutil.rmtree(half / whole.name)
