@@ -41,7 +41,7 @@ from datagen.files import (
     write_text,
 )
 from datagen.operations import SIGNS
-from datagen.slots import N_KINDS, Kind
+from datagen.slots import Kind
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
     import torch
@@ -111,8 +111,6 @@ class Checkpoint:
         _check_types(path)
         arrays = _read_safetensors(load_file, path)
         for name, array in arrays.items():
-            if name in KIND_TABLES and array.ndim == 2 and len(array) < N_KINDS:  # an earlier one
-                arrays[name] = np.pad(array, ((0, N_KINDS - len(array)), (0, 0)))
             if not np.isfinite(array).all():
                 raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
         metrics = _load_metrics(folder, hashes)

@@ -48,8 +48,8 @@ def textured(sampler: Sampler, lengths: Integers, max_digits: int) -> Integers:
     numbers = digits.astype(object) @ powers[::-1] // powers.take(max_digits - lengths)
     round_number = powers.take(lengths - 1) * (1 + sampler.below(9))
     beside = np.abs(round_number + sampler.choice((-1, 0, 1))) + (round_number == 0)
-    numbers = np.where(sampler.one_in(8), np.maximum(beside, 1), numbers)
-    return numbers
+    result: Integers = np.where(sampler.one_in(8), np.maximum(beside, 1), numbers)
+    return result
 
 
 def _digits(sampler: Sampler, count: int) -> Integers:

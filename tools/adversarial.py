@@ -11,12 +11,19 @@ from random import Random
 from typing import TypeAlias
 
 from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, ProblemArray
-from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, OPERATIONS, SUBTRACTION
+from datagen.operations import (
+    ADDITION,
+    DIVISION,
+    MULTIPLICATION,
+    OPERATIONS,
+    SUBTRACTION,
+    Operation,
+)
 
 MAX_SUM, MAX_FACTOR = 40, 20  # digits
 PLACES = (0, 1, 2, 2, 2, 3, 5, 8, 8, 8, 9)  # of answers
-# Two operands without signs, and the sign of the operation: "" for any.
-Pair: TypeAlias = tuple[Number, str, Number]
+# Two operands, without signs, and the operation between them
+Pair: TypeAlias = tuple[Number, Operation, Number]
 Class: TypeAlias = Callable[[Random, int], Pair]  # of the places of the answer
 
 
@@ -27,7 +34,7 @@ def number(units: int, places: int = 0) -> Number:
     return Number(units, places)
 
 
-def length(random: Random, op: str) -> int:
+def length(random: Random, op: Operation) -> int:
     return random.randint(1, MAX_SUM if op in (ADDITION, SUBTRACTION) else MAX_FACTOR)
 
 
@@ -41,11 +48,11 @@ def some_places(random: Random) -> int:
     return random.choice((0, 0, 0, random.randint(1, 9)))
 
 
-def of_texts(make: Callable[[Random, int], int], *signs: str) -> Class:
+def of_texts(make: Callable[[Random, int], int], *operations: Operation) -> Class:
     """Returns the class of two numbers that `make` makes of a length."""
 
     def draw(random: Random, places: int) -> Pair:
-        op = random.choice(signs or OPERATIONS)
+        op = random.choice(operations or OPERATIONS)
         a, b = (make(random, length(random, op)) for _ in range(2))
         return number(a, some_places(random)), op, number(b, some_places(random))
 
@@ -106,11 +113,13 @@ def two_digits(random: Random, count: int) -> int:
 
 
 def beside_power(random: Random, count: int) -> int:
-    return max(1, 10 ** (count - 1) * random.choice((1, 1, 2, 5, 9)) + random.randint(-2, 2))
+    power = int("1" + "0" * (count - 1))
+    return max(1, power * random.choice((1, 1, 2, 5, 9)) + random.randint(-2, 2))
 
 
 def inner_zeros(random: Random, count: int) -> int:
-    return 10 ** (count - 1) * random.randint(1, 9) + random.randint(1, 99) % 10 ** (count - 1)
+    power = int("1" + "0" * (count - 1))
+    return power * random.randint(1, 9) + random.randint(1, 99) % power
 
 
 def sum_of(make: Callable[[Random, int], int]) -> Class:
@@ -331,7 +340,7 @@ def one_digit_repeated(seed: int, longest: int = 40) -> ProblemArray:
     partners: another digit, a number of two to six digits and one of any length.
     """
     random = Random(f"one digit repeated {seed}")
-    problems = []
+    problems: list[Problem] = []
     for digit in "123456789":
         for count in range(1, longest + 1):
             for op in OPERATIONS:

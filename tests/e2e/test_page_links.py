@@ -63,8 +63,8 @@ def test_a_link_to_a_model_that_is_not_there_says_which_one_answers(page: Page) 
     answered(page, "4")
     facts = page.locator("#model-facts")
     expect(facts).to_contain_text("There is no model “mine<b>” here. This one answers: 205,632")
-    page.get_by_role("combobox", name="Model").select_option("calculator-tiny")
-    expect(facts).to_have_text(re.compile("^31,800 parameters"))
+    page.get_by_role("combobox", name="Model").select_option("direct")
+    expect(facts).to_have_text(re.compile("^1,189,248 parameters"))
 
 
 def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: str) -> None:
@@ -80,12 +80,12 @@ def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: st
 
 def test_a_link_does_not_replace_what_is_typed_before_it_opens(page: Page, address: str) -> None:
     release = hold(page, "**/v1/models")
-    page.goto(f"{address}/?x=1#q=1%2B1&model=calculator-tiny")
+    page.goto(f"{address}/?x=1#q=1%2B1&model=direct")
     page.get_by_label("Expression").fill("2+3")
     release()
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     expect(page.get_by_label("Expression")).to_have_value("2+3")
-    page.evaluate("location.hash = '#q=2%2B2&model=calculator-tiny'")
+    page.evaluate("location.hash = '#q=2%2B2&model=direct'")
     answered(page, "4")
 
 

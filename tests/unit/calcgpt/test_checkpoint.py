@@ -20,6 +20,7 @@ from checkpoint_folders import (
     content,
     edit_json,
     make,
+    refusal,
 )
 
 from calcgpt.checkpoint import (
@@ -33,6 +34,7 @@ from calcgpt.checkpoint import (
 from calcgpt.config import Domain, Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.registry import resolve, shipped_names
+from datagen.notation import WORK_ALPHABET
 from datagen.slots import N_KINDS
 
 
@@ -63,13 +65,13 @@ def test_a_checkpoint_loads_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) 
 
 
 def test_a_checkpoint_has_room_for_new_kinds_of_characters(tmp_path: Path) -> None:
-    saved = Checkpoint.load(resolve("calculator-tiny"))  # stored with a row for each kind then
+    saved = Checkpoint.load(resolve("calculator"))
     full = saved.model.state_dict()["positions.kinds.weight"]
     assert (len(full), full[56:].any()) == (N_KINDS, False)
     assert saved.n_parameters == saved.model.n_parameters() == saved.metrics["parameters"]
     larger = {"positions.kinds.weight": np.ones((N_KINDS + 1, full.shape[1]), np.float32)}
     dataclasses.replace(saved, arrays=saved.arrays | larger).save(tmp_path / "saved")
-    with pytest.raises(CheckpointError, match=r"kinds.weight' is \(65, 24\), .* says \(64, 24\)"):
+    with pytest.raises(CheckpointError, match=r"kinds.weight' is \(65, 64\), .* says \(64, 64\)"):
         Checkpoint.load(tmp_path / "saved").model  # noqa: B018
 
 
@@ -140,6 +142,14 @@ def test_a_config_that_says_the_same_is_the_same(
     if "calcgpt_version" not in (tiny_copy / CONFIG).read_text():
         claim_config_hash(tiny_copy)
     assert Checkpoint.load(tiny_copy).recipe == before
+
+
+def test_a_checkpoint_whose_signs_have_other_coordinates_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    make(position="coordinates", characters=WORK_ALPHABET).save(folder)
+    edit_json(folder / CONFIG, lambda table: table.update(calcgpt_version="0.1.0"))
+    claim_config_hash(folder)
+    assert "trained by version 0.1.0" in refusal(folder)
 
 
 @pytest.mark.parametrize("name", shipped_names())

@@ -70,7 +70,7 @@ class Graph:
 
 
 def test_steps_are_replayed_where_their_memory_still_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoint = Checkpoint.load(resolve("calculator-tiny"))
+    checkpoint = Checkpoint.load(resolve("calculator"))
     tokenizer, stop = checkpoint.tokenizer, int(checkpoint.tokenizer.encode("$")[0])
     prompts = [f"$({a:0>10}{op}{b:0>10})=" for a, op, b in QUESTIONS]
     expected = complete(checkpoint.model.eval(), tokenizer, prompts, stop)
@@ -96,7 +96,7 @@ class Unused(GraphDecoder):
 
 
 def test_right_answers_are_read_in_one_pass() -> None:
-    checkpoint = Checkpoint.load(resolve("calculator-tiny"))
+    checkpoint = Checkpoint.load(resolve("calculator"))
     lines = training_data(checkpoint.recipe, None).validation_problems(20)
     assert lines
     decoder = Unused(checkpoint.model)
@@ -150,7 +150,7 @@ def test_a_decoder_works_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ["calculator", "calculator-tiny"])  # without and with windows
+@pytest.mark.parametrize("name", ["calculator"])
 def test_worked_steps_of_different_lengths(name: str, device: str) -> None:
     """Answers end at different times, and the longest need more memory than there is at first."""
     checkpoint = Checkpoint.load(resolve(name))

@@ -239,7 +239,7 @@ def test_damaged_weights_are_refused() -> None:
 
 
 def test_the_example_of_the_page_has_a_look_for_each_character(tmp_path: Path) -> None:
-    export_example(Checkpoint.load(resolve("calculator-tiny")), tmp_path / "out", force=False)
+    export_example(Checkpoint.load(resolve("calculator")), tmp_path / "out", force=False)
     example = json.loads((tmp_path / "out" / FILE).read_text())
     written = [event["data"]["text"] for event in example["events"] if event["name"] == "token"]
     assert [look["candidates"][0][0] for look in example["looks"]] == written
