@@ -368,6 +368,7 @@ def main() -> None:
         {"distribution": name, "operation": operation, **row}
         for name, result in results.items()
         for operation, row in {"all": result, **result["by_operation"]}.items()
+        if row["n"]
     ]
     columns = ("distribution", "operation", "n", "wrong", "exact_match", "interval")
     print(text_table(columns, [[_short(row[column]) for column in columns] for row in rows]))
