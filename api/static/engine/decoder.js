@@ -5,7 +5,7 @@
 // width, V vocabulary.
 
 import { ACTIVATIONS, Linear, Norm, softmax } from "./layers.js";
-import { LANES, Memory } from "./memory.js";
+import { LANES, Memory, padded } from "./memory.js";
 import { Positions } from "./positions.js";
 
 const CHUNK = 32; // tokens that go through the layers together
@@ -94,6 +94,7 @@ export class Decoder {
     const T = stop - start;
     const tokens = this.#cached;
     this.#positions.locate(tokens, start, stop);
+    const runs = Array.from({ length: T }, (_, t) => this.#positions.visibleKeys(start + t));
     for (let t = 0; t < T; t += 1) {
       const row = tokens[start + t] * C;
       for (let i = 0; i < C; i += 1) numbers[x + t * C + i] = this.#embedding[row + i];
@@ -103,7 +104,7 @@ export class Decoder {
     const logits = withDetails ? [this.#logits(T)] : [];
     for (const [index, layer] of this.#layers.entries()) {
       const lastAttention = withDetails ? attention.subarray(index * H * stop, (index + 1) * H * stop) : null;
-      this.#attend(layer, start, T, lastAttention);
+      this.#attend(layer, start, runs, lastAttention);
       this.#feedForward(layer, T);
       if (withDetails) logits.push(this.#logits(T));
     }
@@ -111,15 +112,16 @@ export class Decoder {
     return { attention, logits };
   }
 
-  /** Adds the attention of a layer to x (T, C). lastAttention: is filled with the weights of the last token, (H,
-   * tokens).
-   * @type {(layer: Layer, start: number, T: number, lastAttention: Float32Array | null) => void} */
-  #attend(layer, start, T, lastAttention) {
+  /** Adds the attention of a layer to x (T, C). runs: the keys that each new token sees; lastAttention: is filled with
+   * the weights of the last token, (H, tokens).
+   * @type {(layer: Layer, start: number, runs: import("./positions.js").Runs[],
+   *   lastAttention: Float32Array | null) => void} */
+  #attend(layer, start, runs, lastAttention) {
     const { n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_size: S } = this.config;
+    const T = runs.length;
     const scale = 1 / Math.sqrt(D);
-    const { x, normed, qkv, heads, scores } = this.#buffers;
-    const memory = this.#memory;
-    const { numbers } = memory;
+    const { x, normed, qkv, heads } = this.#buffers;
+    const { numbers } = this.#memory;
     layer.attentionNorm.write(x, normed, T);
     layer.qkv.write(normed, qkv, T);
     numbers.fill(0, heads, heads + T * C);
@@ -137,20 +139,43 @@ export class Decoder {
       }
     }
     for (let t = 0; t < T; t += 1) {
-      const n = start + t + 1;
       for (let head = 0; head < H; head += 1) {
-        const group = (((head * G) / H) | 0) * S * D;
+        const group = ((head * G) / H) | 0;
         const query = qkv + (t * (H + 2 * G) + head) * D;
-        numbers.fill(0, scores, scores + n + LANES);
-        memory.addProducts(layer.keys + group, D, n, query, D, scores);
-        this.#positions.mask(start + t, numbers, scores);
-        softmax(numbers, scores, n);
-        const width = Math.min(S, Math.ceil(n / LANES) * LANES); // beyond n, weights are 0
-        memory.addProducts(layer.values + group, S, D, scores, width, heads + t * C + head * D);
-        if (lastAttention && t === T - 1) lastAttention.set(numbers.subarray(scores, scores + n), head * n);
+        const weights = t === T - 1 ? lastAttention?.subarray(head * (start + T), (head + 1) * (start + T)) : null;
+        this.#weigh(layer, group, query, runs[t], heads + t * C + head * D, weights);
       }
     }
     layer.out.add(heads, x, T);
+  }
+
+  /** Adds the values that a query sees, weighted by the softmax of their scores, to y (D). group: the key/value head;
+   * attention: is filled with the weights.
+   * @type {(layer: Layer, group: number, query: number, runs: import("./positions.js").Runs, y: number,
+   *   attention?: Float32Array | null) => void} */
+  #weigh(layer, group, query, runs, y, attention) {
+    const { head_dim: D, block_size: S } = this.config;
+    const { scores } = this.#buffers;
+    const memory = this.#memory;
+    const { numbers } = memory;
+    const [keys, values] = [layer.keys + group * S * D, layer.values + group * S * D];
+    // The scores of a run are padded to whole vectors. What follows its values in the memory has the weight 0.
+    const end = runs.reduce((sum, [first, stop]) => sum + padded(stop - first), scores);
+    numbers.fill(0, scores, end);
+    let score = scores;
+    for (const [first, stop] of runs) {
+      memory.addProducts(keys + first * D, D, stop - first, query, D, score);
+      const next = score + padded(stop - first);
+      for (score += stop - first; score < next; score += 1) numbers[score] = -Infinity;
+    }
+    softmax(numbers, scores, end - scores);
+    let weight = scores;
+    for (const [first, stop] of runs) {
+      const width = padded(stop - first);
+      memory.addProducts(values + first, S, D, weight, width, y);
+      attention?.set(numbers.subarray(weight, weight + stop - first), first);
+      weight += width;
+    }
   }
 
   /** Adds the feed-forward network of a layer to x (T, C). @type {(layer: Layer, T: number) => void} */
@@ -189,7 +214,7 @@ function bufferSizes({ n_embd: C, n_head: H, n_kv_head: G, head_dim: D, block_si
     normed: CHUNK * C,
     qkv: CHUNK * (H + 2 * G) * D,
     heads: CHUNK * C,
-    scores: S + LANES,
+    scores: LANES * S, // room for runs of one key each
     up,
     hidden: up,
     logits: tensors["token_embedding.weight"].shape[0],

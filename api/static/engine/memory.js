@@ -11,6 +11,9 @@ import { assemble, f32, f32x4, get, i32, loopWhile, createMemory, set } from "./
 export const LANES = 4; // the numbers that a vector operation of WebAssembly handles together
 const BYTES = 4; // bytes of a number
 
+/** Returns a count of numbers, rounded up to whole vectors. @param {number} n */
+export const padded = (n) => Math.ceil(n / LANES) * LANES;
+
 export class Memory {
   /** @type {Float32Array} */ numbers;
   #nAllocated = 0;

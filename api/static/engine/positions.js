@@ -8,6 +8,9 @@ import { COPIES, FIELDS, ROW_ENDS } from "./operations.js";
 const SINUSOIDAL_BASE = 10_000; // the base of the frequencies of sinusoidal embeddings
 const ROTARY_SCHEMES = ["rope", "learned+rope", "coupled+rope"];
 
+/** The keys that a query sees, as runs: the position of the first key of a run, and the position after its last.
+ * @typedef {[first: number, stop: number][]} Runs */
+
 /** Applies a positional scheme. It adds vectors to the embeddings, and rotates queries and keys by angles
  * that are the same in all layers. */
 export class Positions {
@@ -17,9 +20,8 @@ export class Positions {
   #vocabulary;
   #reader = new CoordinateReader();
   #line = "";
-  /** @type {import("./coordinates.js").Coordinates[]} */ #queryCoordinates = []; // the coordinates of the new tokens
-  /** @type {import("./coordinates.js").Coordinates[]} */ #keyCoordinates = []; // the coordinates of all tokens
-  #start = 0;
+  /** @type {import("./coordinates.js").Coordinates[]} */ #coordinates = []; // of all tokens
+  /** @type {number[][]} */ #rows = []; // the positions of the tokens of each row
   #half;
   /** @type {number[]} */ #rope; // the angles of a rotary scheme at position 1
   /** The rotations of queries and of keys, cosines before sines: (T, 2, 2, D/2). */
@@ -46,15 +48,11 @@ export class Positions {
    * start: the index of the first new token; stop: the index after the last new token.
    * @type {(tokens: number[], start: number, stop: number) => void} */
   locate(tokens, start, stop) {
-    this.#start = start;
     const { position: scheme } = this.#config;
     if (scheme === "coordinates") {
       this.#line = this.#line.slice(0, start);
       for (let index = this.#line.length; index < stop; index += 1) this.#line += this.#vocabulary[tokens[index]];
-      const nReused = Math.min(this.#keyCoordinates.length, start); // fewer after a shorter text
-      this.#keyCoordinates.length = nReused;
-      this.#keyCoordinates.push(...this.#reader.read(this.#line, nReused));
-      this.#queryCoordinates = this.#keyCoordinates.slice(start);
+      this.#readCoordinates(start);
     } else if (!ROTARY_SCHEMES.includes(scheme)) return;
     for (let t = 0; t < stop - start; t += 1) {
       for (const [side, isQuery] of [true, false].entries()) {
@@ -68,13 +66,26 @@ export class Positions {
     }
   }
 
+  /** Computes the coordinates of the line. start: the index of the first new token. @param {number} start */
+  #readCoordinates(start) {
+    const nReused = Math.min(this.#coordinates.length, start); // fewer after a shorter text
+    if (this.#coordinates.length > nReused) {
+      this.#coordinates.length = nReused;
+      this.#rows = this.#rows.map((positions) => positions.filter((position) => position < nReused));
+    }
+    for (const coordinates of this.#reader.read(this.#line, nReused)) {
+      const [, , row] = coordinates;
+      (this.#rows[row] ??= []).push(this.#coordinates.push(coordinates) - 1);
+    }
+  }
+
   /** Returns the angle by which channel i of a query or a key is rotated.
    * @type {(position: number, isQuery: boolean, i: number) => number} */
   #angle(position, isQuery, i) {
     if (this.#config.position !== "coordinates") return position * this.#rope[i];
     const n = this.frequencies.length;
     if (i >= 2 * n) return 0;
-    const [, , row, column, queryRow, queryColumn] = this.#queryCoordinates[position - this.#start];
+    const [, , row, column, queryRow, queryColumn] = this.#coordinates[position];
     const axes = isQuery ? [queryRow, queryColumn] : [row, column];
     return Math.fround(axes[Math.floor(i / n)] * this.frequencies[i % n]);
   }
@@ -92,24 +103,31 @@ export class Positions {
       this.#addRow("rows", this.#rowOfToken.get(tokens[mark]) ?? 0, x, offset);
     }
     if (scheme === "coordinates") {
-      const [kind, nextKind] = this.#queryCoordinates[position - this.#start];
+      const [kind, nextKind] = this.#coordinates[position];
       this.#addRow("kinds", kind, x, offset);
       this.#addRow("next_kinds", nextKind, x, offset);
     }
   }
 
-  /** Masks the scores of the keys outside the row and column windows of a query, as `CoordinatePositions` in
-   * `calcgpt/model/positions.py` does. offset: the offset of the first of position + 1 scores.
-   * @type {(position: number, scores: Float32Array, offset: number) => void} */
-  mask(position, scores, offset) {
+  /** Returns the keys that the query of a new token sees: all so far, or those within its windows, as
+   * `CoordinatePositions` in `calcgpt/model/positions.py` has them.
+   * @type {(position: number) => Runs} */
+  visibleKeys(position) {
     const { row_window: rowWindow = null, column_window: columnWindow = null } = this.#config;
-    if (rowWindow === null && columnWindow === null) return;
-    const query = this.#queryCoordinates[position - this.#start];
-    for (let index = 0; index <= position; index += 1) {
-      const key = this.#keyCoordinates[index];
-      const isVisible = isInRowWindow(query, key, rowWindow) && isInColumnWindow(query, key, columnWindow);
-      if (!isVisible) scores[offset + index] = -Infinity;
+    if (rowWindow === null && columnWindow === null) return [[0, position + 1]];
+    /** @type {Runs} */ const runs = [];
+    const query = this.#coordinates[position];
+    for (const [row, positions] of this.#rows.entries()) {
+      if (!positions || !isInRowWindow(query, row, rowWindow)) continue;
+      for (const key of positions) {
+        if (key > position) break;
+        if (!isInColumnWindow(query, this.#coordinates[key], columnWindow)) continue;
+        const last = runs.at(-1);
+        if (last?.[1] === key) last[1] = key + 1;
+        else runs.push([key, key + 1]);
+      }
     }
+    return runs;
   }
 
   /** Adds a row of a table of embeddings.
@@ -149,10 +167,9 @@ export class Positions {
   }
 }
 
-/** Returns whether the row of a key is in the window of a query. window: null if there is none.
- * @type {(query: import("./coordinates.js").Coordinates, key: import("./coordinates.js").Coordinates,
- *   window: number | null) => boolean} */
-function isInRowWindow([, , ownRow, , queryRow], [, , row], window) {
+/** Returns whether a row is in the window of a query. window: null if there is none.
+ * @type {(query: import("./coordinates.js").Coordinates, row: number, window: number | null) => boolean} */
+function isInRowWindow([, , ownRow, , queryRow], row, window) {
   const center = queryRow || ownRow;
   return window === null || !row || (center > 0 && Math.abs(row - center) <= window);
 }
