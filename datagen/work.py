@@ -35,7 +35,7 @@ from datagen.splits import next_words, problem_hashes
 # Limits of the lines that are written together: the characters of all lines, and the characters of
 # one line of each shape. They take some 40 MB.
 CHARACTERS, CHARACTERS_OF_SHAPES = 2**21, 2**18
-REMEMBERED = 2**16  # cached results of rules, for single lines; a key has at most a row of sources
+REMEMBERED = 2**16  # cached results of rules, for single lines
 _TO_ONES = bytes.maketrans(b"23456789", b"11111111")
 
 Ints = NDArray[np.int64]

@@ -6,7 +6,7 @@
 - Learned vectors for the kind of a character and the kind of the next are added to the embedding.
 - Queries and keys are rotated by coordinates: a key by its own, a query by those it has to look at.
 - With windows, a query sees only some keys: those without a row or column, those near the row or
-  column that it looks for, and a few others (see `CoordinatePositions`).
+  column that it looks for, and the highest digits of some rows (see `CoordinatePositions`).
 
 Shapes: B sequences, S tokens so far, T new tokens, C hidden size, X heads, D head width. The last
 dimension of coordinates is 6.

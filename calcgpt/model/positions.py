@@ -126,8 +126,8 @@ class CoordinatePositions(PositionalScheme):
     - the column of the center and the n columns on both sides of it.
 
     The columns of the question's operands are counted apart: within its window, a query that copies
-    their digits (`COPIES`) sees only the operands, and all other queries see everything else. So
-    the work looks alike however many rows and columns it has.
+    their digits or signs (`COPIES`) sees only the operands, and all other queries see everything
+    else. So the work looks alike however many rows and columns it has.
     """
 
     rotates = True

@@ -11,11 +11,20 @@ from datagen.layout import layout, shape_of, work_length
 from datagen.work import render
 from tools.javascript import javascript
 
-# Problems whose layouts have all parts: rounding, zeros brought down, padding, few and many rows.
+# Problems whose layouts have all parts: rounding, zeros brought down, padding, few and many rows,
+# results of zero, operands that fill their fields.
 PROBLEMS = {
-    "+": ["1+2", "999.5+0.25", "-12.345+7.0001", "1.0051+22.20"],
-    "-": ["5-7", "0.001-1000000", "-3.14159--2.71828", "$8:0.000001-9"],
-    "*": ["3*4", "12*0.25", "99.99*-99.99", "0.0001*0.0002", "1.234*5678", "$9:7.5*2.25"],
+    "+": ["1+2", "999.5+0.25", "-12.345+7.0001", "1.0051+22.20", "-2.5+2.5"],
+    "-": ["5-7", "0.001-1000000", "-3.14159--2.71828", "$8:0.000001-9", "1234567890-5"],
+    "*": [
+        "3*4",
+        "12*0.25",
+        "99.99*-99.99",
+        "0.0001*0.0002",
+        "1.234*5678",
+        "$9:7.5*2.25",
+        "-3*0",
+    ],
     "/": [
         "6/3",
         "1/3",
@@ -30,16 +39,16 @@ PROBLEMS = {
 }
 # The beginnings of SHA-256 hashes. If one changes, no shipped model can be used any more.
 LAYOUTS = {
-    "+": "1b70d109cb4b030e",
-    "-": "38b2d05f7f10fa7f",
-    "*": "1df6283879a770d0",
-    "/": "734a88ed6c46691a",
+    "+": "f0f83ac5b75a9b21",
+    "-": "aa6c077f59919fac",
+    "*": "10c36a73b505aed1",
+    "/": "928d77502b9bc63f",
 }
 TEXTS = {
-    "+": "13f7beb16c29e97c",
-    "-": "3a12b1d32ea2a553",
-    "*": "d3db742862bca0b5",
-    "/": "36099cdb89587498",
+    "+": "ef6f6d4f96c375de",
+    "-": "448551e88687d867",
+    "*": "2b8573ce696df44d",
+    "/": "4cf5b0ee11273d34",
 }
 
 
