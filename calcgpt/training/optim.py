@@ -190,15 +190,7 @@ def load_weights(
 ) -> None:
     """Copies `weights` into the parameters. Raises KeyError if one is missing."""
     for name, parameter in parameters.items():
-        parameter.copy_(with_reserved_rows(weights[name], parameter))
-
-
-def with_reserved_rows(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """Returns a tensor of a parameter with zeros for the rows that earlier versions did not reserve
-    in its table (`datagen.slots.N_KINDS`)."""
-    if tensor.dim() == parameter.dim() == 2 and len(tensor) < len(parameter):
-        return nn.functional.pad(tensor, (0, 0, 0, len(parameter) - len(tensor)))
-    return tensor
+        parameter.copy_(weights[name])
 
 
 def optimizer_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Weights:
@@ -228,13 +220,10 @@ def load_optimizer_tensors(
 ) -> None:
     """Restores the states from the result of `optimizer_tensors`, among other tensors."""
     states: list[dict[int, dict[str, torch.Tensor]]] = [{} for _ in optimizers]
-    parameters = [[p for g in o.param_groups for p in g["params"]] for o in optimizers]
     for name, tensor in tensors.items():
         if name.startswith(_STATE):
             index, number, key = name.removeprefix(_STATE).split(".", 2)
-            parameter = parameters[int(index)][int(number)]
-            restored = with_reserved_rows(tensor, parameter)
-            states[int(index)].setdefault(int(number), {})[key] = restored
+            states[int(index)].setdefault(int(number), {})[key] = tensor
     for optimizer, state in zip(optimizers, states, strict=True):
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})

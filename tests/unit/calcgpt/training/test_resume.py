@@ -12,7 +12,6 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
-from checkpoint_folders import claim_config_hash, claim_hash
 from safetensors.torch import load_file
 from small_runs import (
     CPU,
@@ -29,13 +28,11 @@ from small_runs import (
 from calcgpt.data import sources
 from calcgpt.data.sources import training_data
 from calcgpt.errors import CheckpointError, ConfigError, DataError
-from calcgpt.recipe import load_recipe
 from calcgpt.training import train as training_module
 from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.train import Trainer, train
+from calcgpt.training.train import Trainer
 from datagen.dataset import DatasetPlan, generate
 from datagen.files import sha256
-from datagen.slots import N_KINDS, Kind
 
 
 @pytest.mark.parametrize(
@@ -304,23 +301,3 @@ def test_files_of_others_are_replaced_with_force_only(
         run(data, tmp_path, resume=resume)
     assert file.read_text() == '{"step": 1}\n'
     assert run(data, tmp_path, "train.steps=1", force=True).is_dir()
-
-
-def test_a_run_whose_tables_had_no_reserved_rows_resumes_with_the_same_bits(tmp_path: Path) -> None:
-    """As earlier versions saved them: in the weights, their average and the optimizer's state."""
-    small = ("model.n_layer=1", "train.batch_size=4", "train.grad_accum=1", NO_ANSWERS)
-    steps = ("train.steps=4", "train.checkpoint_interval=2", "train.eval_batches=1")
-    config = load_recipe("calculator-tiny", (*small, *steps, "train.ema_decay=0.9"))
-    whole = train(config, None, tmp_path / "whole", device="cpu", progress=False)
-    half = shutil.copytree(tmp_path / "whole", tmp_path / "half")
-    shutil.rmtree(half / whole.name)
-    folder = half / "step-00000002"
-    for name in ("model.safetensors", "training.safetensors"):
-        tensors = safetensors.numpy.load_file(folder / name)
-        cut = {k: v[: len(Kind)] if v.shape[:1] == (N_KINDS,) else v for k, v in tensors.items()}
-        assert sum(len(v) == len(Kind) for v in cut.values() if v.ndim == 2) >= 2
-        safetensors.numpy.save_file(cut, folder / name)
-        claim_hash(folder, name)
-    claim_config_hash(folder)
-    resumed = train(config, None, half, resume=True, device="cpu", progress=False)
-    assert_same_state(resumed, whole)
