@@ -4,7 +4,8 @@
 
 The engine of the page writes the answers to problems of each distribution, with WebAssembly and
 without; Python's native engine writes the same. They take turns, and medians are compared. The
-times are those of the processor, because other programs do not change them much.
+times are those of the processor, because other programs do not change them much. The same is
+measured for a product and a quotient of numbers of 40 digits.
 
 The page is then opened from a host on loopback, each time in a browser with an empty cache: by a
 link that names a question, until the whole answer is shown, and without a link, until the first
@@ -38,6 +39,8 @@ from datagen.distributions import distribution
 from datagen.notation import render_prompt
 
 PROBLEMS = 12  # of each distribution
+A, B = "7305918264" * 4, "1928374655" * 4
+LONG = [f"$({A}*{B})=", f"$30({A}/{B})="]
 NATIVE, WITH, WITHOUT = "native engine", "browser, WebAssembly", "browser, JavaScript"
 CHROMIUM = "/usr/bin/chromium"
 QUESTION, ANSWER = "471/299", "1.57525084"
@@ -75,14 +78,20 @@ def renderer_seconds(session: CDPSession) -> float:
     return sum(float(p["cpuTime"]) for p in processes if p["type"] == "renderer")
 
 
+def short_prompts() -> list[str]:
+    """Prompts of problems as people type them."""
+    return [
+        render_prompt(problem)
+        for name in ("blog", "everyday")
+        for drawn in distribution(name)(np.random.PCG64(0), PROBLEMS)
+        for problem in drawn.to_problems()
+    ]
+
+
 def measure_engine(
-    browser: Browser, page: Page, checkpoint: Checkpoint, runs: int
+    browser: Browser, page: Page, checkpoint: Checkpoint, prompts: list[str], runs: int
 ) -> dict[str, Any]:
     """Returns the characters that each engine writes per second of processor time."""
-    prompts = []
-    for name in ("blog", "everyday"):
-        [drawn] = distribution(name)(np.random.PCG64(0), PROBLEMS)
-        prompts += [render_prompt(problem) for problem in drawn.to_problems()]
     page.evaluate(LOAD, checkpoint.name)
     session = browser.new_browser_cdp_session()
     tokenizer = checkpoint.tokenizer
@@ -140,7 +149,10 @@ def main() -> None:
         with hosted(out) as address:
             page = browser.new_page()
             page.goto(address)
-            engine = measure_engine(browser, page, checkpoint, arguments.runs)
+            engine, long = (
+                measure_engine(browser, page, checkpoint, prompts, arguments.runs)
+                for prompts in (short_prompts(), LONG)
+            )
             page.close()
             url = f"{address}#q={QUESTION}"
             first_seconds = {
@@ -155,6 +167,7 @@ def main() -> None:
         chromium = browser.version
         browser.close()
     show(f"{checkpoint.name}, characters", engine, "characters")
+    show(f"{checkpoint.name}, characters of 40 digits by 40", long, "characters")
     opened = {}
     for name, runs in first_seconds.items():
         opened[name] = {
@@ -168,6 +181,7 @@ def main() -> None:
         "chromium": chromium,
         "environment": environment(torch.device("cpu")),
         "engine": engine,
+        "engine_40_digits": long,
         "opened": opened,
     }
     write(arguments.json, results)
