@@ -96,15 +96,16 @@ def engine_page(browser: Browser, host_address: str) -> Iterator[Page]:
     assert errors == []
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 3), (0, None), (None, 3)])
 def test_windows_over_rows_and_columns(
-    engine_page: Page, checkpoints: dict[str, Checkpoint]
+    engine_page: Page, checkpoints: dict[str, Checkpoint], rows: int | None, columns: int | None
 ) -> None:
     """The engine hides the same keys as torch."""
     checkpoint = checkpoints["calculator"]
     [line] = render([b"$(0000009876*0000000543)="])
     text = line.decode()
     tokens = torch.tensor([checkpoint.tokenizer.encode(text).tolist()])
-    windows = {"row_window": 1, "column_window": 3}
+    windows = {"row_window": rows, "column_window": columns}
     engine_page.evaluate(LOAD, ["calculator", windows])
     with torch.inference_mode():
         logits = of_halves(checkpoint, **windows)(tokens)[0].numpy()
