@@ -78,12 +78,13 @@ def test_a_query_of_a_copy_is_the_column_of_its_source(prompt: str) -> None:
 
 @given(prompts())
 @example("$5(0.001000001/0000009999)=")  # digits that no row brings down
-def test_a_rule_reads_what_a_window_over_columns_shows(prompt: str) -> None:
+def test_a_rule_reads_few_characters_within_the_windows(prompt: str) -> None:
     slots = layout(shape_of(prompt)).slots
     for before, slot in itertools.pairwise(slots):
-        center = slot.query_column or before.column
+        center, center_row = slot.query_column or before.column, slot.query_row or before.row
         for position in slot.sources:
             source = slots[position]
+            assert not source.row or (center_row and abs(source.row - center_row) <= 1)
             if position == NOWHERE or not source.column or slots[position + 1].kind in ROW_ENDS:
                 continue
             is_near = center > 0 and abs(source.column - center) <= NEAR
