@@ -19,7 +19,7 @@ from torch import nn
 
 from calcgpt.lab.inspection import blocks_of
 from calcgpt.model.gpt import GPT
-from research.local_steps import LOCAL_STEPS, OFFSETS, Ints
+from tools.cases.rules import LOCAL_STEPS, OFFSETS, Ints
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ represents a carry.
 - Ablation: the output of one head, or of all heads of a layer, is replaced by its mean, or by zero,
   while the model reads correct work. The rules whose characters it then predicts wrongly show what
   the head is for.
-- Sources: a rule writes a character from a few earlier ones (`research.local_steps`). How much
+- Sources: a rule writes a character from a few earlier ones (`tools.cases.rules`). How much
   each head attends to each of the earlier characters shows where it looks.
 - Carry: the feed-forward neuron that best separates columns of a sum with a carry from columns
   without one, and the neuron that does so for borrows in differences. They are chosen on one half
@@ -60,9 +60,9 @@ from research.carry_neurons import (
     clear_neurons,
 )
 from research.case_lines import SOURCES, draw_lines
-from research.check_rules import check_reading, check_testable
-from research.line_cases import line_cases
-from research.local_steps import LOCAL_STEPS, OFFSETS, Ints
+from tools.cases.lines import line_cases
+from tools.cases.rules import LOCAL_STEPS, OFFSETS, Ints
+from tools.certify import check_reading, check_testable
 
 Ablation = Literal["mean", "zero"]
 
@@ -275,7 +275,7 @@ def count_wrong(model: GPT, lines: Lines) -> Ints:
     counts = np.zeros(len(RULES), np.int64)
     for reading in read_lines(model, lines.tokens):
         texts = [lines.texts[row] for row in reading.rows]
-        right_N, _ = check_reading(reading, texts, lines.digits)
+        right_N = check_reading(reading, texts, lines.digits).right
         np.add.at(counts, _rules(lines.cases_of(reading)), ~right_N)
     return counts
 

@@ -1,4 +1,4 @@
-"""The cases of lines: which case of which rule writes each character (`research.local_steps`)."""
+"""The cases of lines: which case of which rule writes each character (`tools.cases.rules`)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,9 +9,7 @@ from datagen.answer_layout import answer_field
 from datagen.layout import layout, shape_of_line
 from datagen.slots import Kind, Shape
 from datagen.work_errors import divisions, slot_groups
-from research.local_steps import LOCAL_STEPS, OFFSETS, Flags, Ints
-
-_STEP_OF = {kind: step for step in LOCAL_STEPS for kind in step.kinds}
+from tools.cases.rules import OFFSETS, STEP_OF, Flags, Ints
 
 
 def line_cases(lines: Sequence[bytes]) -> list[Ints]:
@@ -24,9 +22,10 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
     rows: dict[Shape, list[int]] = {}
     for row, shape in enumerate(shapes):
         rows.setdefault(shape, []).append(row)
-    width = 1 + max((len(layout(shape).slots) for shape in rows), default=0)
+    plans = {shape: layout(shape) for shape in rows}  # more than a cache keeps
+    width = 1 + max((len(plan.slots) for plan in plans.values()), default=0)
     text = b"".join(
-        line[: len(layout(shape).slots)].ljust(width, b"\0")  # NOWHERE reads the last one
+        line[: len(plans[shape].slots)].ljust(width, b"\0")  # NOWHERE reads the last one
         for line, shape in zip(lines, shapes, strict=True)
     )
     flat = np.frombuffer(text, np.uint8)
@@ -43,12 +42,12 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
                 sources.append((offsets[:, None] + starts).reshape(key[1], -1))
     cases = np.empty(len(flat), np.int64)
     for (kind, count), (positions, sources) in slots.items():
-        step = _STEP_OF[kind]
+        step = STEP_OF[kind]
         characters = list(flat[np.concatenate(sources, axis=1)]) if count else []
         cases[np.concatenate(positions)] = OFFSETS[step.name] + step.cases(kind, characters)
     result = []
     for line, shape, row_cases in zip(lines, shapes, cases.reshape(-1, width), strict=True):
-        plan = layout(shape)
+        plan = plans[shape]
         work_cases = row_cases[plan.prompt_length : len(plan.slots)]
         answer = answer_field(plan, line[: len(plan.slots)])
         answer_cases = [_answer_case(slot.kind, character) for slot, character in answer]
@@ -58,7 +57,7 @@ def line_cases(lines: Sequence[bytes]) -> list[Ints]:
 
 @lru_cache
 def _answer_case(kind: Kind, character: str) -> int:
-    step = _STEP_OF[kind]
+    step = STEP_OF[kind]
     source = [np.array(ord(character), np.uint8)] if kind is Kind.ANSWER_DIGIT else []
     offset: int = OFFSETS[step.name]
     return offset + int(step.cases(kind, source))
