@@ -109,7 +109,9 @@ def test_windows_over_rows_and_columns(
     engine_page.evaluate(LOAD, ["calculator", windows])
     with torch.inference_mode():
         logits = of_halves(checkpoint, **windows)(tokens)[0].numpy()
-    np.testing.assert_allclose(engine_page.evaluate(LOGITS, [text, True]), logits, atol=1e-4)
+    np.testing.assert_allclose(
+        engine_page.evaluate(LOGITS, [text, True]), logits, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("name", MODELS)
