@@ -91,7 +91,7 @@ def test_models_are_compared_without_refusals(page: Page) -> None:
     calculate(page, "6/344", "calculator")
     page.get_by_role("button", name="Compare models").click()
     page.get_by_role("button", name="Run all models").click()
-    expect(page.locator(".of-models strong")).to_have_count(5)
+    expect(page.locator(".of-models strong")).to_have_count(3)
     assert refused == []
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from browser import answered, calculate, stop_clock, violations
 
@@ -91,8 +92,10 @@ def test_nothing_moves(written: Page) -> None:
         places = written.evaluate(PLACES)
         for end in range(LENGTH, -1, -3):
             scrub(written, end)
-            assert written.evaluate(PLACES)[:2] == places[:2], (width, end)
-            assert written.evaluate(PLACES)[3] == places[3], (width, end)
+            paper, rows, _, legend = written.evaluate(PLACES)
+            # A place in fractions of a pixel may round otherwise.
+            moved = np.abs(np.subtract([paper, rows, legend], [*places[:2], places[3]]))
+            assert moved.max() <= 1, (width, end)
         assert written.evaluate("() => document.documentElement.scrollWidth") <= width
 
 

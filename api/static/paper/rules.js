@@ -14,7 +14,6 @@ import { digitValue, formatDecimal, inNaturalOrder, integerOf, signedIntegerOf, 
 
 /** @type {(isNegative: boolean) => string} */ const signOf = (isNegative) => (isNegative ? "-" : "+");
 /** @type {(cell: Cell | undefined) => boolean} */ const isMinus = (cell) => cell?.text === "-";
-/** @type {(sources: Sources) => boolean} */ const isAnyDigit = (sources) => sources.some((cell) => digitValue(cell));
 /** @type {(a: number, b: number) => number} */ const mod = (a, b) => ((a % b) + b) % b;
 
 /** @type {(character: string, why: string) => Rule} */
@@ -24,13 +23,13 @@ const constant = (character, why) => () => ({ expected: character, why });
 const copy = (words) => ([source, before]) => ({ expected: source?.text ?? "", why: `${source?.text}${words}`, before });
 
 /** @type {(name: string) => Rule} */
-const signRule = (name) => (field) => ({ expected: signOf(field.some(isMinus)), why: `the sign of the ${name}` });
+const signRule = (name) => ([minus]) => ({ expected: signOf(isMinus(minus)), why: `the sign of the ${name}` });
 
 /** @type {Rule} */
-function signOfSecondTerm(sources) {
-  const isDifference = isMinus(sources.at(-1));
+function signOfSecondTerm([minus, operator]) {
+  const isDifference = isMinus(operator);
   const why = `the sign of the second number${isDifference ? ", reversed because it is subtracted" : ""}`;
-  return { expected: signOf(sources.slice(0, -1).some(isMinus) !== isDifference), why };
+  return { expected: signOf(isMinus(minus) !== isDifference), why };
 }
 
 /** @type {Rule} */
@@ -186,19 +185,18 @@ function quotientResult([sign, digit, signBefore, digitBefore, before]) {
 }
 
 /** @type {Rule} */
-function signOfSum([aSign, top, ...result]) {
-  const isNegative = isMinus(aSign) !== (top?.text === "9");
-  return { expected: signOf(isNegative && isAnyDigit(result)), why: "the sign of the result" };
+function signOfSum([aSign, top]) {
+  return { expected: signOf(isMinus(aSign) !== (top?.text === "9")), why: "the sign of the result" };
 }
 
 /** @type {Rule} */
-function signOfResult([aSign, bSign, ...result], { shape }) {
+function signOfResult([aSign, bSign], { shape }) {
   const signsDiffer = aSign?.text !== bSign?.text;
   const name = shape.op === "*" ? "product" : "quotient";
   const why = signsDiffer
     ? `the signs differ: the ${name} is negative unless it is 0`
     : `the signs are the same: the ${name} is not negative`;
-  return { expected: signOf(signsDiffer && isAnyDigit(result)), why };
+  return { expected: signOf(signsDiffer), why };
 }
 
 /** @type {Rule} */
