@@ -66,7 +66,7 @@ _RENAMED = {
 }
 
 
-def current_name(name: str) -> str:
+def current_model(name: str) -> str:
     """Returns the name that a recipe or a checkpoint of this name has now."""
     return _RENAMED.get(name, name)
 

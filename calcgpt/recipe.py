@@ -23,7 +23,7 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import (
     ConfigError,
     UserError,
-    current_name,
+    current_model,
     did_you_mean,
     one_line,
     unknown_name,
@@ -143,8 +143,8 @@ def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
     """Returns the table `name`: a file in `folder` of the package, without its suffix, or a path
     that ends in `.toml`. Raises ConfigError, one line, which calls the file a `kind`."""
     names = names_in(folder)
-    if current_name(name) in names:
-        name = current_name(name)
+    if current_model(name) in names:
+        name = current_model(name)
         text = (folder / f"{name}.toml").read_text("utf-8")
     elif name.endswith(".toml") and "\0" not in name:
         text = _read_text(name, kind)

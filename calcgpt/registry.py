@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcgpt.checkpoint import CONFIG, DOMAIN, Checkpoint, load_metrics, read_config
-from calcgpt.errors import CheckpointError, current_name, did_you_mean
+from calcgpt.errors import CheckpointError, current_model, did_you_mean
 
 if TYPE_CHECKING:
     import torch
@@ -42,7 +42,7 @@ def resolve(reference: str, root: Path | None = None) -> Path:
         return best(root)
     if not reference:  # as a path, it would mean the current folder
         raise CheckpointError("the name of a checkpoint is empty")
-    named = [root / reference, root / current_name(reference)]
+    named = [root / reference, root / current_model(reference)]
     is_name = Path(reference).name == reference
     try:
         for folder in (*(named if is_name else []), Path(reference)):

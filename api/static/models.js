@@ -16,6 +16,7 @@ const NAMES = {
 };
 /** The names of version 0.1.0, which links may still have. @type {Record<string, string>} */
 const EARLIER_NAMES = {
+  scratchpad: "calculator",
   "scratchpad-long": "calculator",
   "scratchpad-small": "calculator",
   "scratchpad-tiny": "calculator-tiny",
@@ -189,7 +190,7 @@ function displayName({ id, domain }) {
 }
 
 /** Returns a line on a model, such as `205,632 parameters, exact on 99.99% of 10,000 test problems;
- * numbers of up to 40 digits, 30 places`.
+ * numbers of up to 100 digits (60 in products and quotients), 30 places`.
  * @param {Model} model */
 function describeModel({ parameters, metrics, domain }) {
   let scores = "";
