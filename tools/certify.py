@@ -1,13 +1,13 @@
 """Certifies a model rule by rule: does it write what the rules say, in every case of every rule?
 
-    python -m tools.certify CHECKPOINT [--engine NAME] [--half] [--json FILE]
+    python -m tools.certify CHECKPOINT [--engine NAME] [--half] [--every N] [--json FILE]
 
 A rule of worked steps reads a few characters, so it has a limited number of cases
 (`tools.cases.rules`). Problems are constructed in which each case occurs between random neighbours
 three times, and in at least three adversarial contexts (`tools.cases.contexts`). The model reads
 their correct work and predicts each character from those before it. All characters are checked, not
 only those that a problem was made for. With `--half`, the weights are rounded to 16 bits, as those
-of the page are.
+of the page are. `--every N` reads each N-th line only, for a quick look.
 
 It is not a proof: a case that is right in six contexts may be wrong in a seventh. The leading
 digits of quotients, `quotient digit`, are many, and need one context.
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import parser, run, write
+from benchmarks.measure import parser, positive, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
@@ -96,6 +96,7 @@ class Certificate:
     engine: str
     half: bool
     seed: int
+    every: int = 1  # of the lines, each N-th
     random: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
     adversarial: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
     read: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))  # any position
@@ -108,6 +109,7 @@ class Certificate:
 
     def read_group(self, decoder: Decoder, tokenizer: CharTokenizer, group: Group) -> None:
         """Lets a model read the lines of a group."""
+        group = group.take_every(self.every)
         self.lines += len(group.lines)
         name = group.context.name
         self.contexts[name] = self.contexts.get(name, 0) + len(group.lines)
@@ -208,6 +210,7 @@ class Certificate:
             "engine": self.engine,
             "weights": "16 bits" if self.half else "32 bits",
             "seed": self.seed,
+            "every": self.every,
             "lines": self.lines,
             "contexts": self.contexts,
             "rules": rules,
@@ -236,18 +239,19 @@ def certify(
     engine: str = "auto",
     half: bool = False,
     seed: int = 0,
+    every: int = 1,
     chosen: Iterable[Group] | None = None,
     progress: Callable[[int], Any] = lambda n: None,
 ) -> Certificate:
     """Lets the model of a checkpoint read all groups, or the `chosen` ones, in one thread. Calls
-    `progress` with numbers of lines. Raises what `check_testable` raises."""
+    `progress` with numbers of lines made. Raises what `check_testable` raises."""
     check_testable(checkpoint)
     if half:
         arrays = cast_weights(checkpoint, half=True)
         rounded = {name: array.astype(np.float32) for name, array in arrays.items()}
         checkpoint = replace(checkpoint, arrays=rounded)
     name, decoder = load_decoder(checkpoint, engine, 1)
-    result = Certificate(checkpoint.name, name, half, seed)
+    result = Certificate(checkpoint.name, name, half, seed, every)
     tokenizer = checkpoint.tokenizer.require_characters()
     for group in groups(seed) if chosen is None else chosen:
         result.read_group(decoder, tokenizer, group)
@@ -262,6 +266,7 @@ def main() -> None:
     options.add_argument("--engine", default="auto")
     options.add_argument("--half", action="store_true", help="with weights rounded to 16 bits")
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--every", type=positive, default=1, help="read each N-th line only")
     given = options.parse_args()
     checkpoint = Checkpoint.load(resolve(given.checkpoint))
     with progress_bar(0, True, desc="reading", unit="line", leave=False) as bar:
@@ -270,6 +275,7 @@ def main() -> None:
             engine=given.engine,
             half=given.half,
             seed=given.seed,
+            every=given.every,
             progress=bar.update,
         )
     write(given.json, outcome.record())

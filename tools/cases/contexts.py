@@ -8,7 +8,7 @@ kinds, and of the row that the problem was made for, count as this context.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from tools.cases.questions import (
     sum_question,
 )
 from tools.cases.rows import Row, product_rows, remainder_rows, sum_rows
-from tools.cases.rules import N_CASES, Ints
+from tools.cases.rules import N_CASES, Flags, Ints
 
 ROUNDS = 8  # of a group: a problem that could not be made is tried again
 RANDOM = "random"
@@ -65,15 +65,16 @@ class Group:
     lines: list[bytes]
     rows: list[int]  # that the lines were made for, 0 for all
 
-    def wanted(self, index: int) -> NDArrayBool:
+    def take_every(self, n: int) -> Group:
+        """Returns the group with each n-th line only."""
+        return replace(self, lines=self.lines[::n], rows=self.rows[::n])
+
+    def wanted(self, index: int) -> Flags:
         """Returns which characters after the prompt of a line the group was made for."""
         return wanted_positions(self.lines[index], self.kinds, self.rows[index])
 
 
-NDArrayBool = np.ndarray[tuple[int], np.dtype[np.bool_]]
-
-
-def wanted_positions(line: bytes, kinds: frozenset[Kind], row: int) -> NDArrayBool:
+def wanted_positions(line: bytes, kinds: frozenset[Kind], row: int) -> Flags:
     """Returns which characters after the prompt have one of some kinds and are in a row, or in any
     row if it is 0. Those of the answer are wanted if the kinds have an ANSWER_DIGIT."""
     work_kinds, work_rows = _kinds_and_rows(shape_of_line(line))

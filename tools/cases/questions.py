@@ -21,6 +21,7 @@ from tools.cases.rows import Input
 FIRST_CHOICES = 0x5555_5555_5555_5555  # two bits for each quotient digit; 0 is the second nearest
 MAX_ROWS = 32  # digits of a quotient that one word decides about
 TRIES = 200
+MAX_DIGITS = 95  # with sign and point, an operand has at most 100 characters
 
 
 class Question(NamedTuple):
@@ -149,29 +150,23 @@ def quotient_question(
         n_row = len(str(a)) - (width - 2)
         if n_row < 2 or n_row > MAX_ROWS - 2:
             continue
-        seconds = _lead_to(a, b, width, n_row, dividend)
-        if seconds is None:
-            continue
-        result = _finish(a, b, width, n_row, mark, rng)
-        if result is None:
-            continue
-        word_of_choices = FIRST_CHOICES
-        for row in seconds:
-            word_of_choices ^= 1 << 2 * row
-        return Question(result, word_of_choices, n_row + 1)
+        second = _lead_to(a, b, width, n_row, dividend)
+        text = _finish(a, b, mark, rng)
+        if second is not None and text:
+            return Question(text, FIRST_CHOICES ^ second, n_row + 1)
     return None
 
 
-def _lead_to(a: int, b: int, width: int, n_row: int, dividend: int) -> list[int] | None:
-    """Returns the rows whose digits have to be the second nearest, so that row `n_row` divides the
-    dividend: only the one before it may. Returns None if none leads to it."""
+def _lead_to(a: int, b: int, width: int, n_row: int, dividend: int) -> int | None:
+    """Returns the change of FIRST_CHOICES by which row `n_row` divides the dividend: the digit
+    before may have to be the second nearest. Returns None if neither leads to it."""
     digits = str(a)
     remainder, unit = int(digits[: width - 2]), 10 ** (width - 3)
     tables = choices()
     for row in range(n_row):
         current = 10 * remainder + int(digits[width - 2 + row])
         if row == n_row - 1:
-            return [] if current == dividend else None
+            return 0 if current == dividend else None
         leading, divisor = current // (10 * unit) + LIMIT, b // unit - LEAST
         sign = -1 if current < 0 else 1
         for index, table in enumerate(tables):
@@ -179,30 +174,22 @@ def _lead_to(a: int, b: int, width: int, n_row: int, dividend: int) -> list[int]
             if row < n_row - 2:
                 break
             if 10 * after + int(digits[width - 2 + row + 1]) == dividend:
-                return [row] * index
+                return index << 2 * row
         remainder = after
     return None
 
 
-def _finish(
-    a: int, b: int, width: int, n_row: int, mark: int | None, rng: Generator
-) -> bytes | None:
-    """Returns the prompt in which row `n_row` is the last one, and `mark` stands below it; without
-    a mark, one row more follows."""
+def _finish(a: int, b: int, mark: int | None, rng: Generator) -> bytes | None:
+    """Returns the prompt in which the row that takes in the last digit of A is the last one, with
+    `mark` below it; without a mark, one row more follows. Returns None if it cannot be written."""
     tail = [] if not mark else [mark]
     if mark is None and rng.integers(2):
         tail = [int(rng.integers(1, 10))]
     places = 0 if not tail and a % 10 == 0 else int(rng.integers(3))
-    a_places = len(tail) + places + (mark is not None)
     b_places = int(rng.integers(3)) if b % 10 else 0
-    if a_places + b_places > MAX_PLACES:
-        return None
+    a_places = len(tail) + places + (mark is not None) + b_places
     dividend = number([*tail, *map(int, reversed(str(a)))])
+    if (a_places > 1 and dividend % 10 == 0) or max(dividend, b) >= 10**MAX_DIGITS:
+        return None
     signs = rng.choice((1, -1), 2).tolist()
-    if len(str(a)) + len(tail) > 95 or width > 95:
-        return None
-    if a_places > 1 and dividend % 10 == 0:
-        return None
-    if b_places and a_places + b_places > 1 and dividend % 10 == 0:
-        return None
-    return question(signs[0] * dividend, "/", signs[1] * b, a_places + b_places, b_places, places)
+    return question(signs[0] * dividend, "/", signs[1] * b, a_places, b_places, places)
