@@ -87,12 +87,12 @@ def _magnitudes(context: Context, rng: Generator) -> Iterator[Question]:
     """Yields sums with all digits `low` before all digits `high`, above only zeros and not, in all
     parts of a row: those that are kept, rounded off, or beside that place."""
     r = context.repeat
-    for top, low, high, below in product((0, 1, 9), ALL, ALL, ("none", "zeros", "others")):
-        lowest = {"none": [], "zeros": [0] * r, "others": [*rng.integers(1, 10, size=r).tolist()]}
-        digits = [*lowest[below], *[low] * r, *[high] * r]
+    parts = [([], r), ([0] * r, r), ([0] * r, 1), ([1 + int(rng.integers(9))] * r, r)]
+    for top, low, high, (lowest, times) in product((0, 1, 9), ALL, ALL, parts):
+        digits = [*lowest, *[low] * times, *[high] * r]
         if context.name == RANDOM:
-            digits += rng.integers(10, size=rng.integers(12)).tolist()
-        middle = len(lowest[below]) + r
+            digits += rng.integers(10, size=rng.integers(2, 12)).tolist()
+        middle = len(lowest) + times
         for drop in {0, middle - 1, middle, middle + 1, middle + 2} & {
             *range(min(len(digits), MAX_PLACES) + 1)
         }:

@@ -8,7 +8,7 @@ Shapes: S states, X inputs (the digits of a column).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from itertools import product
 from random import Random
@@ -29,7 +29,8 @@ COLUMNS: list[Input] = list(product(range(10), repeat=2))
 class Row:
     """An automaton that writes a row from its lowest digit on.
 
-    `fixed` is the same for the whole row. `cases` are those of each kind that is written, (S, X).
+    `fixed` is the same for the whole row. `cases` are those of the kinds, (S, X); the lowest digit
+    of a sum has a kind of its own, with cases among those of SUM_DIGIT.
     """
 
     kinds: tuple[Kind, ...]
@@ -163,7 +164,7 @@ def _sum_row(direction: int) -> Row:
     row.cases[Kind.SUM_DIGIT][0] = step.first + step.cases(
         Kind.SUM_LOWEST, list(lowest.astype(np.uint8))
     )
-    return row
+    return replace(row, kinds=(*row.kinds, Kind.SUM_LOWEST))
 
 
 @cache
@@ -210,6 +211,7 @@ def remainder_rows(last: bool) -> list[Row]:
         carries = STEP_OF[Kind.REMAINDER_CARRY]
         if not last:  # it reads the same
             row.cases[Kind.REMAINDER_CARRY] = row.cases[kind] - STEP_OF[kind].first + carries.first
+            return replace(row, kinds=(*row.kinds, Kind.REMAINDER_CARRY))
         return row
 
     return [make(sign, q) for sign in (1, -1) for q in range(9)]
