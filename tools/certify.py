@@ -160,15 +160,12 @@ class Certificate:
     def _summary(self, step: LocalStep) -> dict[str, Any]:
         part = slice(step.first, step.first + step.size)
         read, right, reachable = self.read[part], self.right[part], step.reachable
-        tried = (self.random[part] >= NEEDED) & (self.adversarial[part] >= NEEDED)
-        if step is QUOTIENT_CHOICE:
-            tried = read > 0
         any_read = bool(read.any())
         return {
             "rule": step.name,
             "cases": int(reachable.sum()),
             "unreachable": int((~reachable).sum()),
-            "tried": int((tried & reachable).sum()),
+            "tried": int((self._tried(step) & reachable).sum()),
             "wrong": int((right < read).sum()),
             "contexts": int(read.sum()),
             "wrong_contexts": int((read - right).sum()),

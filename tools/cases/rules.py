@@ -5,9 +5,8 @@ few characters, its sources, so it has a limited number of different inputs, her
 model writes the right character in every case of every rule, it never takes a wrong step.
 
 A `LocalStep` is a rule with all its cases: a table with an axis for the kind of the character that
-is written, and an axis for each source. `tools.cases.lines`
-returns the case of each character of a line.
-The cases of all steps are numbered together, from 0 to N_CASES - 1.
+is written, and an axis for each source. `tools.cases.lines` returns the case of each character of a
+line. The cases of all steps are numbered together, from 0 to N_CASES - 1.
 
 Not all cases of a table can occur: no carry of 3 times a digit is 7. `LocalStep.reachable` says
 which can, and its function says why. Where digits follow from earlier ones of the same row, the
@@ -207,8 +206,8 @@ def _product_carries(kind: Ints, multiplier: Ints, a: Ints, old: Ints, carry: In
 
 
 def _remainder_carries(kind: Ints, sign: Ints, q: Ints, b: Ints, old: Ints, carry: Ints) -> Flags:
-    """A carry is at most the quotient digit: 9 + 9 q + q < 10 (q + 1). No digit is 9: the digit
-    before leaves at most 0.83 of the divisor (`tools.cases.quotients`)."""
+    """A carry is at most the quotient digit: 9 + 9 q + q < 10 (q + 1). No digit is 9, but after
+    second choices with long divisors, which are left out (`tools.cases.quotients`)."""
     return np.asarray((q < 9) & ((carry == 10) | (carry <= q)))
 
 
