@@ -19,7 +19,7 @@ import click
 
 from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, training
 from calcgpt.cli.calc import calc
-from calcgpt.cli.options import signal_of
+from calcgpt.cli.options import NEGATIVE, signal_of
 from datagen.errors import UserError, file_error, one_line
 
 STDOUT = 1
@@ -54,15 +54,9 @@ class Commands(click.Group):
             return loaded
         return None
 
-    def resolve_command(
-        self, context: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates."""
-        first = args[0]
-        is_text = not first[:1].isalpha() or " " in first.strip()
-        if is_text and any(c.isdigit() for c in first) and not self.get_command(context, first):
-            return super().resolve_command(context, ["calc", *args])
-        return super().resolve_command(context, args)
+        return super().parse_args(context, ["calc", *args] if _calculates(args) else args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands in SECTIONS, each with the first sentence of its help."""
@@ -112,6 +106,14 @@ class Commands(click.Group):
                 "not enough memory: in training, a smaller train.batch_size or a larger "
                 "train.grad_accum needs less"
             )
+
+
+def _calculates(arguments: Sequence[str]) -> bool:
+    """Returns whether the first argument is an expression, or `-` for those of standard input."""
+    first = next((argument for argument in arguments if argument != "--"), "")
+    has_number = not first[:1].isalpha() and any(map(str.isnumeric, first))
+    is_option = first.startswith("-") and not NEGATIVE.match(first)
+    return first == "-" or (not is_option and (has_number or " " in first.strip()))
 
 
 @contextmanager

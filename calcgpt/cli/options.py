@@ -43,7 +43,8 @@ class NamedPath(click.Path):
 NAME = Name()
 PATH = NamedPath(path_type=Path)
 SEED = click.IntRange(0, 2**63 - 1)
-NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such as -5+3
+# The beginning of an expression such as -5+3, -(2^3) or -½. An option has a letter there.
+NEGATIVE = re.compile(r"-(?!-?[A-Za-z]|-?$)")
 
 
 class Number(click.FloatRange):

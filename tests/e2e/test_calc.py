@@ -129,8 +129,18 @@ def test_a_sentence_is_one_expression(run_cli: Callable[..., Any], wide: Path) -
 def test_an_expression_needs_no_command(run_cli: Callable[..., Any], wide: Path) -> None:
     outcome = run_cli("12.5*3", "--checkpoint", wide)
     assert (outcome.code, outcome.out) == (0, "37.5\n")
-    assert run_cli("what is half of 12?", "--checkpoint", wide).out == "6\n"
-    assert "No such command" in run_cli("trian2", "x").err
+    for typed, answer in {
+        "what is half of 12?": "6",
+        "half of twelve": "6",
+        "-5+3": "-2",
+        "-½": "-0.5",
+        "½+1": "1.5",
+        "- (2^3)": "-8",
+    }.items():
+        assert run_cli(typed, "--checkpoint", wide).out == f"{answer}\n"
+    for typed in ("trian2", "--trian", "-x"):
+        outcome = run_cli(typed, "x")
+        assert (outcome.code, "No such" in outcome.err) == (2, True)
 
 
 def test_file_names_in_place_of_a_star_are_recognized(
@@ -183,6 +193,9 @@ def test_lines_of_standard_input_are_answered_one_by_one(wide: Path) -> None:
     errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert [line.split(": ")[1] for line in errors] == ["line 3", "line 4", "line 5"]
     assert max(map(len, ended.stderr.splitlines())) < 100
+    for dash in (["calc", "-"], ["-"]):
+        named = CliRunner().invoke(cli, [*dash, "--checkpoint", str(wide)], input=typed)
+        assert (named.exit_code, named.output) == (ended.exit_code, ended.output)
     nothing = CliRunner().invoke(cli, ["calc", "--checkpoint", str(wide)], input="")
     assert (nothing.exit_code, nothing.output) == (0, "")
 
