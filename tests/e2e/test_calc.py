@@ -295,16 +295,20 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
     assert file.read_text().splitlines() == ["x = 7", "_", "2*", "x = 7", "quit"]
 
 
-def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
-    program = f"""
+IMPORTS = """
 import atexit, sys
 from calcgpt.cli import cli
-atexit.register(lambda: print(sorted({{"torch", "numba", "llvmlite"}} & sys.modules.keys())))
-cli.main(["calc", "782+21", "--checkpoint", {str(tiny_folder)!r}, "--engine", "native"])
+atexit.register(lambda: print(sorted({"torch", "numba", "llvmlite"} & sys.modules.keys())))
+cli.main(sys.argv[1:])
 """
+
+
+def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
+    native = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "native"]
     machine_code.object_code()  # is cached from now on
     by_torch = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "torch"]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    program = [sys.executable, "-c", IMPORTS, *native]
+    done = subprocess.run(program, capture_output=True, text=True)
     *answer, imported = done.stdout.splitlines()
     assert imported == "['llvmlite']", done.stderr
     ended = CliRunner().invoke(cli, by_torch)  # random weights may write no number

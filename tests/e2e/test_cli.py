@@ -15,10 +15,13 @@ from typing import Any
 
 import click
 import pytest
+import torch
+from checkpoint_folders import make
 
 from calcgpt.checkpoint import Checkpoint, load_metrics
-from calcgpt.cli import cli
+from calcgpt.cli import cli, options
 from calcgpt.inference.calculator import Calculator
+from calcgpt.training import devices
 from datagen.extras import install_line
 from datagen.files import sha256
 
@@ -493,3 +496,29 @@ train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False
     )
     assert ended.returncode == 0, ended.stderr
     assert Checkpoint.load(out / "step-00000002").metrics["step"] == 2
+
+
+def test_scoring_takes_the_fastest_engine_by_itself(
+    tiny_folder: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(attention="landmark").save(tmp_path / "landmark")  # is not for the native engine
+    program = """
+import atexit, sys
+from calcgpt.cli import cli, options
+atexit.register(lambda: print("torch" in sys.modules))
+cli.main(sys.argv[1:])
+"""
+    for folder, engine in ((tiny_folder, "native"), (tmp_path / "landmark", "torch")):
+        shards = tmp_path / engine
+        command = ["eval", folder, "--data", data_folder, "--n", "5", "--shards", shards]
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *command], capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.endswith(f"{engine == 'torch'}\n")
+        assert json.loads((shards / "scoring.json").read_text())["engine"] == engine
+    monkeypatch.setattr(options, "GPU_DRIVERS", [tiny_folder])
+    for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
+        monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))
+        assert options.engine_and_device(None, "auto") == (engine, gpu)
+    assert options.engine_and_device(None, "auto", "host:1") == ("auto", "cpu")
