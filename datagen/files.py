@@ -17,7 +17,7 @@ from typing import Any
 
 from datagen.errors import ConfigError, DataError, UserError
 
-MAX_JSON_BYTES = 1 << 28
+MAX_JSON_BYTES = 1 << 24  # 16 MiB take at most half a gigabyte when they are read
 MAX_TEXT_BYTES = 1 << 31  # 2 GiB: two million lines of 1,000 characters
 
 
