@@ -21,11 +21,12 @@ MAX_JSON_BYTES = 1 << 24  # 16 MiB take at most half a gigabyte when they are re
 MAX_TEXT_BYTES = 1 << 31  # 2 GiB: two million lines of 1,000 characters
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Writes to a temporary file beside `path`, then renames it.
 
     Each call uses a unique temporary name, so two processes never share a file. A path that is not
-    a regular file, such as /dev/stdout or a pipe, is written to, not replaced.
+    a regular file, such as /dev/stdout or a pipe, is written to, not replaced. `mode` has the most
+    permissions of a new file: the umask may remove some.
     """
     if is_stream(path):
         with path.open("ab") as opened:
@@ -33,6 +34,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         return
     temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # short: a name has 255 bytes
     try:
+        temporary.touch(mode)
         temporary.write_bytes(content)
         temporary.replace(path)
     except BaseException as error:
