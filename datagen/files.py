@@ -181,6 +181,24 @@ def locked(
         lock.release()
 
 
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Returns the content of a file or of a pipe, or the first `max_bytes` + 1 bytes of more.
+
+    Raises OSError for a pipe that no process has opened to write: reading might wait for ever.
+    """
+
+    def open_at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    with open(path, "rb", opener=open_at_once) as file:
+        is_pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+        os.set_blocking(file.fileno(), True)
+        content = file.read(max_bytes + 1)
+    if is_pipe and not content:
+        raise OSError(errno.EPIPE, "nothing was written to this pipe")
+    return content
+
+
 def read_text(path: Path, max_bytes: int | None = None) -> str:
     """Returns the text of a file with its line endings unchanged. Raises DataError if the file is
     empty, has more than `max_bytes` bytes (by default MAX_TEXT_BYTES), is not UTF-8, or cannot be
@@ -188,8 +206,7 @@ def read_text(path: Path, max_bytes: int | None = None) -> str:
     if max_bytes is None:
         max_bytes = MAX_TEXT_BYTES
     try:
-        with path.open("rb") as file:
-            content = file.read(max_bytes + 1)
+        content = read_bytes(path, max_bytes)
         if len(content) > max_bytes:
             raise DataError(f"{path} has more than {max_bytes:,} bytes")
         text = content.decode("utf-8")

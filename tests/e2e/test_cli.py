@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -326,6 +327,43 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     line = f"error: {what} needs {names}: {install_line(*libraries)}\n"
     assert outcome == (2, "", line)
     assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["train", "--recipe", "{pipe}.toml", "--out", "run"],
+        ["train", "--recipe", "nano", "--data", "{pipe}", "--out", "run"],
+        ["train", "--recipe", "task", "--task", "{pipe}", "--out", "run"],
+        ["calc", "1+1", "--plugin", "{pipe}"],
+        ["eval", "{tiny}", "--data", "{pipe}"],
+        ["plot", "out", "{pipe}"],
+        ["calc", "1+1", "--checkpoint", "{pipe}"],
+        ["sweep", "{pipe}.toml", "--out", "out"],
+        ["datagen", "text", "--source", "{pipe}"],
+    ],
+    ids=lambda args: "-".join(args[:3]),
+)
+def test_a_pipe_to_which_nothing_writes_is_one_line(
+    run_cli: Callable[..., Any],
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for suffix in ("", ".toml"):
+        os.mkfifo(f"pipe{suffix}")
+    outcome = run_cli(*(arg.format(tiny=tiny_folder, pipe="pipe") for arg in args))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("error: ")
+
+
+def test_a_file_of_code_needs_no_suffix(run_cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("VALUE = 1")
+    outcome = run_cli("calc", "1+1", "--plugin", tmp_path / "mine")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "adds no variant to a table" in outcome.err
 
 
 def test_a_warm_up_that_never_ends_is_noted(
