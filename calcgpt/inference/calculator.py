@@ -9,7 +9,7 @@ batches the questions of many requests.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -38,6 +38,7 @@ from datagen.arithmetic import MAX_PLACES, Number, Problem, answer, is_rounded
 from datagen.notation import NAN, answer_text, render_prompt
 
 USUAL_LENGTH = 200  # characters that the model writes for an operation
+CHECKED_AT_ONCE = 4  # operations
 
 
 class Question(NamedTuple):
@@ -276,17 +277,24 @@ class Calculator:
         beyond_tested: bool = False,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
+        check: Callable[[], object] | None = None,
     ) -> Calculation:
         """Returns the answer. All operations whose operands are known with prompts of one length
-        are one batch. The arguments and the errors are those of `begin`."""
+        are one batch. The arguments and the errors are those of `begin`. `check` is called before
+        each few operations, which takes about a second at most; what it raises ends the work."""
         computation = self.begin(expression, places, beyond_tested, style, names)
         tokenizer = self.checkpoint.tokenizer
         while questions := computation.questions():
-            prompts = [question.prompt for question in questions]
-            completions = complete(self.decoder, tokenizer, prompts, self.stop)
-            for question, completion in zip(questions, completions, strict=True):
-                output = tokenizer.decode(completion.ids)
-                computation.answer(question.node, output, completion.probabilities)
+            n_part = CHECKED_AT_ONCE if check else len(questions)
+            for start in range(0, len(questions), n_part):
+                if check:
+                    check()
+                part = questions[start : start + n_part]
+                prompts = [question.prompt for question in part]
+                completions = complete(self.decoder, tokenizer, prompts, self.stop)
+                for question, completion in zip(part, completions, strict=True):
+                    output = tokenizer.decode(completion.ids)
+                    computation.answer(question.node, output, completion.probabilities)
         return computation.calculation()
 
 

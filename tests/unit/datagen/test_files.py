@@ -139,11 +139,11 @@ def test_a_pipe_is_read_only_if_something_writes_to_it(tmp_path: Path) -> None:
         read_text(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with pipe.open("w") as writer, ThreadPoolExecutor() as pool:
-        os.close(reader)
         content = pool.submit(read_text, pipe)
         writer.write("text")
         writer.close()
         assert content.result() == "text"
+    os.close(reader)
 
 
 def test_an_open_file_is_appended_to_by_its_number(tmp_path: Path) -> None:
