@@ -20,7 +20,7 @@ const GROUPS = {
   aSign: "A_SIGN",
   bSign: "B_SIGN B_SIGN_OF_SUM",
   operator: "ADD_OR_SUBTRACT",
-  sum: "SUM_LOWEST SUM_DIGIT",
+  sum: "SUM_LOWEST SUM_DIGIT SUM_TOP",
   multiplier: "MULTIPLIER",
   row: "FIRST_DIGIT PRODUCT_DIGIT",
   carries: "FIRST_CARRY PRODUCT_CARRY REMAINDER_CARRY",
