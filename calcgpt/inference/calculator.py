@@ -23,7 +23,8 @@ from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
 from calcgpt.inference.generate import Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
-from calcgpt.inference.planning import Operand, Step, make_plan
+from calcgpt.inference.planners import Operand, Step
+from calcgpt.inference.planning import make_plan
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,

@@ -241,7 +241,7 @@ class Rounding(Planner[Operand]):
         return _value(number.number)
 
     def is_zero(self, value: Fraction) -> bool:
-        return 2 * abs(value) * 10**self._step_places < 1
+        return 2 * abs(value) < Fraction(1, 10**self._step_places)
 
     def rounded(self, a: Operand, places: int) -> Operand:
         if equal(a.number, round_to(_value(a.number), places)):
@@ -259,7 +259,7 @@ class Rounding(Planner[Operand]):
         number, index = value
         is_last = index == len(self.steps) - 1
         if is_last and self.steps[-1].places == self._step_places:
-            last = self.steps[index] = self.steps[index]._replace(places=self._places)
+            last = self.steps[-1] = self.steps[-1]._replace(places=self._places)
             return Operand(_right(last), index)
         right = round_to(self._values[-1].value, self._places)
         if not equal(number, right) and (index is None or not is_last):
@@ -288,10 +288,10 @@ class Scaled(Planner[tuple[Operand, int]]):
         return Operand(round_to(value * 10**self._scale, MAX_PLACES)), self._scale
 
     def value(self, number: tuple[Operand, int]) -> Fraction:
-        return _value(number[0].number) / 10 ** number[1]
+        return _value(number[0].number) * Fraction(1, 10 ** number[1])
 
     def is_zero(self, value: Fraction) -> bool:
-        return 2 * abs(value) * 10 ** (MAX_PLACES + self._scale) < 1
+        return 2 * abs(value) < Fraction(1, 10 ** (MAX_PLACES + self._scale))
 
     def rounded(self, a: tuple[Operand, int], places: int) -> tuple[Operand, int]:
         return self._divided(a, places), 0
