@@ -84,7 +84,12 @@ function tooLong({ start, end }) {
 
 /** Returns the number of binary digits of the longer one of numerator and denominator. @param {Fraction} value */
 function bits({ n, d }) {
-  const digits = (n < 0n ? -n > d : n > d) ? magnitude(n).toString(16) : d.toString(16);
+  return Math.max(bitLength(n), bitLength(d));
+}
+
+/** Returns the number of binary digits of an integer without its sign. @param {bigint} n */
+export function bitLength(n) {
+  const digits = magnitude(n).toString(16);
   return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
 }
 
@@ -118,7 +123,7 @@ function multiply(a, b) {
 }
 
 /** @param {Fraction} value */
-function negative({ n, d }) {
+export function negative({ n, d }) {
   return { n: -n, d };
 }
 
@@ -141,7 +146,7 @@ function gcd(a, b) {
 }
 
 /** @param {bigint} n */
-function magnitude(n) {
+export function magnitude(n) {
   return n < 0n ? -n : n;
 }
 
