@@ -83,7 +83,7 @@ class Computation:
         self._readings = [*parsed.readings, *self.plan.readings]
         #: The operations, operands first. Each becomes a node when it is answered.
         self.outline = [
-            Span(expression=step.text, position=step.start, end=step.end)
+            Span(expression=step.text, position=step.start, end=step.end, path=step.path)
             for step in self.plan.steps
         ]
         self._waiting = list(range(len(self.outline)))  # not asked yet
