@@ -267,6 +267,77 @@ class Rounding(Planner[Operand]):
         return value
 
 
+class Scaled(Planner[tuple[Operand, int]]):
+    """Works with numbers times 10^scale, because no number has more than MAX_PLACES places. The
+    power of ten of a number is 0 if it was typed or is known exactly."""
+
+    def __init__(self, parts: Parts, places: int, scale: int) -> None:
+        super().__init__(parts, places, MAX_PLACES)
+        self._scale = scale
+
+    def number(self, value: Fraction) -> tuple[Operand, int]:
+        return Operand(Number(int(value))), 0
+
+    def _typed(self, node: Expression) -> tuple[Operand, int]:
+        return Operand(node.number), 0
+
+    def constant(self, value: Fraction, more_places: int = 3) -> tuple[Operand, int]:
+        number = round_to(value, MAX_PLACES)
+        if _value(number) == value:
+            return Operand(number), 0
+        return Operand(round_to(value * 10**self._scale, MAX_PLACES)), self._scale
+
+    def value(self, number: tuple[Operand, int]) -> Fraction:
+        return _value(number[0].number) / 10 ** number[1]
+
+    def is_zero(self, value: Fraction) -> bool:
+        return 2 * abs(value) * 10 ** (MAX_PLACES + self._scale) < 1
+
+    def rounded(self, a: tuple[Operand, int], places: int) -> tuple[Operand, int]:
+        return self._divided(a, places), 0
+
+    def apply(
+        self, op: Operation, a: tuple[Operand, int], b: tuple[Operand, int]
+    ) -> tuple[Operand, int]:
+        (x, x_scale), (y, y_scale) = a, b
+        if op is MULTIPLICATION:
+            scale = x_scale + y_scale
+            product = self._ask(x, op, y, MAX_PLACES), scale
+            return product if scale <= self._scale else (self._divided(product), self._scale)
+        wanted = self._scale + y_scale if op is DIVISION else self._scale
+        x = self._times(x, wanted - x_scale)
+        y = y if op is DIVISION else self._times(y, wanted - y_scale)
+        return self._ask(x, op, y, MAX_PLACES), self._scale
+
+    def _times(self, a: Operand, zeros: int) -> Operand:
+        """Returns a number times a power of ten. A constant is written so."""
+        if not zeros:
+            return a
+        if a.step is None:
+            return Operand(round_to(_value(a.number) * 10**zeros, MAX_PLACES))
+        return self._ask(a, MULTIPLICATION, Operand(Number(10**zeros)), MAX_PLACES)
+
+    def _divided(self, a: tuple[Operand, int], places: int = MAX_PLACES) -> Operand:
+        """Returns a number divided by 10^scale, rounded."""
+        number, scale = a
+        if not scale and equal(number.number, round_to(_value(number.number), places)):
+            return number
+        if not scale:
+            return self._ask(number, ADDITION, Operand(Number(0)), places)
+        return self._ask(number, DIVISION, Operand(Number(10**self._scale)), places)
+
+    def _nearest(
+        self, a: tuple[Operand, int], b: tuple[Operand, int]
+    ) -> tuple[tuple[Operand, int], int]:
+        scale = max(a[1], b[1])
+        x, y = (self._times(operand, scale - own) for operand, own in (a, b))
+        quotient = self._ask(x, DIVISION, y, 0)
+        return (quotient, 0), quotient.number.units
+
+    def _finish(self, value: tuple[Operand, int]) -> Operand:
+        return self._divided(value, self._places)
+
+
 class Fractions(Planner[tuple[Operand, Operand | None]]):
     """Works out numerator and denominator as whole numbers, and divides once. A denominator of
     None is 1."""

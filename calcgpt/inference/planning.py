@@ -22,12 +22,13 @@ from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import Limits, Refusal
-from calcgpt.inference.planners import Fractions, Operand, Parts, Planner, Rounding, Step
+from calcgpt.inference.planners import Fractions, Operand, Parts, Planner, Rounding, Scaled, Step
 from calcgpt.inference.spelling import MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
 
 MAX_WORK = 400_000  # characters that a model writes for an expression
+MAX_SCALE = 24  # decimal places beyond those of a number, where a function needs them
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,11 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
     if approaches and limits.most_places < MAX_PLACES:
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["direct"]
         raise ExpressionError(kind, reason, root.start, root.end)
-    first = None
+    first, found = None, False
     most = limits.most_places - places
     # Fewer attempts for functions, whose plans take longer to make.
-    guesses = (*range(2, most - 1, 3), most - 1, most) if approaches else range(most + 1)
-    for guard_places in guesses:
+    few = sorted({*range(2, most, 3), max(most - 1, 0), most})
+    for guard_places in few if approaches else range(most + 1):
         plan = _plan(Rounding(parts, places, guard_places), exact, guard_places)
         if not plan:
             continue
@@ -128,6 +129,13 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
         first = first or plan
         if is_outside or equal(plan.result.number, right):
             yield plan  # more guard places do not make numbers shorter
+            found = True
+            break
+    scales = range(4, MAX_SCALE + 1, 4) if approaches and not found else ()
+    for scale in scales:
+        plan = _plan(Scaled(parts, places, scale), exact, MAX_PLACES + scale - places)
+        if plan and equal(plan.result.number, right):
+            yield plan
             break
     if not approaches and (by_fractions := _plan(Fractions(parts, places), exact)):
         yield by_fractions

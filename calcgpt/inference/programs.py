@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from calcgpt.errors import ExpressionError
 from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.functions import FUNCTIONS, SORTED, Rows
 from calcgpt.inference.real import Real, call
@@ -168,9 +169,13 @@ NAMES = ("result", *"abcdghjkmnpqrstuwxyz")
 
 
 def _value_of(node: Expression, operands: list[Real]) -> Real:
+    """Raises ArithmeticError where there is no value, because numbers have too few places."""
     from calcgpt.inference.exact import value_of_node
 
-    return value_of_node(node, operands)
+    try:
+        return value_of_node(node, operands)
+    except ExpressionError:
+        raise ArithmeticError from None
 
 
 def _guess(x: Fraction, n: Fraction) -> Fraction:
