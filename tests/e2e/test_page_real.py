@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 REAL = """async (asked) => {
-    const real = await import("/static/engine/real.js");
+    const real = await import("/static/engine/elementary.js");
     const fraction = ([n, d]) => ({ n: BigInt(n), d: BigInt(d) });
     return asked.map(([name, x, degree, digits]) => {
         const rest = degree === null ? [digits] : [BigInt(degree), digits];

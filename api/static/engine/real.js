@@ -1,250 +1,215 @@
-// Roots, logarithms, exponential, circular and hyperbolic functions of fractions, to any number of digits. Numbers are
-// integers times 2**-bits. Arguments are reduced until a few terms of a power series are enough (Brent and Zimmermann,
-// Modern Computer Arithmetic, chapter 4).
+// Values of functions, which the model's answers are checked against (calcgpt/inference/real.py). That of sqrt(2) is
+// near the true one, to PLACES places. A value that comes that near to a simple fraction is that fraction.
 
-import { bitLength, magnitude, negative, whole } from "./exact.js";
+import { divideHalfEven } from "./arithmetic.js";
+import * as elementary from "./elementary.js";
+import { add, compare, floor, fraction, gcd, inverse, magnitude, multiply, negative, subtract, whole } from "./fractions.js";
 
-const GUARD = 32n; // bits beyond the digits asked for, of which errors take less than half
-const MAX_POWER = 4_606n; // the exponent of e for which the value has 2,001 digits
-const MAX_NEWTON = 16n; // the degree of a root up to which Newton's iteration finds it, and not powers of e
+const PLACES = 150; // of a value that is not exact
+const UNIT = 10n ** BigInt(PLACES);
+const LARGEST = 10n ** 60n; // of such a value
+const DIGITS = PLACES + 85; // significant ones, of what is worked out for it
+const SIMPLE = 10n ** 20n; // denominator of a simple fraction
+const [NEAR, NEAR_ZERO] = [{ n: 1n, d: 10n ** 80n }, { n: 1n, d: 10n ** 130n }];
+const [MAX_ROOT, MAX_POWER, MAX_ROUND] = [1_000n, 100_000n, 30n];
+const [TOO_LARGE, TOO_SMALL] = [150n, -310n]; // powers of e beyond LARGEST, and below NEAR_ZERO
 
-/** @import { Fraction } from "./exact.js" */
-/** Returns a value to `digits` significant digits: the error is less than one unit of the last of them. A value at 0 or
- * 1 that is a whole number is exact.
- * @typedef {(x: Fraction, digits: number) => Fraction} Real */
+/** @import { Fraction } from "./fractions.js" */
+/** @typedef {{value: Fraction, isExact: boolean}} Real a value, and whether it is exact */
+/** @typedef {(...numbers: Fraction[]) => Fraction} Exact */
 
-// Roots
+/** An operation divides by a number that is rounded to 0, or has a result that is too large; or a program does not
+ * approach a value. */
+export class ArithmeticError extends Error {}
 
-/** Returns the real root of degree n > 0 as a Real does. It is exact if it is a fraction.
- * @throws {RangeError} for a root of even degree of a negative number
- * @type {(x: Fraction, n: bigint, digits: number) => Fraction} */
-export function root(x, n, digits) {
-  if (x.n < 0n) {
-    if (n % 2n === 0n) throw new RangeError("a root of even degree of a negative number");
-    return negative(root(negative(x), n, digits));
+/** A function has no value there. key: of the message; index: of the argument that is wrong, or -1 for the function as a
+ * whole. */
+export class DomainError extends ArithmeticError {
+  /** @param {string} key @param {number} index */
+  constructor(key, index) {
+    super(key);
+    this.key = key;
+    this.index = index;
   }
-  const exact = { n: integerRoot(x.n, n), d: integerRoot(x.d, n) };
-  if (exact.n ** n === x.n && exact.d ** n === x.d) return exact;
-  if (n <= MAX_NEWTON) return toDigits(digits, (bits) => integerRoot((x.n << (n * bits)) / x.d, n));
-  const logarithm = ln(x, digits + 5); // is below 10**4
-  return exp({ n: logarithm.n, d: logarithm.d * n }, digits + 1);
 }
 
-/** Returns the root of degree n of an integer >= 0, rounded down. After the first of Newton's steps, the others go down
- * to it.
- * @type {(value: bigint, n: bigint) => bigint} */
-function integerRoot(value, n) {
-  if (value < 2n || n === 1n) return value;
-  const length = bitLength(value);
-  if (n >= length) return 1n;
-  const rest = Math.max(0, length - 53);
-  const logarithm = (Math.log2(Number(value >> BigInt(rest))) + rest) / Number(n);
-  const exponent = Math.max(0, Math.floor(logarithm) - 50);
-  const guess = BigInt(Math.ceil(2 ** (logarithm - exponent))) << BigInt(exponent);
-  const step = (/** @type {bigint} */ root) => ((n - 1n) * root + value / root ** (n - 1n)) / n;
-  let root = step(guess);
-  for (let next; (next = step(root)) < root; ) root = next;
-  return root;
+/** Returns a value that is known to PLACES places, or the simple fraction that it is near to.
+ * @throws {DomainError} if it is too large
+ * @type {(value: Fraction) => Real} */
+export function near(value) {
+  if (magnitude(value.n) >= LARGEST * value.d) throw new DomainError("large", -1);
+  const simple = simplified(value);
+  if (compare(distance(simple, value), simple.n ? NEAR : NEAR_ZERO) < 0) return { value: simple, isExact: true };
+  return { value: fraction(divideHalfEven(value.n * UNIT, value.d), UNIT), isExact: false };
 }
 
-// Logarithms, exponential and hyperbolic functions
-
-/** @throws {RangeError} if x <= 0 @type {Real} */
-export function ln(x, digits) {
-  if (x.n <= 0n) throw new RangeError("a logarithm of a number that is not positive");
-  if (x.n === x.d) return whole(0n);
-  const k = BigInt(bitLength(x.n) - bitLength(x.d)); // x = n / d * 2**k
-  const [n, d] = k < 0n ? [x.n << -k, x.d] : [x.n, x.d << k];
-  return toDigits(digits, (bits) => k * LN2(bits) + 2n * arctangent(((n - d) << bits) / (n + d), 1n, bits));
-}
-
-/** @throws {RangeError} if the value or its inverse has more than 2,000 digits @type {Real} */
-export function exp(x, digits) {
-  if (!x.n) return whole(1n);
-  if (magnitude(x.n) > MAX_POWER * x.d) throw new RangeError("a power of e of more than 2,000 digits");
-  const squarings = bitsOf(digits) / 128n + 1n; // each loses a bit
-  const bits = bitsOf(digits) + squarings;
-  const [k, rest] = reduce(x, LN2, bits);
-  let value = series(1n << bits, rest >> squarings, bits, (n) => [1n, n]);
-  for (let n = 0n; n < squarings; n += 1n) value = (value * value) >> bits;
-  return dyadic(value >> squarings, bits - squarings - k);
-}
-
-/** @throws {RangeError} as exp @type {Real} */
-export function sinh(x, digits) {
-  if (!x.n) return x;
-  const { n, d } = power(x, digits);
-  return quotient(n * n - d * d, 2n * n * d, digits);
-}
-
-/** @throws {RangeError} as exp @type {Real} */
-export function cosh(x, digits) {
-  const { n, d } = power(x, digits);
-  return x.n ? quotient(n * n + d * d, 2n * n * d, digits) : whole(1n);
-}
-
-/** @type {Real} */
-export function tanh(x, digits) {
-  if (!x.n) return x;
-  if (magnitude(2n * x.n) > bitsOf(digits) * x.d) return whole(x.n < 0n ? -1n : 1n); // within 2 / e**|2x|
-  const { n, d } = power(x, digits);
-  return quotient(n * n - d * d, n * n + d * d, digits);
-}
-
-/** Returns e**x to enough digits, also for what is left of them in the difference of e**x and 1.
- * @type {Real} */
-function power(x, digits) {
-  return exp(x, digits + 3 + Math.ceil(Math.max(0, bitLength(x.d) - bitLength(x.n)) / 3));
-}
-
-// Circular functions and their inverses, in radians
-
-/** @type {Real} */
-export function sin(x, digits) {
-  return x.n ? toDigits(digits, (bits) => sine(x, 0n, bits)) : x;
-}
-
-/** @type {Real} */
-export function cos(x, digits) {
-  return x.n ? toDigits(digits, (bits) => sine(x, 1n, bits)) : whole(1n);
-}
-
-/** @type {Real} */
-export function tan(x, digits) {
-  if (!x.n) return x;
-  const [a, b] = [sin(x, digits + 1), cos(x, digits + 1)]; // both may be small
-  return quotient(a.n * b.d, a.d * b.n, digits);
-}
-
-/** @type {Real} */
-export function atan(x, digits) {
-  return x.n ? toDigits(digits, (bits) => angle((x.n << bits) / x.d, bits)) : x;
-}
-
-/** @throws {RangeError} if x is not from -1 to 1 @type {Real} */
-export function asin(x, digits) {
-  return x.n ? toDigits(digits, (bits) => (PI(bits) >> 1n) - arccosine(x, bits)) : x;
-}
-
-/** @throws {RangeError} if x is not from -1 to 1 @type {Real} */
-export function acos(x, digits) {
-  return x.n === x.d ? whole(0n) : toDigits(digits, (bits) => arccosine(x, bits));
-}
-
-/** Returns the sine of x and some right angles, times 2**bits.
- * @type {(x: Fraction, quarters: bigint, bits: bigint) => bigint} */
-function sine(x, quarters, bits) {
-  const [k, rest] = reduce(x, (bits) => PI(bits) >> 1n, bits);
-  const quadrant = (k + quarters) & 3n;
-  const square = (rest * rest) >> bits;
-  const value = quadrant & 1n
-    ? series(1n << bits, -square, bits, (n) => [1n, (2n * n - 1n) * (2n * n)])
-    : series(rest, -square, bits, (n) => [1n, 2n * n * (2n * n + 1n)]);
-  return quadrant & 2n ? -value : value;
-}
-
-/** Returns acos(x) times 2**bits: twice the angle whose tangent is the root of (1 - x) / (1 + x).
- * @type {(x: Fraction, bits: bigint) => bigint} */
-function arccosine({ n, d }, bits) {
-  if (magnitude(n) > d) throw new RangeError("an arcsine or arccosine of a number that is not from -1 to 1");
-  if (n === -d) return PI(bits);
-  return 2n * angle(integerRoot(((d - n) << (2n * bits)) / (d + n), 2n), bits);
-}
-
-/** Returns the angle of a tangent, both times 2**bits. @type {(tangent: bigint, bits: bigint) => bigint} */
-function angle(tangent, bits) {
-  const one = 1n << bits;
-  if (tangent < 0n) return -angle(-tangent, bits);
-  if (tangent > one) return (PI(bits) >> 1n) - angle((one << bits) / tangent, bits);
-  for (let n = 0; n < 3; n += 1) {
-    tangent = (tangent << bits) / (one + integerRoot((one << bits) + tangent * tangent, 2n)); // of half the angle
+/** Returns the last convergent of a value's continued fraction whose denominator is at most SIMPLE. If a fraction with
+ * such a denominator is NEAR the value, it is this one (Legendre).
+ * @param {Fraction} value */
+function simplified(value) {
+  let [before, last] = [{ n: 0n, d: 1n }, { n: 1n, d: 0n }];
+  for (let { n, d } = value; d; ) {
+    const quotient = n / d - (n < 0n && n % d ? 1n : 0n);
+    const next = { n: before.n + quotient * last.n, d: before.d + quotient * last.d };
+    if (next.d > SIMPLE) break;
+    [before, last] = [last, next];
+    [n, d] = [d, n - quotient * d];
   }
-  return arctangent(tangent, -1n, bits) << 3n;
+  return last;
 }
 
-// Constants, to a number of significant digits
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
+function distance(a, b) {
+  const { n, d } = subtract(a, b);
+  return { n: magnitude(n), d };
+}
 
-/** @typedef {(digits: number) => Fraction} Digits */
-/** @type {Digits} */ export const pi = (digits) => toDigits(digits, PI);
-/** @type {Digits} */ export const e = (digits) => exp(whole(1n), digits);
-/** @type {Digits} */ export const ln2 = (digits) => ln(whole(2n), digits);
-/** @type {Digits} */ export const ln10 = (digits) => ln(whole(10n), digits);
-/** @type {Digits} */ export const phi = (digits) =>
-  toDigits(digits, (bits) => ((1n << bits) + integerRoot(5n << (2n * bits), 2n)) >> 1n);
+/** @type {Map<string, Real>} */ const constants = new Map();
 
-/** Returns a function that returns the sum of factor * artanh(1/n), or of arctan(1/n) if the sign is -1, times 2**bits.
- * It keeps the longest sum.
- * @type {(sign: bigint, ...terms: [bigint, bigint][]) => (bits: bigint) => bigint} */
-function constant(sign, ...terms) {
-  let [known, sum] = [0n, 0n];
-  return (bits) => {
-    if (bits > known) {
-      const longer = bits + GUARD;
-      const values = terms.map(([factor, n]) => factor * arctangent((1n << longer) / n, sign, longer));
-      [known, sum] = [bits, values.reduce((a, b) => a + b) >> GUARD];
+/** Returns pi, e, tau or phi. @param {string} name */
+export function constant(name) {
+  const known = constants.get(name) ?? near(CONSTANTS[name]());
+  constants.set(name, known);
+  return known;
+}
+
+/** Returns the value of a function.
+ * @throws {DomainError} where it has none
+ * @type {(name: string, numbers: Fraction[]) => Real} */
+export function call(name, numbers) {
+  if (Object.hasOwn(EXACT, name)) return { value: EXACT[name](...numbers), isExact: true };
+  check(name, numbers);
+  return near(REAL[name](...numbers));
+}
+
+/** @throws {DomainError} for arguments without a value, or so large that computing takes long
+ * @type {(name: string, numbers: Fraction[]) => void} */
+function check(name, numbers) {
+  const [x, last] = [numbers[0], numbers[numbers.length - 1]];
+  if (name === "sqrt" && x.n < 0n) throw new DomainError("even-root", 0);
+  if (name === "root") {
+    if (last.d !== 1n || last.n <= 0n || last.n > MAX_ROOT) throw new DomainError("root", 1);
+    if (x.n < 0n && last.n % 2n === 0n) throw new DomainError("even-root", 0);
+  }
+  if (["ln", "log", "log2"].includes(name)) {
+    for (const [index, { n, d }] of numbers.entries()) {
+      if (n <= 0n || (index && n === d)) throw new DomainError(n <= 0n ? "logarithm" : "base", index);
     }
-    return sum >> (known - bits);
-  };
-}
-
-const PI = constant(-1n, [16n, 5n], [-4n, 239n]); // Machin
-const LN2 = constant(1n, [14n, 31n], [10n, 49n], [6n, 161n]);
-
-// Numbers times 2**bits
-
-/** Returns k, and x - k * unit times 2**bits. k is the nearest whole number; unit: its value times 2**bits.
- * @type {(x: Fraction, unit: (bits: bigint) => bigint, bits: bigint) => [bigint, bigint]} */
-function reduce(x, unit, bits) {
-  const lost = BigInt(Math.max(0, bitLength(x.n) - bitLength(x.d))) + 2n; // bits of k
-  const [value, one] = [(x.n << (bits + lost)) / x.d, unit(bits + lost)];
-  const k = (2n * value + (value < 0n ? -one : one)) / (2n * one);
-  return [k, (value - k * one) >> lost];
-}
-
-/** Returns artanh(z), or arctan(z) if the sign is -1. @type {(z: bigint, sign: bigint, bits: bigint) => bigint} */
-function arctangent(z, sign, bits) {
-  return series(z, sign * ((z * z) >> bits), bits, (n) => [2n * n - 1n, 2n * n + 1n]);
-}
-
-/** Returns the sum of terms. A term is the one before it times `factor`, and times the n-th ratio, numerator and
- * denominator.
- * @type {(first: bigint, factor: bigint, bits: bigint, ratio: (n: bigint) => [bigint, bigint]) => bigint} */
-function series(first, factor, bits, ratio) {
-  let [sum, term] = [first, first];
-  for (let n = 1n; term; n += 1n) {
-    const [numerator, denominator] = ratio(n);
-    term = (((term * factor) >> bits) * numerator) / denominator;
-    sum += term;
   }
-  return sum;
+  if ((name === "asin" || name === "acos") && magnitude(x.n) > x.d) throw new DomainError("arc", 0);
+  if (name === "^" && x.n < 0n && last.d !== 1n) throw new DomainError("power", 0);
+  if (name === "^" && !x.n && last.n < 0n) throw new DomainError("division", -1);
+  const isLarge = ["exp", "sinh", "cosh", "^"].includes(name) && magnitude(last.n) > MAX_POWER * last.d;
+  if (isLarge || numbers.some(({ n, d }) => magnitude(n) >= LARGEST * d)) throw new DomainError("large", -1);
 }
 
-/** Returns a value other than 0 to significant digits. scaled: it times 2**bits, with an error of less than 2**16.
- * @type {(digits: number, scaled: (bits: bigint) => bigint) => Fraction} */
-function toDigits(digits, scaled) {
-  for (let bits = bitsOf(digits); ; ) {
-    const value = scaled(bits);
-    const missing = bitsOf(digits) - BigInt(bitLength(value));
-    if (missing <= 0n) return dyadic(value, bits);
-    bits += value ? missing : bits;
-  }
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
+const divide = (a, b) => multiply(a, inverse(b));
+const pi = elementary.pi(DIGITS);
+const degree = divide(pi, whole(180n));
+/** @type {Exact} */ const ln = (x) => elementary.ln(x, DIGITS);
+/** @type {Exact} */ const root = (x, n = whole(2n)) => elementary.root(x, n.n, DIGITS);
+/** @type {Exact} */ const log = (x, base = whole(10n)) => divide(ln(x), ln(base));
+/** @type {Exact} */ const sin = (x) => elementary.sin(x, DIGITS);
+/** @type {Exact} */ const cos = (x) => elementary.cos(x, DIGITS);
+/** @type {Exact} */ const sum = (...numbers) => numbers.reduce(add);
+/** @type {Exact} */ const mean = (...numbers) => divide(sum(...numbers), whole(BigInt(numbers.length)));
+
+/** @param {Fraction} x */
+function tan(x) {
+  const [sine, cosine] = [sin(x), cos(x)];
+  if (magnitude(cosine.n) * UNIT < cosine.d) throw new DomainError("tangent", -1);
+  return divide(sine, cosine);
 }
 
-/** @type {(n: bigint, d: bigint, digits: number) => Fraction} */
-function quotient(n, d, digits) {
-  return toDigits(digits, (bits) => (n << bits) / d);
+/** Returns a function that works out powers of e: the exponential or a hyperbolic function.
+ * @type {(name: "exp" | "sinh" | "cosh") => Exact} */
+const powerOfE = (name) => (x) => {
+  if (x.n > TOO_LARGE * x.d) throw new DomainError("large", -1);
+  if (x.n >= TOO_SMALL * x.d) return elementary[name](x, DIGITS);
+  if (name !== "exp") throw new DomainError("large", -1);
+  return whole(0n);
+};
+const exp = powerOfE("exp");
+
+/** @type {(x: Fraction, y: Fraction) => Fraction} */
+function power(x, y) {
+  if (!x.n) return y.n ? x : whole(1n);
+  const size = exp(multiply(y, ln({ n: magnitude(x.n), d: x.d })));
+  return x.n < 0n && y.n % 2n ? negative(size) : size;
 }
 
-/** Returns how many bits have `digits` digits and what is lost. @param {number} digits */
-function bitsOf(digits) {
-  return BigInt(Math.ceil(digits * Math.log2(10))) + GUARD;
+/** @param {Fraction[]} numbers */
+function stdev(...numbers) {
+  const middle = mean(...numbers);
+  const squares = numbers.map((number) => square(subtract(number, middle)));
+  return root(divide(sum(...squares), whole(BigInt(numbers.length - 1))));
 }
 
-/** Returns value * 2**-bits in lowest terms. @type {(value: bigint, bits: bigint) => Fraction} */
-function dyadic(value, bits) {
-  if (bits <= 0n) return whole(value << -bits);
-  const d = 1n << bits;
-  const factor = value & -value; // the largest power of two that divides it
-  const common = factor && factor < d ? factor : d;
-  return { n: value / common, d: d / common };
+/** @param {Fraction} x */
+function square(x) {
+  return multiply(x, x);
 }
+
+/** @type {Record<string, () => Fraction>} */
+const CONSTANTS = {
+  pi: () => pi,
+  e: () => elementary.e(DIGITS),
+  tau: () => multiply(whole(2n), pi),
+  phi: () => elementary.phi(DIGITS),
+};
+
+/** @type {Record<string, Exact>} */
+const REAL = {
+  ...{ sqrt: (x) => root(x), cbrt: (x) => root(x, whole(3n)), root, ln, log, log2: (x) => log(x, whole(2n)) },
+  ...{ sin, cos, tan, exp, sinh: powerOfE("sinh"), cosh: powerOfE("cosh"), stdev },
+  "sin°": (x) => sin(multiply(x, degree)),
+  "cos°": (x) => cos(multiply(x, degree)),
+  "tan°": (x) => tan(multiply(x, degree)),
+  asin: (x) => elementary.asin(x, DIGITS),
+  acos: (x) => elementary.acos(x, DIGITS),
+  atan: (x) => elementary.atan(x, DIGITS),
+  tanh: (x) => elementary.tanh(x, DIGITS),
+  "^": /** @type {Exact} */ (power),
+  degrees: (x) => divide(x, degree),
+  "°": (x) => multiply(x, degree),
+  hypot: (...numbers) => root(sum(...numbers.map(square))),
+};
+
+/** Returns a function of whole numbers, which is called with one after the other.
+ * @type {(join: (a: bigint, b: bigint) => bigint) => Exact} */
+const ofWhole = (join) => (...numbers) => {
+  const index = numbers.findIndex(({ d }) => d !== 1n);
+  if (index >= 0) throw new DomainError("whole", index);
+  return whole(magnitude(numbers.map(({ n }) => n).reduce(join)));
+};
+
+/** @type {(x: Fraction, places?: Fraction) => Fraction} */
+function round(x, places = whole(0n)) {
+  if (places.d !== 1n || magnitude(places.n) > MAX_ROUND) throw new DomainError("round-places", 1);
+  const power = 10n ** magnitude(places.n);
+  if (places.n < 0n) return whole(divideHalfEven(x.n, x.d * power) * power);
+  return fraction(divideHalfEven(x.n * power, x.d), power);
+}
+
+/** @type {(...numbers: Fraction[]) => Fraction} */
+function median(...numbers) {
+  const sorted = [...numbers].sort(compare);
+  const middle = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
+  return mean(...middle);
+}
+
+/** @type {Record<string, Exact>} */
+const EXACT = {
+  abs: ({ n, d }) => ({ n: magnitude(n), d }),
+  floor: (x) => whole(floor(x)),
+  ceil: (x) => whole(-floor(negative(x))),
+  trunc: ({ n, d }) => whole(n / d),
+  round: /** @type {Exact} */ (round),
+  sign: ({ n }) => whole(n > 0n ? 1n : n < 0n ? -1n : 0n),
+  gcd: ofWhole(gcd),
+  lcm: ofWhole((a, b) => (a && b ? (a / gcd(a, b)) * b : 0n)),
+  min: (...numbers) => numbers.reduce((a, b) => (compare(b, a) < 0 ? b : a)),
+  max: (...numbers) => numbers.reduce((a, b) => (compare(b, a) > 0 ? b : a)),
+  ...{ sum, mean, median },
+};
