@@ -50,6 +50,12 @@ export function floor(a, b = whole(1n)) {
   return n / d - (n < 0n && n % d ? 1n : 0n);
 }
 
+/** Returns value * 10**exponent. @type {(value: Fraction, exponent: number) => Fraction} */
+export function timesTen({ n, d }, exponent) {
+  const power = 10n ** BigInt(Math.abs(exponent));
+  return exponent < 0 ? fraction(n, d * power) : fraction(n * power, d);
+}
+
 /** Returns -1, 0 or 1, with the sign of a - b. @type {(a: Fraction, b: Fraction) => number} */
 export function compare(a, b) {
   const [left, right] = [a.n * b.d, b.n * a.d];

@@ -5,7 +5,7 @@ import { MAX_PLACES, answer } from "./arithmetic.js";
 import { plainText, roundTo } from "./exact.js";
 import { ExpressionError } from "./expression_errors.js";
 import { isConstant, isFunction, show } from "./expression_tree.js";
-import { compare, floor, fraction, magnitude, whole } from "./fractions.js";
+import { compare, floor, fraction, magnitude, timesTen, whole } from "./fractions.js";
 import { run } from "./programs.js";
 import { ArithmeticError } from "./real.js";
 import tables from "./tables.js";
@@ -144,7 +144,7 @@ export class Planner {
   /** Adds an operation.
    * @throws {ArithmeticError | ExpressionError}
    * @type {(a: Operand, op: string, b: Operand, places: number) => Operand} */
-  ask(a, op, b, places) {
+  ask = (a, op, b, places) => {
     const { start, end } = this.parts.nodes[this.#index];
     if (this.steps.length === MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
     const step = { a, op, b, places, text: this.parts.texts[this.#index], start, end, path: this.path };
@@ -154,7 +154,7 @@ export class Planner {
       throw new ArithmeticError();
     }
     return { number, step: this.steps.length - 1 };
-  }
+  };
 }
 
 /** Rounds each operation to the places of the answer and some guard places.
@@ -189,6 +189,53 @@ export const rounding = (places, guardPlaces) => (planner) => ({
     return isFinished ? value : planner.ask(value, "+", given(0n), places);
   },
 });
+
+/** Works with numbers times 10**scale, because no number has more than MAX_PLACES places. The `scale` of a number is 0 if
+ * it was typed or is known exactly.
+ * @typedef {{n: Operand, scale: number}} Scaled
+ * @type {(places: number, most: number) => (planner: Planner<Scaled>) => Way<Scaled>} */
+export const scaled = (places, most) => (planner) => {
+  const { ask } = planner;
+  /** Returns a number times a power of ten. A constant is written so. @type {(n: Operand, zeros: number) => Operand} */
+  const times = (n, zeros) => {
+    if (!zeros) return n;
+    if (n.step !== null) return ask(n, "*", given(10n ** BigInt(zeros)), MAX_PLACES);
+    return given(roundTo(timesTen(valueOf(n.number), zeros), MAX_PLACES));
+  };
+  /** Returns a number divided by 10**most, rounded. @type {(a: Scaled, places?: number) => Operand} */
+  const divided = ({ n, scale }, places = MAX_PLACES) => {
+    if (scale) return ask(n, "/", given(10n ** BigInt(most)), places);
+    return areEqual(n.number, roundTo(valueOf(n.number), places)) ? n : ask(n, "+", given(0n), places);
+  };
+  return {
+    typed: (number) => ({ n: given(number), scale: 0 }),
+    number: ({ n }) => ({ n: given(n), scale: 0 }),
+    constant(value) {
+      const number = roundTo(value, MAX_PLACES);
+      if (compare(valueOf(number), value) === 0) return { n: given(number), scale: 0 };
+      return { n: given(roundTo(timesTen(value, most), MAX_PLACES)), scale: most };
+    },
+    value: ({ n, scale }) => timesTen(valueOf(n.number), -scale),
+    isZero: ({ n, d }) => 2n * magnitude(n) * 10n ** BigInt(MAX_PLACES + most) < d,
+    rounded: (a, places) => ({ n: divided(a, places), scale: 0 }),
+    apply(op, a, b) {
+      if (op === "*") {
+        const product = { n: ask(a.n, op, b.n, MAX_PLACES), scale: a.scale + b.scale };
+        return product.scale <= most ? product : { n: divided(product), scale: most };
+      }
+      const isQuotient = op === "/";
+      const left = times(a.n, most + (isQuotient ? b.scale : 0) - a.scale);
+      const right = isQuotient ? b.n : times(b.n, most - b.scale);
+      return { n: ask(left, op, right, MAX_PLACES), scale: most };
+    },
+    nearest(a, b) {
+      const scale = Math.max(a.scale, b.scale);
+      const quotient = ask(times(a.n, scale - a.scale), "/", times(b.n, scale - b.scale), 0);
+      return [{ n: quotient, scale: 0 }, quotient.number.units];
+    },
+    finish: (value) => divided(value, places),
+  };
+};
 
 /** Works out numerator `n` and denominator `d` as whole numbers, and divides once. A denominator of null is 1.
  * @typedef {{n: Operand, d: Operand | null}} Ratio

@@ -10,11 +10,12 @@ import { evaluate, plainText, roundTo } from "./exact.js";
 import { ExpressionError } from "./expression_errors.js";
 import { isConstant, postorder, texts } from "./expression_tree.js";
 import { OPERATIONS } from "./operations.js";
-import { Planner, areEqual, fractions, problemOf, rounding } from "./planners.js";
+import { Planner, areEqual, fractions, problemOf, rounding, scaled } from "./planners.js";
 import tables from "./tables.js";
 import { format, formatCount, shorten } from "./text.js";
 
 const MAX_WORK = 400_000; // characters that a model writes for an expression
+const SCALES = [4, 8, 12, 16, 20, 24]; // decimal places beyond those of a number, where a function needs them
 const { MESSAGES, PROGRAMS } = tables;
 
 /** @import { Reading } from "./expression_stack.js" */
@@ -100,6 +101,7 @@ function* plans(root, places, limits) {
     throw new ExpressionError("out-of-range", MESSAGES.direct, root.start, root.end);
   }
   let first = null;
+  let isFound = false;
   for (const guardPlaces of guesses(mostPlaces - places, isNear)) {
     const plan = planOf(parts, rounding(places, guardPlaces), guardPlaces);
     if (!plan) continue;
@@ -108,6 +110,13 @@ function* plans(root, places, limits) {
     const isOutside = refused && !isBeyondTested(refused);
     if (!isOutside && !areEqual(plan.result.number, right)) continue;
     yield plan; // more guard places do not make numbers shorter
+    isFound = true;
+    break;
+  }
+  for (const scale of isNear && !isFound ? SCALES : []) {
+    const plan = planOf(parts, scaled(places, scale), MAX_PLACES + scale - places);
+    if (!plan || !areEqual(plan.result.number, right)) continue;
+    yield plan;
     break;
   }
   const byFractions = isNear ? null : planOf(parts, fractions(places), null);
@@ -120,7 +129,7 @@ function* plans(root, places, limits) {
 function guesses(most, isNear) {
   const all = Array.from({ length: Math.max(0, most + 1) }, (_, guardPlaces) => guardPlaces);
   if (!isNear) return all;
-  return [...all.filter((guardPlaces) => guardPlaces % 3 === 2 && guardPlaces < most - 1), most - 1, most];
+  return all.filter((guardPlaces) => guardPlaces % 3 === 2 || guardPlaces >= most - 1);
 }
 
 /** @type {(parts: Parts, way: (planner: Planner<any>) => Way<any>, guardPlaces: number | null) => Plan | null} */

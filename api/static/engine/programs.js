@@ -5,8 +5,9 @@
 import { divideHalfEven } from "./arithmetic.js";
 import { valueOfNode } from "./exact.js";
 import { parse } from "./expression.js";
+import { ExpressionError } from "./expression_errors.js";
 import { expression, fold } from "./expression_tree.js";
-import { bitLength, compare, fraction, magnitude, whole } from "./fractions.js";
+import { bitLength, compare, magnitude, timesTen, whole } from "./fractions.js";
 import { ArithmeticError, call } from "./real.js";
 import tables from "./tables.js";
 
@@ -134,7 +135,7 @@ class Run {
    * @type {(node: Expression, operands: Named<T>[]) => Named<T>} */
   #operation = (node, operands) => {
     if (node.sign.startsWith(NAME)) return this.#named(node.sign.slice(1));
-    const real = node.operands.length ? null : valueOfNode(node, []);
+    const real = node.operands.length ? null : valueIn(node, []);
     if (real && !node.sign) return { value: real.value };
     const kept = unchanged(node.sign, operands);
     if (kept) return kept;
@@ -145,9 +146,19 @@ class Run {
   /** Returns the value of an expression that the planner works out. @type {(text: string) => Fraction} */
   #value(text) {
     return fold(parsed(text), (node, /** @type {Real[]} */ operands) => {
-      if (!node.sign.startsWith(NAME)) return valueOfNode(node, operands);
+      if (!node.sign.startsWith(NAME)) return valueIn(node, operands);
       return { value: this.#named(node.sign.slice(1)).value, isExact: true };
     }).value;
+  }
+}
+
+/** @throws {ArithmeticError} where there is no value, because numbers have too few places
+ * @type {(node: Expression, operands: Real[]) => Real} */
+function valueIn(node, operands) {
+  try {
+    return valueOfNode(node, operands);
+  } catch (error) {
+    throw error instanceof ExpressionError ? new ArithmeticError() : error;
   }
 }
 
@@ -178,17 +189,11 @@ function parsed(text) {
 /** Returns the root of degree n of x > 0, rounded to three digits. @type {(x: Fraction, n: Fraction) => Fraction} */
 function guess(x, n) {
   const root = call("root", [x, n]).value;
-  /** @param {number} places */
-  const scaled = (places) => {
-    const power = 10n ** BigInt(Math.abs(places));
-    return places < 0 ? fraction(root.n, root.d * power) : fraction(root.n * power, root.d);
-  };
   let places = 2;
-  while (root.n && compare(scaled(places - 2), whole(1n)) < 0) places += 1;
-  while (compare(scaled(places - 2), whole(10n)) >= 0) places -= 1;
-  const { n: numerator, d } = scaled(places);
-  const rounded = divideHalfEven(numerator, d);
-  return places < 0 ? whole(rounded * 10n ** BigInt(-places)) : fraction(rounded, 10n ** BigInt(places));
+  while (root.n && compare(timesTen(root, places - 2), whole(1n)) < 0) places += 1;
+  while (compare(timesTen(root, places - 2), whole(10n)) >= 0) places -= 1;
+  const scaled = timesTen(root, places);
+  return timesTen(whole(divideHalfEven(scaled.n, scaled.d)), -places);
 }
 
 /** Returns the whole number k for which x / 2^k is from 3/4 to 3/2, for x > 0. @param {Fraction} x */
