@@ -48,7 +48,9 @@ def value_of_node(node: Expression, operands: list[Real]) -> Real:
     try:
         if node.sign in CONSTANTS:
             return constant(node.sign)
-        if node.sign in FUNCTIONS and (node.sign != "^" or numbers[1].denominator != 1):
+        # A power of sqrt(2) is worked out like sqrt(2): the exact one would have many digits.
+        is_power = node.sign == "^" and operands[0].is_exact and numbers[1].denominator == 1
+        if node.sign in FUNCTIONS and not is_power:
             result = call(node.sign, numbers)
         else:
             result = Real(_value(node, numbers))

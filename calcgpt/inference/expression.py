@@ -234,13 +234,12 @@ class _Reader:
         after it."""
         start, end = typed.span()
         name = "log" if typed.lastindex else spelling.FUNCTIONS[single_spaced(typed[0])]
+        base = literal(Number(int(typed[1])), *typed.span(1)) if typed.lastindex else None
         end = _PATTERNS["function_of"].match(self._normal, end).end()
-        if typed.lastindex:  # log 2(8)
-            self._stack.base = literal(Number(int(typed[1])), *typed.span(1))
         if self._normal[end : end + 1] != "(":
             self._stack.signs.append(Sign(name, Rank.FUNCTION, start))
             return end
-        self._stack.signs.append(Sign("(", Rank.OPENING, start, function=name))
+        self._stack.signs.append(Sign("(", Rank.OPENING, start, function=name, base=base))
         return end + 1
 
     def _name(self, start: int) -> str:

@@ -82,6 +82,7 @@ class Sign(NamedTuple):
     is_said: bool = False  # whether the reading repeats the operation
     is_reversed: bool = False  # subtract 3 from 10
     function: str = ""  # before a parenthesis
+    base: Expression | None = None  # of this function: log 2(8)
     n_before: int = 0  # arguments of the function that are complete
 
 
@@ -94,7 +95,6 @@ class Stack:
         self.parts: list[Part] = []
         self.signs: list[Sign] = []
         self.readings: list[Reading] = []
-        self.base: Expression | None = None  # of the logarithm that waits
 
     def in_list(self) -> bool:
         """Returns whether the numbers here are separated by commas."""
@@ -124,7 +124,7 @@ class Stack:
             first = len(self.parts) - opening.n_before
             nodes = [*(before.node for before in self.parts[first:]), node]
             del self.parts[first:]
-            self._apply(opening.function, nodes, opening.start, end)
+            self._apply(opening.function, nodes, opening.start, end, opening.base)
             return
         if opening.character == "|":
             node = Expression("||", (node,), opening.start, end)
@@ -195,15 +195,22 @@ class Stack:
                 typed = self.text[left.start : right.end]
                 self.say(typed, show(part.node), left.start, right.end, show(other.node))
 
-    def _apply(self, name: str, nodes: list[Expression], start: int, end: int) -> None:
+    def _apply(
+        self,
+        name: str,
+        nodes: list[Expression],
+        start: int,
+        end: int,
+        base: Expression | None = None,
+    ) -> None:
         """Adds a function of some arguments. Raises ExpressionError for the wrong number of them.
 
         The sine of 30° has a name of its own, so that it is not calculated by way of radians.
         """
-        if self.base and name == "log":  # log 2(8)
-            name = "log2" if self.base.is_number(2) else name
-            nodes += [] if self.base.is_number(2) or self.base.is_number(10) else [self.base]
-            self.base = None
+        if base and base.is_number(2):
+            name = "log2"
+        elif base and not base.is_number(10):
+            nodes.append(base)
         least, most = _arity(name)
         if not least <= len(nodes) <= (most or len(nodes)):
             expected = f"{least} numbers" if least == most > 1 else "1 number"
@@ -223,7 +230,9 @@ class Stack:
         typed = self.text[start:end]
         if len(nodes) > 1 and _THOUSANDS.search(typed):
             self.say(typed, show(node))
-        if node.sign in ANGLED and not nodes[0].sign and abs(nodes[0].number.units) >= _DEGREES:
+        number = nodes[0].number
+        is_number = not nodes[0].sign and node.sign in ANGLED
+        if is_number and abs(number.units) >= _DEGREES * 10**number.places:
             read = READINGS["radians"].format(x=show(nodes[0]))
             self.say(typed, read, start, end, f"{name}({show(nodes[0])}°)")
 
@@ -292,17 +301,18 @@ def operation(sign: str, left: Part, right: Part) -> Part:
 
 
 def _negative(minus: Sign, operand: Part) -> Part:
-    """Returns a part with a minus before it. It is the sign of a number, also of a percentage."""
-    start, node, percents = minus.start, operand.node, []
-    while node.sign == "%":
-        percents.append(node)
+    """Returns a part with a minus before it. It is the sign of a number, also of one with signs
+    such as % after it."""
+    start, node, after = minus.start, operand.node, []
+    while node.sign in ("%", "°"):
+        after.append(node)
         node = node.operands[0]
     if node.sign:
         zero = literal(Number(0), start, start + 1)
         difference = Expression("-", (zero, operand.node), start, operand.end)
         return operand._replace(node=difference, start=start)
-    end = node.end if percents else operand.end
+    end = node.end if after else operand.end
     negated = literal(Number(-node.number.units, node.number.places), start, end)
-    for percent in reversed(percents):
-        negated = Expression("%", (negated,), start, percent.end)
+    for part in reversed(after):
+        negated = Expression(part.sign, (negated,), start, part.end)
     return operand._replace(node=negated, start=start)

@@ -90,7 +90,7 @@ def _check(name: str, arguments: Sequence[Fraction]) -> None:
                 raise DomainError("logarithm" if argument <= 0 else "base", index)
     if name in ("asin", "acos") and abs(x) > 1:
         raise DomainError("arc", 0)
-    if name == "^" and x < 0:
+    if name == "^" and x < 0 and last.denominator != 1:
         raise DomainError("power", 0)
     if name == "^" and x == 0 and last < 0:
         raise DomainError("division", -1)
