@@ -22,7 +22,8 @@ from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import Limits, Refusal
-from calcgpt.inference.planners import Fractions, Operand, Parts, Planner, Rounding, Scaled, Step
+from calcgpt.inference.number_planners import Fractions, Rounding, Scaled
+from calcgpt.inference.planners import Operand, Parts, Planner, Step
 from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
@@ -100,7 +101,7 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_teste
         return allowed
     if not refusals:
         kind = ExpressionErrorKind.OUT_OF_RANGE
-        reason = MESSAGES["work"].format(places=MAX_PLACES, digits=MAX_DIGITS)
+        reason = MESSAGES["work"].format(places=MAX_PLACES, digits=f"{MAX_DIGITS:,}")
         raise ExpressionError(kind, reason, root.start, root.end)
     refused, start, end = refusals[0]
     raise ExpressionError(refused.kind, refused.reason, start, end)

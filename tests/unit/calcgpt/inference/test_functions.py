@@ -180,7 +180,7 @@ def test_what_needs_too_many_places_is_refused() -> None:
     with pytest.raises(ExpressionError) as refused:
         result("exp(130)")
     assert refused.value.kind is ExpressionErrorKind.OUT_OF_RANGE
-    assert "more than 30 decimal places" in refused.value.reason
+    assert "more than 30 places" in refused.value.reason
 
 
 def test_a_model_without_worked_steps_has_no_functions() -> None:
