@@ -60,7 +60,7 @@ METRICS, CARD = "metrics.json", "README.md"
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
 STATES = 16  # the state of a training has at most that many times the size of the weights
 DOMAIN = "domain"  # a key of config.json
-OLD_LAYOUT = "0.1.0"  # the version whose worked steps read signs elsewhere (`datagen.layout`)
+OLD_LAYOUTS = {"0.1.0", "0.2.0"}  # versions whose worked steps read signs elsewhere
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
@@ -370,7 +370,7 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         plugins = content.get("plugins") or ""
         hint = f"; it was trained with --plugin {plugins[0]!s:.80}" if plugins else ""
         raise CheckpointError(f"{error}{hint}") from None
-    if recipe.model.position == "coordinates" and version == OLD_LAYOUT:
+    if recipe.model.position == "coordinates" and version in OLD_LAYOUTS:
         raise CheckpointError(
             f"{path}: trained by version {version}, whose worked steps read signs elsewhere: "
             "train it again"

@@ -94,6 +94,9 @@ class Kind(IntEnum):
     END = 53
     LAST_DIGIT = 54  # of the last remainder, which only the rounding reads
     A_BELOW = 55  # a digit of A that is not brought down, which only the rounding reads
+    SUM_TOP = 56  # says whether the sum is negative, which the rules of all columns read
+    MAGNITUDE_LOWEST = 57  # of a sum that is not rounded
+    MAGNITUDE_TOP = 58
 
 
 class StepKind(StrEnum):
@@ -118,9 +121,6 @@ MAX_SOURCES = 2 * NEAR + 1  # of a rule
 # COPIES read near columns of FIELDS only; all other kinds read near columns of the work only.
 FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
 COPIES = {Kind.A_SIGN, Kind.A_DIGIT, Kind.A_BELOW, Kind.B_SIGN, Kind.B_SIGN_OF_SUM, Kind.B_DIGIT}
-# The character before one of ROW_ENDS is the highest digit of a row. In a sum, it says whether the
-# sum is negative, which the rules of all columns read.
-ROW_ENDS = {Kind.EXACT_MARK, Kind.RESULT_MARK}
 
 
 @dataclass(frozen=True, slots=True)

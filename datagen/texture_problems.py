@@ -15,7 +15,7 @@ import numpy as np
 
 from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MAX_PLACES, MUL, SUB
 from datagen.sampling import Decimals, Drawn, Integers, Sampler, either_side, split_places
-from datagen.tricky_12_problems import Kind, any_of
+from datagen.tricky_12_problems import MAX_DIGITS, Kind, any_of
 
 WORDS = 32
 MAX_SUM, MAX_PRODUCT, MAX_DIVIDEND, MAX_DIVISOR = 24, 10, 14, 9  # digits of operands
@@ -149,6 +149,26 @@ def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
     return Decimals(a, np.minimum(a_places + b_places, MAX_PLACES)), DIV, Decimals(b, b_places)
 
 
+def _short_sums(sampler: Sampler, places: Integers) -> Drawn:
+    """A sum or difference of one to three digits, half of them of two negatives: -3 - -5."""
+    a, b = (sampler.of_length(1 + sampler.below(3), 3) for _ in range(2))
+    shared, both = sampler.below(3), sampler.one_in(2)
+    op = sampler.choice((ADD, SUB))
+    return Decimals(a, shared).negated(both), op, Decimals(b, shared).negated(both)
+
+
+def _last_rows(sampler: Sampler, places: Integers) -> Drawn:
+    """A quotient of few digits whose last one is large after a second choice, with and without
+    digits of a below the rows: 60.788 / 107."""
+    b = _number(sampler, MAX_DIGITS)
+    answer = _number(sampler, 3) * ~sampler.one_in(3)
+    hundredths = 100 * answer + sampler.choice((25, 65)) + sampler.below(11)
+    more = np.minimum(sampler.below(4) * sampler.one_in(2), MAX_PLACES - places)
+    power = 10 ** more.astype(object)
+    a = b * hundredths // 100 * power + sampler.below(1000) % power
+    return Decimals(np.maximum(a, 1), places + more), DIV, Decimals(b, 0 * places)
+
+
 def any_number_of_places(sampler: Sampler) -> Integers:
     """Returns the places of answers: 2 in 2/8 of the problems, 8 in 2/8, 0 to 9 in 3/8, and 10 to
     30 in 1/8."""
@@ -166,5 +186,7 @@ KINDS: dict[str, Kind] = {
     "multiples": _multiples,
     "product ties": _product_ties,
     "quotient ties": _quotient_ties,
+    "short sums": _short_sums,
+    "last rows": _last_rows,
 }
 texture = any_of(KINDS.values(), any_number_of_places)

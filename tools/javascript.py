@@ -20,7 +20,7 @@ from types import FunctionType
 from typing import Any
 
 from datagen.operations import OPERATIONS, Operation
-from datagen.slots import COPIES, FIELDS, LOWEST, MIN_DIVISOR, NOWHERE, ROW_ENDS, Kind, Layout
+from datagen.slots import COPIES, FIELDS, LOWEST, MIN_DIVISOR, NOWHERE, Kind, Layout
 
 SHOWN = ("name", "symbol", "spellings", "rank", "colour", "marker", "divides", "usual", "has_point")
 BUILT_IN = {"max": "Math.max", "min": "Math.min", "Kind": "KIND"}
@@ -209,7 +209,6 @@ export const MIN_DIVISOR = {MIN_DIVISOR};
 export const KIND = {json.dumps(kinds)};
 export const FIELDS = {kind_set(FIELDS)};
 export const COPIES = {kind_set(COPIES)};
-export const ROW_ENDS = {kind_set(ROW_ENDS)};
 {HELPERS}{"".join(translator.lines)}
 /** The operations by their signs (`Operation` of datagen/operations/base.py).
  * @type {{Record<string, {{name: string, symbol: string, spellings: string[], rank: number,

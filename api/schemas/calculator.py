@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from calcgpt.inference.expression_stack import Percent, Style
+from calcgpt.inference.expression_stack import Angle, Percent, Style
 from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
 from datagen.arithmetic import MAX_PLACES
 
@@ -23,7 +23,7 @@ MODEL = Field(
 )
 EXPRESSION = Field(
     description="a calculation as people write it: numbers of at most 30 decimal places, "
-    "+ - * / ^ % ! mod // | | ( ), and words",
+    "+ - * / ^ % ! mod // | | ( ), functions such as sqrt and sin, pi, e, and words",
     examples=["12.5+3"],
 )
 PLACES = Field(
@@ -54,6 +54,9 @@ class AnswerOptions(Input):
     places: int | None = PLACES
     beyond_tested: bool = BEYOND_TESTED
     percent: Percent = Field("relative", description="100-10% is 90 if `relative`, 99.9 if `plain`")
+    angle: Angle = Field(
+        "radians", description="what sin(30) is the sine of; sin(30°) is of degrees"
+    )
     decimal_comma: bool = Field(False, description="whether 12,500 is 12.5 instead of 12500")
     on_wrong: OnWrong = ON_WRONG
     min_confidence: float = Field(
@@ -73,7 +76,7 @@ class AnswerOptions(Input):
     @property
     def style(self) -> Style:
         """How the expression is read."""
-        return Style(self.percent, self.decimal_comma)
+        return Style(self.percent, self.decimal_comma, self.angle)
 
 
 class CalculateRequest(AnswerOptions):

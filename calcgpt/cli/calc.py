@@ -27,7 +27,7 @@ from datagen.errors import UserError
 if TYPE_CHECKING:
     from calcgpt.errors import ExpressionError
     from calcgpt.inference.calculator import Calculator
-    from calcgpt.inference.expression_stack import Percent, Style
+    from calcgpt.inference.expression_stack import Angle, Percent, Style
     from calcgpt.inference.expression_tree import Expression
     from calcgpt.inference.results import Calculation
 
@@ -54,6 +54,12 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
     type=click.Choice(["relative", "plain"]),
     default="relative",
     help="What 100-10% is: 90 (relative) or 99.9 (plain).",
+)
+@click.option(
+    "--angle",
+    type=click.Choice(["radians", "degrees"]),
+    default="radians",
+    help="What sin(30) is the sine of. sin(30°) is always of degrees.",
 )
 @click.option("--decimal-comma", is_flag=True, help="Read 12,500 as 12.5 instead of 12500.")
 @click.option(
@@ -83,6 +89,7 @@ def calc(
     engine: str,
     percent: Percent,
     decimal_comma: bool,
+    angle: Angle,
     **options: Any,
 ) -> None:
     """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
@@ -92,9 +99,11 @@ def calc(
     answer.
 
     An expression has numbers with at most 30 decimal places, + - * / ^ and parentheses, percent
-    (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, and words (what is half of 12?). The
-    model answers each operation. Its answer goes to stdout; stderr says how an expression was read,
-    if there is another way, and where the answer is wrong or rounded.
+    (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, functions (sqrt(16), ln 10, sin 30°,
+    2^0.5, max(1,2)), pi, e, and words (what is half of 12?). A function is a program of operations.
+
+    The model answers each operation. Its answer goes to stdout; stderr says how an expression was
+    read, if there is another way, and where the answer is wrong or rounded.
 
     The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
     expression cannot be understood.
@@ -105,7 +114,7 @@ def calc(
     texts = as_expressions(() if expressions == ("-",) else expressions)
     if not texts and sys.stdin is None:
         raise UserError("standard input is closed: give an EXPRESSION")
-    calculator, style = Calculator.load(checkpoint, engine), Style(percent, decimal_comma)
+    calculator, style = Calculator.load(checkpoint, engine), Style(percent, decimal_comma, angle)
     answering = Answering(calculator, style, several=len(texts) != 1, **options)
     if texts:
         sys.exit(max([answering.answer(text) for text in texts]))
@@ -206,6 +215,8 @@ class Answering:
                 continue
             self._say(f"{calculation.expression}: {note}" if self.several else note)
         for node in calculation.nodes if self.work else ():
+            if node.path:
+                click.echo(" > ".join((node.expression, *node.path)))
             if confidence := node.confidence:
                 click.echo(f"{node.prompt}{node.output}")
                 click.echo(

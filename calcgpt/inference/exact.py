@@ -8,6 +8,8 @@ from fractions import Fraction
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.expression_tree import Expression, fold
+from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
+from calcgpt.inference.real import DomainError, Real, call, constant, near
 from calcgpt.inference.spelling import MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES
 from datagen.arithmetic import Number, divide_half_even
 from datagen.notation import number_text
@@ -24,23 +26,46 @@ _OPERATORS = {
 }
 
 
-def evaluate(root: Expression) -> list[Fraction]:
-    """Returns the exact values of the nodes of a tree in the order of `postorder`.
+def evaluate(root: Expression) -> list[Real]:
+    """Returns the values of the nodes of a tree in the order of `postorder`.
 
-    Raises ExpressionError for a division by zero, for an exponent or a factorial that is not a
-    whole number in its range, and for a value of more than MAX_DIGITS.
+    Raises ExpressionError for a division by zero, for a factorial that is not of a whole number in
+    its range, for a function where it has no value, and for a value of more than MAX_DIGITS.
     """
-    values: list[Fraction] = []
+    values: list[Real] = []
 
-    def keep(node: Expression, operands: list[Fraction]) -> Fraction:
-        value = _value(node, operands)
-        if _n_bits(value) > _MAX_BITS:
-            raise _too_long(node)
-        values.append(value)
-        return value
+    def keep(node: Expression, operands: list[Real]) -> Real:
+        values.append(value_of_node(node, operands))
+        return values[-1]
 
     fold(root, keep)
     return values
+
+
+def value_of_node(node: Expression, operands: list[Real]) -> Real:
+    """Returns the value of a node, given those of its operands. Raises ExpressionError."""
+    numbers = [operand.value for operand in operands]
+    try:
+        if node.sign in CONSTANTS:
+            return constant(node.sign)
+        # A power of sqrt(2) is worked out like sqrt(2): the exact one would have many digits.
+        is_power = node.sign == "^" and operands[0].is_exact and numbers[1].denominator == 1
+        if node.sign in FUNCTIONS and not is_power:
+            result = call(node.sign, numbers)
+        else:
+            result = Real(_value(node, numbers))
+        is_exact = result.is_exact and all(operand.is_exact for operand in operands)
+        result = result if is_exact else near(result.value)
+    except DomainError as error:
+        key, index = error.args
+        part = node if index < 0 else node.operands[index]
+        reason = MESSAGES[key].format(n=MAX_DIGITS)
+        kind = ExpressionErrorKind.DIVISION_BY_ZERO
+        kind = kind if key == "division" else ExpressionErrorKind.OUT_OF_RANGE
+        raise ExpressionError(kind, reason, part.start, part.end) from None
+    if _n_bits(result.value) > _MAX_BITS:
+        raise _too_long(node)
+    return result
 
 
 def _value(node: Expression, operands: list[Fraction]) -> Fraction:
@@ -67,9 +92,6 @@ def _value(node: Expression, operands: list[Fraction]) -> Fraction:
 
 def _power(node: Expression, base: Fraction, exponent: Fraction) -> Fraction:
     part = node.operands[1]
-    if exponent.denominator != 1:
-        kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["exponent"]
-        raise ExpressionError(kind, reason, part.start, part.end)
     if abs(exponent) > MAX_EXPONENT:
         reason = MESSAGES["large-exponent"]
         raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, part.start, part.end)
@@ -104,6 +126,11 @@ def round_to(value: Fraction, places: int) -> Number:
     while places and units % 10 == 0:
         units, places = units // 10, places - 1
     return Number(units, places)
+
+
+def equal(a: Number, b: Number) -> bool:
+    """Returns whether two numbers have the same value."""
+    return plain_text(a) == plain_text(b)
 
 
 def plain_text(number: Number) -> str:

@@ -8,6 +8,8 @@
     20% of 50               is 10, 100-10% is 90, and 10 % 3 is the remainder
     2(3+4), 3(3/4)          a product, and a mixed number
     17//5, 5!, |3-5|        a quotient rounded down, a factorial, a magnitude
+    sqrt(16), √16, max(1,2) functions; without parentheses, of the next number
+    2π, e^2, sin(30°)       constants and degrees
 
 What real calculators read in different ways is refused: 6/2(3+4). Where a reader could think of
 something else, the reading says how a part was read.
@@ -50,9 +52,11 @@ from datagen.arithmetic import Number
 _PATTERNS = {name: re.compile(source) for name, source in spelling.PATTERNS.items()} | {
     "operation": spelling.longest_first(spelling.OPERATIONS),
     "postfix": spelling.longest_first(spelling.POSTFIXES),
+    "function": spelling.longest_first(spelling.FUNCTIONS),
     "factor": spelling.longest_first(spelling.FACTORS),
     "pair": spelling.longest_first(words.rpartition(" ")[0] for words in spelling.PAIRS),
 }
+_SEPARATORS = (",", ";")  # of the numbers of a function
 ANSWER = "ans"  # the name of the last answer
 _SYNTAX = ExpressionErrorKind.SYNTAX
 
@@ -99,7 +103,8 @@ class _Reader:
         is_prefix = self._match("prefix", start) is not None
         continues = ANSWER in self._names and character == "+"
         is_operation = self._match("operation", start) and not self._name(start)
-        if continues or (is_operation and not is_prefix):
+        is_function = self._match("function", start) is not None
+        if continues or (is_operation and not is_prefix and not is_function):
             position = self._continue(start)
         while position is not None:
             position = self._read_operation(self._read_operand(position))
@@ -134,7 +139,7 @@ class _Reader:
             if factor:
                 self._read_factor(factor)
                 position = factor.end()
-            elif numeral := read_numeral(self._normal, start, self._style.decimal_comma):
+            elif numeral := read_numeral(self._normal, start, self._forms()):
                 self._add_numeral(start, numeral)
                 return self._skip_currency(numeral.end)
             elif the := self._match("the", start):
@@ -145,6 +150,12 @@ class _Reader:
             elif name := self._name(start):
                 self._stack.parts.append(Part(self._names[name], start, start + len(name)))
                 return start + len(name)
+            elif typed := self._match("log", start) or self._match("function", start):
+                position = self._read_function(typed)
+            elif constant := self._match("constant", start):
+                node = Expression(spelling.CONSTANTS[constant[0]], (), *constant.span())
+                self._stack.parts.append(Part(node, *constant.span()))
+                return constant.end()
             elif prefix := self._match("prefix", start):
                 sign = "+" if prefix[0] in ("+", "plus") else "-"
                 self._stack.signs.append(Sign(sign, Rank.PREFIX, start))
@@ -179,6 +190,8 @@ class _Reader:
                 return self._stack.wait("*", start, start)
             elif character in (")", "|") and self._stack.closes(character):
                 self._stack.close(position)
+            elif character in _SEPARATORS and self._stack.separate():
+                return position
             elif between := self._pair(start):
                 return self._stack.wait_for_second(*between)
             elif character in ("", "="):
@@ -209,6 +222,26 @@ class _Reader:
         node = Expression("/", (numbers[0], numbers[1]), start, end) if denominator else numbers[0]
         self._stack.parts.append(Part(node, start, end))
         self._stack.wait("*", start, end)
+
+    def _forms(self) -> int:
+        """Returns how numbers are written here, as an index of NUMBERS."""
+        if self._style.decimal_comma:
+            return spelling.COMMA
+        return spelling.LIST if self._stack.in_list() else spelling.POINT
+
+    def _read_function(self, typed: re.Match[str]) -> int:
+        """Adds a function to the signs that wait. Returns where its name ends, or the parenthesis
+        after it."""
+        start, end = typed.span()
+        name = "log" if typed.lastindex else spelling.FUNCTIONS[single_spaced(typed[0])]
+        base = literal(Number(int(typed[1])), *typed.span(1)) if typed.lastindex else None
+        of = self._match("function_of", end)
+        end = of.end() if of else end
+        if self._normal[end : end + 1] != "(":
+            self._stack.signs.append(Sign(name, Rank.FUNCTION, start))
+            return end
+        self._stack.signs.append(Sign("(", Rank.OPENING, start, function=name, base=base))
+        return end + 1
 
     def _name(self, start: int) -> str:
         name = self._match("name", start)
@@ -274,6 +307,11 @@ class _Reader:
             node = Expression("!", (part.node,), part.start, end)
             self._stack.parts.append(Part(node, part.start, end))
             return
+        if postfix == "°":
+            self._stack.parts.append(
+                Part(Expression("°", (part.node,), part.start, end), part.start, end)
+            )
+            return
         exponent = Part(literal(Number(int(postfix[1:])), start, end), start, end)
         self._stack.parts.append(operation("^", part, exponent))
 
@@ -281,6 +319,8 @@ class _Reader:
         """Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and
         2^3(4) as well, because people read them in two ways."""
         is_opening = character == "(" or (character == "|" and not self._stack.closes("|"))
+        is_opening |= self._match("function", start) is not None
+        is_opening |= character != "e" and self._match("constant", start) is not None
         before = self._normal[max(0, start - 100) : start].rstrip(" ")
         if not is_opening or self._stack.last_sign() in ("/", "^", "//", "mod"):
             return False

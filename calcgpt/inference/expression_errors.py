@@ -10,6 +10,8 @@ from calcgpt.inference.expression_tree import shorten
 from calcgpt.inference.spelling import DIGITS, MESSAGES
 
 _WORD = re.compile(spelling.PATTERNS["word"])
+_FUNCTION = spelling.longest_first(spelling.FUNCTIONS)
+_CONSTANT = re.compile(spelling.PATTERNS["constant"])
 _TOKEN = re.compile(spelling.PATTERNS["token"])
 
 
@@ -28,6 +30,10 @@ def error_at(
     character, typed = normal[start : start + 1], text[start:end]
     if character == "," and normal[start + 1 : start + 2] in DIGITS:
         return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, MESSAGES["comma"], start)
+    is_function = _FUNCTION.match(normal, start) or _CONSTANT.match(normal, start)
+    if is_function and not is_operand and character != "e":
+        hint = MESSAGES["factor"].format(sign=last_sign) if last_sign in ("/", "^") else ""
+        return missing_operation(normal, start, hint)
     if _WORD.match(normal, start):
         word = normal[start:end]
         name = word if word in ("of", "off") else "word" if is_operand else "unit"

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, NamedTuple, get_args
 
-from calcgpt.errors import ConfigError, unknown_name
+from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind, unknown_name
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
-from calcgpt.inference.spelling import MAX_READINGS, READINGS, SPACES
+from calcgpt.inference.functions import ANGLED, ARCS, FUNCTIONS
+from calcgpt.inference.spelling import MAX_READINGS, MESSAGES, READINGS, SPACES
 from datagen.arithmetic import Number
 
 Percent = Literal["relative", "plain"]
+Angle = Literal["radians", "degrees"]
 
 
 @dataclass(frozen=True)
 class Style:
     """How a text is read where people write in two ways. `percent`: whether `100-10%` takes a
     percentage of 100 (`relative`) or 0.1 (`plain`). `decimal_comma`: whether `12,500` is 12.5.
-    Raises ConfigError for another value of `percent`."""
+    `angle`: whether sin(30) is of 30 radians or degrees. Raises ConfigError for another value."""
 
     percent: Percent = "relative"
     decimal_comma: bool = False
+    angle: Angle = "radians"
 
     def __post_init__(self) -> None:
-        if self.percent not in get_args(Percent):
-            raise ConfigError(unknown_name("percent", str(self.percent), get_args(Percent)))
+        for name, value, values in (
+            ("percent", self.percent, get_args(Percent)),
+            ("angle", self.angle, get_args(Angle)),
+        ):
+            if value not in values:
+                raise ConfigError(unknown_name(name, str(value), values))
 
 
 DEFAULT_STYLE = Style()
@@ -57,6 +65,7 @@ class Rank(IntEnum):
     PRODUCT = 2
     PREFIX = 3  # -2^2 is -(2^2)
     POWER = 4
+    FUNCTION = 5
 
 
 _RANKS = {
@@ -67,11 +76,14 @@ _RANKS = {
 class Sign(NamedTuple):
     """An operation, a sign before an operand, or a parenthesis, at a position of the text."""
 
-    character: str  # the operation, a parenthesis, a bar, or the first words of a pair
+    character: str  # the operation, a function, a parenthesis, a bar, the first words of a pair
     rank: Rank
     start: int
     is_said: bool = False  # whether the reading repeats the operation
     is_reversed: bool = False  # subtract 3 from 10
+    function: str = ""  # before a parenthesis
+    base: Expression | None = None  # of this function: log 2(8)
+    n_before: int = 0  # arguments of the function that are complete
 
 
 class Stack:
@@ -84,6 +96,20 @@ class Stack:
         self.signs: list[Sign] = []
         self.readings: list[Reading] = []
 
+    def in_list(self) -> bool:
+        """Returns whether the numbers here are separated by commas."""
+        opening = self.last_opening()
+        return bool(opening and opening.function and _takes_several(opening.function))
+
+    def separate(self) -> bool:
+        """Ends an argument of a function. Returns whether there can be another."""
+        if not self.in_list():
+            return False
+        self.complete(Rank.OPENING)
+        opening = self.signs.pop()
+        self.signs.append(opening._replace(n_before=opening.n_before + 1))
+        return True
+
     def last_opening(self) -> Sign | None:
         """Returns the last parenthesis, bar or pair of words that is open."""
         openings = (sign for sign in reversed(self.signs) if sign.rank is Rank.OPENING)
@@ -94,6 +120,12 @@ class Stack:
         self.complete(Rank.OPENING)
         opening, part = self.signs.pop(), self.parts.pop()
         node = part.node
+        if opening.function:
+            first = len(self.parts) - opening.n_before
+            nodes = [*(before.node for before in self.parts[first:]), node]
+            del self.parts[first:]
+            self._apply(opening.function, nodes, opening.start, end, opening.base)
+            return
         if opening.character == "|":
             node = Expression("||", (node,), opening.start, end)
         self.parts.append(Part(node, opening.start, end))
@@ -130,7 +162,13 @@ class Stack:
 
     def complete(self, rank: int) -> None:
         """Applies the waiting signs, back to the first that binds less tightly than `rank`."""
-        while self.signs and self.signs[-1].rank >= rank and self.signs[-1].character in _APPLIED:
+        while self.signs and self.signs[-1].rank >= rank:
+            if self.signs[-1].rank is Rank.FUNCTION:
+                sign, right = self.signs.pop(), self.parts.pop()
+                self._apply(sign.character, [right.node], sign.start, right.end)
+                continue
+            if self.signs[-1].character not in _APPLIED:
+                break
             sign, right = self.signs.pop(), self.parts.pop()
             if sign.rank is Rank.PREFIX:
                 part = _negative(sign, right) if sign.character == "-" else right
@@ -156,6 +194,47 @@ class Stack:
                 other = operation("^", first, Part(last, last.start, right.end))
                 typed = self.text[left.start : right.end]
                 self.say(typed, show(part.node), left.start, right.end, show(other.node))
+
+    def _apply(
+        self,
+        name: str,
+        nodes: list[Expression],
+        start: int,
+        end: int,
+        base: Expression | None = None,
+    ) -> None:
+        """Adds a function of some arguments. Raises ExpressionError for the wrong number of them.
+
+        The sine of 30° has a name of its own, so that it is not calculated by way of radians.
+        """
+        if base and base.is_number(2):
+            name = "log2"
+        elif base and not base.is_number(10):
+            nodes.append(base)
+        least, most = _arity(name)
+        if not least <= len(nodes) <= (most or len(nodes)):
+            expected = f"{least} numbers" if least == most > 1 else "1 number"
+            expected = expected if least == most else f"{least} to {most} numbers"
+            expected = expected if most else f"at least {least} numbers"
+            reason = MESSAGES["arguments"].format(name=name, n=expected, m=len(nodes))
+            raise ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
+        node = nodes[0]
+        if name in ANGLED and (self._style.angle == "degrees" or node.sign == "°"):
+            inner = node.operands[0] if node.sign == "°" else node
+            node = Expression(f"{name}°", (inner,), start, end)
+        else:
+            node = Expression(name, tuple(nodes), start, end)
+        if name in ARCS and self._style.angle == "degrees":
+            node = Expression("degrees", (node,), start, end)
+        self.parts.append(Part(node, start, end))
+        typed = self.text[start:end]
+        if len(nodes) > 1 and _THOUSANDS.search(typed):
+            self.say(typed, show(node))
+        number = nodes[0].number
+        is_number = not nodes[0].sign and node.sign in ANGLED
+        if is_number and abs(number.units) >= _DEGREES * 10**number.places:
+            read = READINGS["radians"].format(x=show(nodes[0]))
+            self.say(typed, read, start, end, f"{name}({show(nodes[0])}°)")
 
     def _percentage(self, left: Part, sign: Sign, right: Part) -> Part:
         """Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After
@@ -195,6 +274,19 @@ class Stack:
 
 
 _APPLIED = {*_RANKS, "off"}  # signs that have operands
+_DEGREES = 10  # from here on, an angle may be meant in degrees
+_THOUSANDS = re.compile(spelling.PATTERNS["in_thousands"])
+
+
+def _arity(name: str) -> tuple[int, int]:
+    """Returns the least and the largest number of arguments; 0 for no limit."""
+    if name not in FUNCTIONS:  # written as signs, too
+        return (2, 2) if name == "mod" else (1, 1)
+    return FUNCTIONS[name].least, FUNCTIONS[name].most
+
+
+def _takes_several(name: str) -> bool:
+    return _arity(name)[1] != 1
 
 
 def literal(number: Number, start: int, end: int) -> Expression:
@@ -209,17 +301,18 @@ def operation(sign: str, left: Part, right: Part) -> Part:
 
 
 def _negative(minus: Sign, operand: Part) -> Part:
-    """Returns a part with a minus before it. It is the sign of a number, also of a percentage."""
-    start, node, percents = minus.start, operand.node, []
-    while node.sign == "%":
-        percents.append(node)
+    """Returns a part with a minus before it. It is the sign of a number, also of one with signs
+    such as % after it."""
+    start, node, after = minus.start, operand.node, []
+    while node.sign in ("%", "°"):
+        after.append(node)
         node = node.operands[0]
     if node.sign:
         zero = literal(Number(0), start, start + 1)
         difference = Expression("-", (zero, operand.node), start, operand.end)
         return operand._replace(node=difference, start=start)
-    end = node.end if percents else operand.end
+    end = node.end if after else operand.end
     negated = literal(Number(-node.number.units, node.number.places), start, end)
-    for percent in reversed(percents):
-        negated = Expression("%", (negated,), start, percent.end)
+    for part in reversed(after):
+        negated = Expression(part.sign, (negated,), start, part.end)
     return operand._replace(node=negated, start=start)

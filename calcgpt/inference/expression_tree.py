@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from calcgpt.inference import spelling
+from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.spelling import MAX_SHOWN
 from datagen.arithmetic import Number
 from datagen.notation import number_text
@@ -26,7 +27,7 @@ class Expression:
     an operand belong to the operation that uses it.
     """
 
-    sign: str  # "" for a number, else one of RANKS
+    sign: str  # "" for a number, else one of RANKS; the name of a function or a constant
     operands: tuple[Expression, ...]
     start: int
     end: int
@@ -40,11 +41,15 @@ class Expression:
 # Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
 # hundredth, and `||` a magnitude.
 RANKS = {
+    **dict.fromkeys((*FUNCTIONS, *CONSTANTS), 5),
     **spelling.RANKS,
     **dict.fromkeys(("+%", "-%"), 1),
-    **dict.fromkeys(("!", "%"), 4),
+    **dict.fromkeys(("!", "%", "°"), 4),
     **dict.fromkeys(("||", ""), 5),
 }
+
+
+_SIGNS = ("^", "°")  # functions that are written as signs
 
 
 def postorder(root: Expression) -> list[Expression]:
@@ -96,7 +101,14 @@ def show_node(node: Expression, operands: list[str]) -> str:
     ]
     if sign == "||":
         return f"|{parts[0]}|"
-    if sign in ("!", "%"):
+    if sign in CONSTANTS:
+        return sign
+    if sign.endswith("°") and sign != "°":  # sin°
+        operand = parts[0] if RANKS[node.operands[0].sign] == 5 else f"({parts[0]})"
+        return f"{sign[:-1]}({operand}°)"
+    if sign in FUNCTIONS and sign not in _SIGNS:
+        return f"{sign}({', '.join(parts)})"
+    if sign in ("!", "%", "°"):
         return f"{parts[0]}{sign}"
     between = " mod " if sign == "mod" else sign.rstrip("%")
     return between.join(parts)
@@ -107,7 +119,7 @@ def _needs_parentheses(node: Expression, index: int) -> bool:
     sign, operand = node.sign, node.operands[index]
     rank, operand_rank = RANKS[sign], RANKS[operand.sign]
     is_negative = not operand.sign and operand.number.units < 0
-    if sign == "||":
+    if sign == "||" or (sign in FUNCTIONS and sign not in _SIGNS):
         return False
     if sign == "^":
         return bool(operand.sign) if index else operand_rank <= rank or is_negative

@@ -11,10 +11,7 @@ from calcgpt.inference.spelling import DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES, Number
 from datagen.notation import number_text
 
-_NUMBERS = {
-    decimal_comma: [(re.compile(form), mark) for form, mark in forms]
-    for decimal_comma, forms in spelling.NUMBERS.items()
-}
+_NUMBERS = [[(re.compile(form), mark) for form, mark in forms] for forms in spelling.NUMBERS]
 _EXPONENT = re.compile(spelling.PATTERNS["exponent"])
 _FRACTION = re.compile(spelling.PATTERNS["fraction"])
 _AFTER_WHOLE = re.compile(spelling.PATTERNS["after_whole"])
@@ -36,26 +33,27 @@ class Numeral(NamedTuple):
     alternative: str | None = None  # another reading
 
 
-def read_numeral(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
-    """Returns the numeral at `start` of a normal text, or None. Raises ExpressionError."""
+def read_numeral(normal: str, start: int, forms: int) -> Numeral | None:
+    """Returns the numeral at `start` of a normal text, or None. `forms` is an index of NUMBERS.
+    Raises ExpressionError."""
     if fraction := _FRACTION.match(normal, start):
         return Numeral(fraction.end(), None, _fraction(*fraction.groups()))
     if vulgar := spelling.VULGAR.get(normal[start : start + 1]):
         return Numeral(start + 1, None, _fraction(*vulgar))
-    numeral = _digits(normal, start, decimal_comma)
+    numeral = _digits(normal, start, forms)
     if not numeral:
         return _words(normal, start)
-    if decimal_comma:  # only what others read in another way needs to be said
-        other = _digits(normal, start, decimal_comma=False)
+    if forms == spelling.COMMA:  # only what others read in another way needs to be said
+        other = _digits(normal, start, spelling.POINT)
         is_said = not other or (other.end, other.whole) != (numeral.end, numeral.whole)
         assert numeral.whole
         numeral = numeral._replace(reading=number_text(numeral.whole) if is_said else None)
     return _mixed(normal, start, numeral)
 
 
-def _digits(normal: str, start: int, decimal_comma: bool) -> Numeral | None:
+def _digits(normal: str, start: int, forms: int) -> Numeral | None:
     """Returns the numeral of digits with an exponent or scale, or None: 1,000.5, 1e3, 5 million."""
-    matches = ((form.match(normal, start), mark) for form, mark in _NUMBERS[decimal_comma])
+    matches = ((form.match(normal, start), mark) for form, mark in _NUMBERS[forms])
     typed, mark = next((found for found in matches if found[0]), (None, ""))
     if not typed:
         return None

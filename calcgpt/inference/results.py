@@ -117,6 +117,11 @@ class Span(BaseModel):
     expression: str = Field(description="the operation with its operands, such as `(1+2)*3`")
     position: int = Field(description="index of its first character in the input, from 0")
     end: int = Field(description="index after its last character")
+    path: tuple[str, ...] = Field(
+        (),
+        description="if the operation belongs to a function: the rows of its program, and of those "
+        "that this calls, the outermost first",
+    )
 
 
 class Node(Span):

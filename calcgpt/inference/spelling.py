@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable
 
+from calcgpt.inference import functions
 from datagen import operations
 
 MAX_LENGTH = 10_000  # characters of an expression
@@ -58,13 +59,20 @@ OPERATIONS = {  # by their spellings
     **dict.fromkeys(("mod", "modulo"), "mod"),
     **dict.fromkeys(("^", "**", "to the power of", "raised to the power of", "raised to"), "^"),
 }
+CONSTANTS = functions.CONSTANT_SPELLINGS
 # Rank of a sign between two operands, the weakest first; those of prefixes and powers follow.
 RANKS = {
     **{op.spellings[0]: op.rank for op in operations.OPERATIONS},
     **{"//": 2, "mod": 2, "^": 3},
 }
 SAID = ("—", ":")  # spellings of operations that the reading repeats as they were understood
-POSTFIXES = {"squared": "^2", "cubed": "^3", "factorial": "!", "!": "!"}
+POSTFIXES = {
+    **{"squared": "^2", "cubed": "^3", "factorial": "!", "!": "!"},
+    **dict.fromkeys(("°", "degrees", "degree", "deg"), "°"),
+}
+FUNCTIONS = {
+    spelling: name for name, spellings in functions.SPELLINGS.items() for spelling in spellings
+}
 FACTORS = {  # words before a number that multiply it
     "half of": "1/2",
     "half": "1/2",
@@ -140,6 +148,7 @@ _COMMAS = rf"[1-9][0-9]{{0,2}}(?:,[0-9]{{3}})+{_MORE}|[1-9][0-9]?(?:,[0-9]{{2}})
 _MARKS = "|".join(rf"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+{_MORE}" for mark in "_' ")
 _POINTS = rf"[1-9][0-9]{{0,2}}(?:\.[0-9]{{3}})+{_MORE}"
 _NO_LIST = r"(?![0-9,.])"
+_PLAIN = r"[0-9]+(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+"
 # Forms of a number and their decimal mark. The first that matches is taken. Only groups of three
 # digits are thousands; in India, further groups have two digits.
 _COMMA_FORMS = (
@@ -151,17 +160,19 @@ _COMMON_FORMS = (
     (rf"(?:{_COMMAS}|{_MARKS})(?:\.[0-9]*)?", "."),
     (rf"[1-9][0-9]{{0,2}}(?:\.[0-9]{{3}}){{2,}}{_NO_LIST}", ","),  # 1.000.000
     (rf"[0-9]+,[0-9]+{_NO_LIST}", ","),  # 12,5
-    (r"[0-9]+(?:\.[0-9]*)?|(?<![0-9.])\.[0-9]+", "."),
+    (_PLAIN, "."),
 )
-NUMBERS = {
-    False: _COMMON_FORMS,
-    True: (  # where decimals are written with a comma
+POINT, COMMA, LIST = range(3)  # how numbers are written
+NUMBERS = (
+    _COMMON_FORMS,
+    (  # where decimals are written with a comma
         *_COMMA_FORMS,
         (rf"[0-9]+,[0-9]+{_NO_LIST}", ","),
         (rf"(?:{_POINTS}){_NO_LIST}", ","),
         *_COMMON_FORMS,
     ),
-}
+    ((_PLAIN, "."),),  # between commas: max(1,2)
+)
 PATTERNS = {
     "exponent": r"e([+-]?[0-9]+)(?![0-9a-z.])",
     "fraction": r"([0-9]{1,40})⁄([0-9]{1,40})(?![0-9⁄])",
@@ -182,6 +193,10 @@ PATTERNS = {
     "grouped": " ([0-9]{3})$",
     "joint": "(?: +and +| +|-)?",  # between the words of a number
     "name": "[a-z_][a-z0-9_]*",
+    "function_of": "(?: +of(?![a-z]))? *",  # after the name of a function
+    "log": r"log(?:_| +)?([0-9]{1,40}) *(?=\()",  # log 2(8)
+    "constant": "(?:" + "|".join(functions.CONSTANT_SPELLINGS) + ")(?![a-z0-9])",
+    "in_thousands": "[0-9],[0-9]{3}(?![0-9])",
     "prefix": "[-+—]|(?:minus|plus|negative)(?![a-z])",
     "of": "of(?![a-z])",
     "off": "off(?![a-z])",
@@ -193,7 +208,9 @@ PATTERNS = {
     "ends_in_fraction": "(?:^|[^0-9./,])[0-9]+ ?[/⁄] ?[0-9]+$|[" + "".join(VULGAR) + "]$",
     "ends_in_factor": r"[0-9.)" + "".join(VULGAR) + r"]$",
 }
-ONLY = "this calculator has numbers, + - * / ^ % ! mod, | | and parentheses"
+ONLY = (
+    "this calculator has numbers, + - * / ^ % ! mod, | |, functions such as sqrt, and parentheses"
+)
 MESSAGES = {
     "too-long": f"longer than {MAX_LENGTH:,} characters",
     "operations": f"more than {MAX_OPERATIONS:,} operations",
@@ -201,7 +218,19 @@ MESSAGES = {
     "asked-places": "an answer has at most {n} decimal places",
     "digits": f"a number of more than {MAX_DIGITS:,} digits",
     "value": f"the exact value has more than {MAX_DIGITS:,} digits",
-    "exponent": "an exponent must be a whole number",
+    "power": "a number below 0 has no power that is not whole",
+    "large": "the value, or a number of the function, is larger than 10^60",
+    "even-root": "a number below 0 has no such root",
+    "root": "a root is the second, third, ..., up to the 1,000th",
+    "logarithm": "only numbers above 0 have a logarithm",
+    "base": "1 is not the base of a logarithm",
+    "arc": "only for numbers from -1 to 1",
+    "tangent": "the tangent is not defined there",
+    "whole": "only for whole numbers",
+    "round-places": "a number of places is whole, from -30 to 30",
+    "arguments": "{name} takes {n}, not {m}",
+    "work": "this needs numbers of more than {digits} digits, or of more than {places} places",
+    "direct": "a model without worked steps has no functions",
     "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",
     "factorial": f"a factorial needs a whole number from 0 to {MAX_FACTORIAL:,}",
     "division": "division by zero",
@@ -231,16 +260,14 @@ READINGS = {
     "of": "{left}{sign}({percent} of {of})",
     "mod": "a remainder with the sign of {b}",
     "//": "{a}/{b} rounded down",
+    "radians": "an angle of {x} radians",
 }
-_HINTS = {  # by a character that is not understood, wherever it stands
-    **dict.fromkeys("°", "; write numbers without units"),
-}
-HINTS = {**_HINTS, **dict.fromkeys("√∛∜πΠ∞∑∏∫", f"; {ONLY}")}  # where a number is expected
-HINTS_AFTER_NUMBER = {  # the same, where an operation is expected
-    **_HINTS,
+# Hints by a character that is not understood where a number is expected, and an operation.
+HINTS = {**dict.fromkeys("∜Π∞∑∏∫", f"; {ONLY}"), "i": "; complex numbers are not known"}
+HINTS_AFTER_NUMBER = {
     **dict.fromkeys("kmgs", "; write numbers without units"),
     "x": "; to multiply, write *",
-    "e": "; write 12e3 for 12 times 1,000",
+    "e": "; write 12e3 for 12 times 1,000, and 12*e",
     "·": "; a decimal point is written .",
     ".": "; a number has one decimal point, and a comma separates thousands",
     **dict.fromkeys("_'", "; it may only separate thousands"),
@@ -260,6 +287,7 @@ def single_spaced(words: str) -> str:
 def is_free_name(name: str) -> bool:
     """Returns whether a value may have this name: no word of these tables, except x."""
     tables: tuple[Iterable[str], ...] = (OPERATIONS, POSTFIXES, FACTORS, PAIRS, LEADING, TRAILING)
+    tables += (FUNCTIONS, CONSTANTS)
     spellings = [spelling for table in tables for spelling in table]
     words = {word for spelling in [*spellings, *NUMBER_WORDS, *SCALES] for word in spelling.split()}
     return name == "x" or name not in words | {"ans", "of", "off", "percent", "negative"}
@@ -307,11 +335,18 @@ def tables() -> dict[str, object]:
         "VULGAR": VULGAR,
         "SUPERSCRIPTS": SUPERSCRIPTS,
         "CURRENCIES": CURRENCIES,
-        "NUMBERS": [NUMBERS[False], NUMBERS[True]],
+        "NUMBERS": NUMBERS,
+        "FUNCTIONS": FUNCTIONS,
+        "CONSTANTS": CONSTANTS,
+        "PROGRAMS": {name: f._asdict() for name, f in functions.FUNCTIONS.items()},
+        "ANGLED": functions.ANGLED,
+        "ARCS": functions.ARCS,
+        "SORTED": functions.SORTED,
         "PATTERNS": PATTERNS
         | {
             "operation": alternatives(OPERATIONS),
             "postfix": alternatives(POSTFIXES),
+            "function": alternatives(FUNCTIONS),
             "factor": alternatives(FACTORS),
             "pair": alternatives(words.rpartition(" ")[0] for words in PAIRS),
             "leading": alternatives(LEADING),

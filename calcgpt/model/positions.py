@@ -121,8 +121,7 @@ class CoordinatePositions(PositionalScheme):
 
     With a `column_window` of n, a query sees
 
-    - keys without a column,
-    - the highest digit of a row before a mark, and
+    - keys without a column, and
     - the column of the center and the n columns on both sides of it.
 
     The columns of the question's operands are counted apart: within its window, a query that copies

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from datagen.coordinates import COLUMN, KIND, NEXT_KIND, QUERY_COLUMN, QUERY_ROW, ROW
-from datagen.slots import COPIES, FIELDS, ROW_ENDS, Kind
+from datagen.slots import COPIES, FIELDS, Kind
 
 
 class Windows(nn.Module):
@@ -16,12 +16,11 @@ class Windows(nn.Module):
 
     is_field_K: torch.Tensor
     is_copy_K: torch.Tensor
-    is_row_end_K: torch.Tensor
 
     def __init__(self, rows: int | None, columns: int | None) -> None:
         super().__init__()
         self.rows, self.columns = rows, columns
-        for name, kinds in (("field", FIELDS), ("copy", COPIES), ("row_end", ROW_ENDS)):
+        for name, kinds in (("field", FIELDS), ("copy", COPIES)):
             is_member_K = torch.tensor([kind in kinds for kind in Kind])
             self.register_buffer(f"is_{name}_K", is_member_K, persistent=False)
 
@@ -51,5 +50,4 @@ class Windows(nn.Module):
         center = torch.where(wanted > 0, wanted, query[..., COLUMN])
         near = ((column - center).abs() <= window) & (center > 0)
         near &= self.is_field_K[kind] == self.is_copy_K[following]
-        always = (column == 0) | self.is_row_end_K[key[..., NEXT_KIND]]
-        return always | near
+        return (column == 0) | near

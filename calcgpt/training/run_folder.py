@@ -120,8 +120,18 @@ class SavedState:
         return Counters(**stored.model_dump())
 
     def check_tensors(self, shapes: Mapping[str, torch.Size]) -> None:
+        """Raises CheckpointError as `check_shapes` does, and if there are other states of
+        optimizers."""
+        self.check_shapes(shapes)
+        states = {name for name in self.tensors if name.startswith(OPTIMIZER)}
+        if others := states - shapes.keys():
+            raise CheckpointError(
+                f"{self.folder / TRAINING}: tensor {min(others)!r:.80} is not of this run"
+            )
+
+    def check_shapes(self, shapes: Mapping[str, torch.Size]) -> None:
         """Raises CheckpointError if one of these tensors is not in `training.safetensors`, or has
-        another shape and is no count of steps, or if there are other states of optimizers."""
+        another shape and is no count of steps."""
         file = self.folder / TRAINING
         for name, shape in sorted(shapes.items()):
             tensor = self.tensors.get(name)
@@ -132,14 +142,12 @@ class SavedState:
             if tensor.shape != shape:
                 sizes = tuple(tensor.shape), tuple(shape)
                 raise CheckpointError(f"{file}: tensor {name!r} is {sizes[0]}, not {sizes[1]}")
-        states = {name for name in self.tensors if name.startswith(OPTIMIZER)}
-        if others := states - shapes.keys():
-            raise CheckpointError(f"{file}: tensor {min(others)!r:.80} is not of this run")
 
     def restore_random_state(self, device: torch.device) -> None:
         """Restores the states of the random generators. Raises CheckpointError if one is wrong."""
         import torch
 
+        self.check_shapes({RNG_CPU: torch.get_rng_state().shape})
         try:
             torch.set_rng_state(self.tensors[RNG_CPU])
             if RNG_CUDA in self.tensors and device.type == "cuda":
@@ -152,6 +160,14 @@ class SavedState:
 def step_name(step: int) -> str:
     """Returns the name of the folder of the checkpoint after `step` steps."""
     return f"step-{step:08d}"
+
+
+def random_states(device: torch.device) -> dict[str, torch.Tensor]:
+    """Returns the states of the random generators of a training on `device`."""
+    import torch
+
+    states = {RNG_CPU: torch.get_rng_state()}
+    return states | ({RNG_CUDA: torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
 
 def _has_content(path: Path) -> bool:

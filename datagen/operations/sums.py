@@ -56,7 +56,8 @@ def sum_length(shape: Shape) -> int:
 def sum_layout(plan: Layout, shape: Shape, question: Question) -> None:
     """Puts A and B in the same unit, their sum or difference, and its magnitude or rounding.
 
-    In that unit, A and B have d places and at most n digits.
+    In that unit, A and B have d places and at most n digits. The top digit of the sum is 9 if the
+    sum is negative. It has no column, because all columns of the magnitude read it.
     """
     d, n, drop = _size(shape)
     a_sign = operand_sign(plan, Kind.A_SIGN, question.a, [])
@@ -66,22 +67,24 @@ def sum_layout(plan: Layout, shape: Shape, question: Question) -> None:
     operator = plan.put(Kind.ADD_OR_SUBTRACT, sources=[a_sign, b_sign])
     total: list[int] = []
     for j in range(n + 1):
-        kind = Kind.SUM_DIGIT if j else Kind.SUM_LOWEST
+        kind = Kind.SUM_TOP if j == n else Kind.SUM_DIGIT if j else Kind.SUM_LOWEST
         before = [a[j - 1], b[j - 1], total[j - 1]] if j else []
         sources = [operator, a[j], b[j], *before]
-        total.append(plan.put(kind, 0, j + LOWEST, (0, j + LOWEST), sources))
+        column = j + LOWEST if j < n else 0
+        total.append(plan.put(kind, 0, column, (0, j + LOWEST), sources))
     plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
     magnitude: list[int] = []
-    for j in range(n + 1):
+    for j in range(n):
         before = [total[j - 1], magnitude[j - 1]] if j else []
-        kind = exact_kind(Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW, j, drop)
-        kind = kind if drop else Kind.SUM_RESULT
+        kind = Kind.SUM_RESULT if j else Kind.MAGNITUDE_LOWEST
+        if drop:
+            kind = exact_kind(Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW, j, drop)
         sources = [total[n], total[j], *before]
         magnitude.append(plan.put(kind, 0, j + LOWEST, (0, j + LOWEST), sources))
+    magnitude.append(plan.put(Kind.MAGNITUDE_TOP, 0, n + LOWEST, sources=[total[n]]))
     plan.result = rounded(plan, magnitude, drop) if drop else magnitude
     plan.result_places = min(d, shape.places)
-    # The top digit of the sum is 9 if it is negative.
-    plan.sign = plan.put(Kind.SUM_SIGN, 0, 0, (0, n + LOWEST), [a_sign, total[n]])
+    plan.sign = plan.put(Kind.SUM_SIGN, sources=[a_sign, total[n]])
 
 
 def _sign_of_b(minus: Characters, op: Characters) -> Characters:
@@ -119,6 +122,10 @@ def _magnitude(top: Characters, total: Characters, *column_before: Characters) -
     return digit(np.where(top == NINE, (9 + carry - values) % 10, values))
 
 
+def _magnitude_top(top: Characters) -> Characters:
+    return np.where(top == NINE, ZERO, top).astype(np.uint8)
+
+
 def _sum_below(top: Characters, total: Characters, *column_before: Characters) -> Characters:
     return marked(_magnitude(top, total, *column_before), *column_before[1:])
 
@@ -131,11 +138,16 @@ _RULES: dict[StepKind, dict[Kind, Rule]] = {
     StepKind.SUM: {
         Kind.SUM_LOWEST: _sum_digit,
         Kind.SUM_DIGIT: _sum_digit,
+        Kind.SUM_TOP: _sum_digit,
         Kind.SUM_BELOW: _sum_below,
         Kind.SUM_HALF: _magnitude,
         Kind.SUM_KEPT: _magnitude,
     },
-    StepKind.ROUNDING: {Kind.SUM_RESULT: _magnitude},
+    StepKind.ROUNDING: {
+        Kind.MAGNITUDE_LOWEST: _magnitude,
+        Kind.SUM_RESULT: _magnitude,
+        Kind.MAGNITUDE_TOP: _magnitude_top,
+    },
     StepKind.SIGN: {
         Kind.B_SIGN_OF_SUM: _sign_of_b,
         Kind.ADD_OR_SUBTRACT: _add_or_subtract,

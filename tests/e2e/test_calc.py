@@ -52,6 +52,8 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["100-10%", "--percent", "plain"], "99.9", ""),
         (["12,500*2", "--decimal-comma"], "25", "read as: 12,500 as 12.5"),
         (["1/3", "--places", "4"], "0.3333", "rounded to 4 places"),
+        (["√2", "--places", "4"], "1.4142", "rounded to 4 places"),
+        (["sin(30)", "--angle", "degrees", "--places", "1"], "0.5", ""),
         (["7.5% of 200", "--places", "2"], "15", ""),
         (["100000.001+1"], "100001.001", ""),
         (["-80457.28-19551.06"], "-100008.34", ""),
@@ -68,6 +70,14 @@ def test_an_answer_has_the_places_asked_for(
 ) -> None:
     outcome = run_cli("calc", *args, "--checkpoint", wide)
     assert (outcome.code, outcome.out.strip(), outcome.err.strip()) == (0, out, err)
+
+
+def test_the_work_of_a_function_names_its_rows(run_cli: Callable[..., Any], wide: Path) -> None:
+    lines = run_cli("calc", "1+sqrt(2)", "--places", "2", "--work", "--checkpoint", wide).out
+    rows = [line for line in lines.splitlines() if " > " in line]
+    assert rows[0] == "sqrt(2) > 1. d = (x/z^m - z)/y"
+    assert rows.count(rows[0]) == 3  # a quotient, a difference, a quotient
+    assert rows[-1].endswith("z = z + d")
 
 
 @pytest.mark.parametrize(

@@ -80,11 +80,11 @@ def test_within_a_window_columns_further_away_have_no_effect() -> None:
     slots = layout(shape).slots
     index_of = {(slot.kind, slot.column): index for index, slot in enumerate(slots)}
     highest = LOWEST + 7
-    # The 1 in the question and its copy, and the sum's highest digit.
+    # The 1 in the question and its copy, and the sum's top digit, which has no column.
     changes = [
         index_of[Kind.A_FIELD, LOWEST + 2],
         index_of[Kind.A_DIGIT, highest],
-        index_of[Kind.SUM_DIGIT, highest + 1],
+        index_of[Kind.SUM_TOP, 0],
     ]
 
     for column_window in (None, 3):

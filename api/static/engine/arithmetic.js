@@ -47,7 +47,7 @@ export function answer({ a, op, b, places }) {
 
 /** Returns the quotient rounded to an integer, ties to even.
  * @type {(numerator: bigint, denominator: bigint) => bigint} */
-function divideHalfEven(numerator, denominator) {
+export function divideHalfEven(numerator, denominator) {
   if (denominator < 0n) [numerator, denominator] = [-numerator, -denominator];
   let quotient = numerator / denominator;
   let remainder = numerator % denominator;

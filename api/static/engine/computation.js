@@ -13,15 +13,15 @@ import { Text } from "./text.js";
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Refusal } from "./limits.js" */
-/** @import { Operand, Step } from "./planning.js" */
-/** @typedef {{expression: string, position: number, end: number}} Span */
+/** @import { Operand, Step } from "./planners.js" */
+/** @typedef {{expression: string, position: number, end: number, path: string[]}} Span see Span of client.js */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 
 /** Options of a calculation, by their names in the service's API. places: of the answer, by default what the text asks
- * for or those of the limits; beyond_tested: whether numbers are allowed for which the model was not measured; percent
- * and decimal_comma: see `Style`.
+ * for or those of the limits; beyond_tested: whether numbers are allowed for which the model was not measured; percent,
+ * decimal_comma and angle: see `Style`.
  * @typedef {{places?: number | null, beyond_tested?: boolean, percent?: "relative" | "plain",
- * decimal_comma?: boolean}} Options */
+ * decimal_comma?: boolean, angle?: "radians" | "degrees"}} Options */
 
 /** An expression, its questions to the model, and the answers so far. */
 export class Computation {
@@ -41,8 +41,9 @@ export class Computation {
    * @throws {ExpressionError} if the text is not an expression or has no value, or if an operation on the right
    * numbers is outside the limits */
   constructor(text, options, names) {
-    const { model, limits, places, beyond_tested = false, percent = "relative", decimal_comma = false } = options;
-    const parsed = parse(text, { percent, decimalComma: decimal_comma }, names);
+    const { model, limits, places, beyond_tested = false } = options;
+    const { percent = "relative", decimal_comma: decimalComma = false, angle = "radians" } = options;
+    const parsed = parse(text, { percent, decimalComma, angle }, names);
     this.expression = show(parsed.expression);
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
@@ -56,7 +57,7 @@ export class Computation {
     this.#isInTestedRange &&= this.#plan.isInTestedRange;
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
-    this.outline = this.#plan.steps.map(({ text, start, end }) => ({ expression: text, position: start, end }));
+    this.outline = this.#plan.steps.map(({ text, start, end, path }) => ({ expression: text, position: start, end, path }));
   }
 
   /** Returns whether the model may be asked. If it was not measured for that, the result is out of the tested range.

@@ -1,9 +1,12 @@
 // The exact value of an expression, and how people write it (calcgpt/inference/exact.py).
 
-import { answer, numberText } from "./arithmetic.js";
+import { divideHalfEven, numberText } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
-import { postorder } from "./expression_tree.js";
+import { fold, isConstant, isFunction } from "./expression_tree.js";
+import { add, bitLength, floor, fraction, inverse, magnitude, multiply, subtract, whole } from "./fractions.js";
+import { DomainError, call, constant, near } from "./real.js";
 import tables from "./tables.js";
+import { format } from "./text.js";
 
 const FRACTION_DIGITS = 40; // of a fraction that is shown, numerator and denominator together
 const { MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES } = tables;
@@ -11,22 +14,47 @@ const MAX_BITS = Math.floor(MAX_DIGITS * Math.log2(10));
 
 /** @import { Decimal } from "./arithmetic.js" */
 /** @import { Expression } from "./expression_tree.js" */
-/** @typedef {{n: bigint, d: bigint}} Fraction n / d in lowest terms; d is positive */
+/** @import { Fraction } from "./fractions.js" */
+/** @import { Real } from "./real.js" */
 
-/** Returns the exact values of the nodes of a tree in the order of `postorder`.
+/** Returns the values of the nodes of a tree in the order of `postorder`.
  * @param {Expression} root
- * @throws {ExpressionError} for a division by zero, for an exponent or a factorial that is not a whole number
- * in its range, and for a value of more than MAX_DIGITS */
+ * @throws {ExpressionError} for a division by zero, for a factorial that is not of a whole number in its range, for a
+ * function where it has no value, and for a value of more than MAX_DIGITS */
 export function evaluate(root) {
-  /** @type {Fraction[]} */ const values = [];
-  /** @type {Fraction[]} */ const waiting = [];
-  for (const node of postorder(root)) {
-    const value = valueOf(node, waiting.splice(waiting.length - node.operands.length));
-    if (bits(value) > MAX_BITS) throw tooLong(node);
-    waiting.push(value);
+  /** @type {Real[]} */ const values = [];
+  fold(root, (node, /** @type {Real[]} */ operands) => {
+    const value = valueOfNode(node, operands);
     values.push(value);
-  }
+    return value;
+  });
   return values;
+}
+
+/** Returns the value of a node, given those of its operands.
+ * @throws {ExpressionError}
+ * @type {(node: Expression, operands: Real[]) => Real} */
+export function valueOfNode(node, operands) {
+  try {
+    let real = realOf(node, operands);
+    if (!real.isExact || operands.some(({ isExact }) => !isExact)) real = near(real.value);
+    if (bits(real.value) > MAX_BITS) throw tooLong(node);
+    return real;
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    const { start, end } = error.index < 0 ? node : node.operands[error.index];
+    const kind = error.key === "division" ? "division-by-zero" : "out-of-range";
+    throw new ExpressionError(kind, format(MESSAGES[error.key], { n: MAX_DIGITS }), start, end);
+  }
+}
+
+/** @type {(node: Expression, operands: Real[]) => Real} */
+function realOf(node, operands) {
+  const numbers = operands.map(({ value }) => value);
+  if (isConstant(node)) return constant(node.sign);
+  // A power of sqrt(2) is worked out like sqrt(2): the exact one would have thousands of digits.
+  if (isFunction(node, numbers) || (node.sign === "^" && !operands[0].isExact)) return call(node.sign, numbers);
+  return { value: valueOf(node, numbers), isExact: true };
 }
 
 /** @type {(node: Expression, operands: Fraction[]) => Fraction} */
@@ -38,23 +66,22 @@ function valueOf(node, [a, b]) {
   if (sign === "!") return factorial(node, a);
   if (sign === "^") return power(node, a, b);
   if (sign === "+") return add(a, b);
-  if (sign === "-") return add(a, negative(b));
+  if (sign === "-") return subtract(a, b);
   if (sign === "*") return multiply(a, b);
   if (sign === "+%") return multiply(a, add(whole(1n), b));
-  if (sign === "-%") return multiply(a, add(whole(1n), negative(b)));
+  if (sign === "-%") return multiply(a, subtract(whole(1n), b));
   if (!b.n) {
     const { start, end } = node.operands[1];
     throw new ExpressionError("division-by-zero", MESSAGES.division, start, end);
   }
   if (sign === "/") return multiply(a, inverse(b));
   const quotient = whole(floor(a, b));
-  return sign === "//" ? quotient : add(a, negative(multiply(b, quotient)));
+  return sign === "//" ? quotient : subtract(a, multiply(b, quotient));
 }
 
 /** @type {(node: Expression, base: Fraction, exponent: Fraction) => Fraction} */
 function power(node, base, exponent) {
   const part = node.operands[1];
-  if (exponent.d !== 1n) throw new ExpressionError("out-of-range", MESSAGES.exponent, part.start, part.end);
   const n = magnitude(exponent.n);
   if (n > MAX_EXPONENT) {
     throw new ExpressionError("out-of-range", MESSAGES["large-exponent"], part.start, part.end);
@@ -67,7 +94,7 @@ function power(node, base, exponent) {
   return exponent.n < 0n ? inverse(value) : value;
 }
 
-/** @type {(node: Expression, value: Fraction) => { n: bigint; d: bigint; }} */
+/** @type {(node: Expression, value: Fraction) => Fraction} */
 function factorial(node, { n, d }) {
   if (d !== 1n || n < 0n || n > MAX_FACTORIAL) {
     throw new ExpressionError("out-of-range", MESSAGES.factorial, node.start, node.end);
@@ -84,74 +111,15 @@ function tooLong({ start, end }) {
 
 /** Returns the number of binary digits of the longer one of numerator and denominator. @param {Fraction} value */
 function bits({ n, d }) {
-  const digits = (n < 0n ? -n > d : n > d) ? magnitude(n).toString(16) : d.toString(16);
-  return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
-}
-
-// Fractions. Their greatest common divisors are found from their parts, which are shorter (Knuth, The Art of
-// Computer Programming, 4.5.1).
-
-/** @param {bigint} n */
-export function whole(n) {
-  return { n, d: 1n };
-}
-
-/** d: positive. @type {(n: bigint, d: bigint) => { n: bigint; d: bigint; }} */
-function fraction(n, d) {
-  const divisor = gcd(n, d);
-  return { n: n / divisor, d: d / divisor };
-}
-
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-function add(a, b) {
-  const divisor = gcd(a.d, b.d);
-  const rest = a.d / divisor;
-  const n = a.n * (b.d / divisor) + b.n * rest;
-  const common = gcd(n, divisor);
-  return { n: n / common, d: rest * (b.d / common) };
-}
-
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-function multiply(a, b) {
-  const [left, right] = [fraction(a.n, b.d), fraction(b.n, a.d)];
-  return { n: left.n * right.n, d: left.d * right.d };
-}
-
-/** @param {Fraction} value */
-function negative({ n, d }) {
-  return { n: -n, d };
-}
-
-/** @param {Fraction} value other than 0 */
-function inverse({ n, d }) {
-  return n < 0n ? { n: -d, d: -n } : { n: d, d: n };
-}
-
-/** Returns a / b rounded down. @type {(a: Fraction, b: Fraction) => bigint} */
-export function floor(a, b) {
-  const { n, d } = multiply(a, inverse(b));
-  return n / d - (n < 0n && n % d ? 1n : 0n);
-}
-
-/** @type {(a: bigint, b: bigint) => bigint} */
-function gcd(a, b) {
-  a = magnitude(a);
-  while (b) [a, b] = [b, a % b];
-  return a;
-}
-
-/** @param {bigint} n */
-function magnitude(n) {
-  return n < 0n ? -n : n;
+  return Math.max(bitLength(n), bitLength(d));
 }
 
 /** Returns a value rounded to decimal places, ties to even, as a number without superfluous zeros.
  * @type {(value: Fraction, places: number) => Decimal} */
 export function roundTo({ n, d }, places) {
-  const [a, b] = [n, d].map((units) => ({ units, places: 0 }));
-  const { value } = answer({ a, op: "/", b, places });
-  const { units, places: kept } = /** @type {Decimal} */ (value);
-  return kept === 1 && units % 10n === 0n ? { units: units / 10n, places: 0 } : { units, places: kept };
+  let units = divideHalfEven(n * 10n ** BigInt(places), d);
+  while (places && units % 10n === 0n) [units, places] = [units / 10n, places - 1];
+  return { units, places };
 }
 
 /** Returns a number as people write it: `4`, not `4.0`. @param {Decimal} number */

@@ -4,7 +4,7 @@
 import { ExpressionError, endOfToken, errorAt, missingOperation } from "./expression_errors.js";
 import { RANK, Stack, literal, operation } from "./expression_stack.js";
 import { expression, postorder, show } from "./expression_tree.js";
-import { isProper, readNumeral } from "./numerals.js";
+import { COMMA, LIST, POINT, isProper, readNumeral } from "./numerals.js";
 import { withoutPhrases } from "./phrases.js";
 import tables from "./tables.js";
 import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, strip, stripEnd } from "./text.js";
@@ -19,7 +19,7 @@ import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, stri
 export const { MAX_LENGTH } = tables; // characters of an expression
 export const ANSWER = "ans"; // the name of the last answer
 const { CURRENCIES, FACTORS, MAX_OPERATIONS, MESSAGES, OPERATIONS, PAIRS, POSTFIXES, SUPERSCRIPTS } = tables;
-/** @type {Style} */ const DEFAULT_STYLE = { percent: "relative", decimalComma: false };
+/** @type {Style} */ const DEFAULT_STYLE = { percent: "relative", decimalComma: false, angle: "radians" };
 
 /** Returns the expression that a text stands for. Does not check the range of numbers or division by zero. names:
  * values that the text may use.
@@ -65,7 +65,7 @@ class Reader {
     const isPrefix = this.#match("prefix", start);
     const continues = this.#names.has(ANSWER) && character === "+";
     const isOperation = this.#match("operation", start) && !this.#name(start);
-    if (continues || (isOperation && !isPrefix)) position = this.#continue(start);
+    if (continues || (isOperation && !isPrefix && !this.#match("function", start))) position = this.#continue(start);
     while (position !== null) position = this.#readOperation(this.#readOperand(position));
     const whole = this.#stack.pop();
     if (postorder(whole.node).filter(({ sign }) => sign).length > MAX_OPERATIONS) {
@@ -99,7 +99,7 @@ class Reader {
       if ((found = this.#match("factor", start))) {
         this.#readFactor(found);
         position = found.end;
-      } else if ((numeral = readNumeral(this.#normal, start, this.#style.decimalComma))) {
+      } else if ((numeral = readNumeral(this.#normal, start, this.#forms()))) {
         this.#addNumeral(start, numeral);
         return this.#skipCurrency(numeral.end);
       } else if ((found = this.#match("the", start))) position = found.end;
@@ -109,6 +109,12 @@ class Reader {
       } else if ((name = this.#name(start))) {
         const end = start + name.word.length;
         this.#stack.parts.push({ node: name.value, start, end });
+        return end;
+      } else if ((found = this.#match("log", start) ?? this.#match("function", start))) {
+        position = this.#readFunction(found);
+      } else if ((found = this.#match("constant", start))) {
+        const { end } = found;
+        this.#stack.parts.push({ node: expression(tables.CONSTANTS[found[0]], [], start, end), start, end });
         return end;
       } else if ((found = this.#match("prefix", start))) {
         const sign = found[0] === "+" || found[0] === "plus" ? "+" : "-";
@@ -143,6 +149,7 @@ class Reader {
         this.#readPostfix(POSTFIXES[singleSpaced(found[0])], start, position);
       } else if (this.#beginsFactor(start, character)) return this.#stack.wait("*", start, start);
       else if ((character === ")" || character === "|") && this.#stack.closes(character)) this.#stack.close(position);
+      else if ((character === "," || character === ";") && this.#stack.separate()) return position;
       else if ((between = this.#pair(start))) return this.#stack.waitForSecond(...between);
       else if (!character || character === "=") {
         this.#end(start, position);
@@ -170,6 +177,27 @@ class Reader {
     const node = numbers.length > 1 ? expression("/", numbers, start, end) : numbers[0];
     this.#stack.parts.push({ node, start, end });
     this.#stack.wait("*", start, end);
+  }
+
+  /** Returns how numbers are written here. */
+  #forms() {
+    if (this.#style.decimalComma) return COMMA;
+    return this.#stack.inList() ? LIST : POINT;
+  }
+
+  /** Adds a function to the signs that wait. Returns where its name ends, or the parenthesis after it.
+   * @param {Match} typed */
+  #readFunction({ 0: words, 1: digits, index: start, end: after }) {
+    const name = digits ? "log" : tables.FUNCTIONS[singleSpaced(words)];
+    const first = start + words.search(/[0-9]/);
+    const base = digits ? integer(digits, first, first + digits.length) : null; // log 2(8)
+    const end = /** @type {Match} */ (this.#match("function_of", after)).end;
+    if (this.#normal[end] !== "(") {
+      this.#stack.signs.push({ character: name, rank: RANK.FUNCTION, start });
+      return end;
+    }
+    this.#stack.signs.push({ character: "(", rank: RANK.OPENING, start, called: { name, base, nBefore: 0 } });
+    return end + 1;
   }
 
   /** @param {number} start */
@@ -239,11 +267,11 @@ class Reader {
 
   /** @type {(postfix: string, start: number, end: number) => void} */
   #readPostfix(postfix, start, end) {
-    if (postfix !== "!") return this.#raise(postfix.slice(1), start, end);
+    if (postfix[0] === "^") return this.#raise(postfix.slice(1), start, end);
     const part = this.#stack.pop();
-    const isDouble = part.node.sign === "!" && part.end === part.node.end; // 3!! is a double factorial
+    const isDouble = postfix === "!" && part.node.sign === "!" && part.end === part.node.end; // 3!! means another
     if (isDouble) throw this.#error(start);
-    this.#stack.parts.push({ node: expression("!", [part.node], part.start, end), start: part.start, end });
+    this.#stack.parts.push({ node: expression(postfix, [part.node], part.start, end), start: part.start, end });
   }
 
   /** Makes a power of the last part. @type {(exponent: string, start: number, end: number) => void} */
@@ -256,8 +284,9 @@ class Reader {
    * people read them in two ways.
    * @type {(start: number, character: string) => boolean} */
   #beginsFactor(start, character) {
-    const isOpening = character === "(" || (character === "|" && !this.#stack.closes("|"));
-    if (!isOpening || ["/", "^", "//", "mod"].includes(this.#stack.lastSign())) return false;
+    const isBracket = character === "(" || (character === "|" && !this.#stack.closes("|"));
+    const isName = this.#match("function", start) ?? (character !== "e" && this.#match("constant", start));
+    if (!(isBracket || isName) || ["/", "^", "//", "mod"].includes(this.#stack.lastSign())) return false;
     const before = this.#before(start);
     if (!search("ends_in_factor", before)) return false;
     const isMixed = isDigit(before.slice(-1)) && this.#normal[start - 1] === " "; // but for the space

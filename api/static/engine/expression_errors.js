@@ -35,6 +35,11 @@ export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
   if (character === "," && isDigit(normal.charAt(start + 1))) {
     return new ExpressionError("decimal-comma", MESSAGES.comma, start);
   }
+  const isFunction = match("function", normal, start) ?? match("constant", normal, start);
+  if (isFunction && !isOperand && character !== "e") {
+    const isFactor = lastSign === "/" || lastSign === "^";
+    return missingOperation(normal, start, isFactor ? format(MESSAGES.factor, { sign: lastSign }) : "");
+  }
   if (match("word", normal, start)) {
     const word = normal.slice(start, end);
     const name = word === "of" || word === "off" ? word : isOperand ? "word" : "unit";

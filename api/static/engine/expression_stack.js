@@ -1,16 +1,17 @@
 // The stacks of a reader of expressions: they join parts of the text to operations
 // (calcgpt/inference/expression_stack.py).
 
-import { RANKS, expression, isOne, show } from "./expression_tree.js";
+import { ExpressionError } from "./expression_errors.js";
+import { RANKS, expression, isNumber, show } from "./expression_tree.js";
 import tables from "./tables.js";
-import { Text, format, shorten, strip } from "./text.js";
+import { Text, format, search, shorten, strip } from "./text.js";
 
 /** @import { Decimal } from "./arithmetic.js" */
 /** @import { Expression } from "./expression_tree.js" */
 
 /** How a text is read where people write in two ways. percent: whether `100-10%` takes a percentage of 100 (`relative`)
- * or 0.1 (`plain`); decimalComma: whether `12,500` is 12.5.
- * @typedef {{percent: "relative" | "plain", decimalComma: boolean}} Style */
+ * or 0.1 (`plain`); decimalComma: whether `12,500` is 12.5; angle: whether sin(30) is of 30 radians or degrees.
+ * @typedef {{percent: "relative" | "plain", decimalComma: boolean, angle: "radians" | "degrees"}} Style */
 
 /** How a part of the text was read. alternative: the whole text, written for another reading.
  * @typedef {{text: string, alternative: string | null}} Reading */
@@ -19,13 +20,19 @@ import { Text, format, shorten, strip } from "./text.js";
  * such percentages.
  * @typedef {{node: Expression, start: number, end: number, isPercentage?: boolean}} Part */
 
-/** An operation, a sign before an operand, or a parenthesis. character: the operation, a parenthesis, a bar, or the
- * first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3 from 10.
- * @typedef {{character: string, rank: number, start: number, isSaid?: boolean, isReversed?: boolean}} Sign */
+/** An operation, a sign before an operand, or a parenthesis. character: the operation, a function, a parenthesis, a bar,
+ * or the first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3 from 10;
+ * called: the function before a parenthesis.
+ * @typedef {{character: string, rank: number, start: number, isSaid?: boolean, isReversed?: boolean,
+ * called?: Called}} Sign */
 
-const { MAX_READINGS, PAIRS, READINGS, SAID } = tables;
+/** A function before a parenthesis. base: of a logarithm, log 2(8); nBefore: arguments that are complete.
+ * @typedef {{name: string, base: Expression | null, nBefore: number}} Called */
+
+const { ANGLED, ARCS, MAX_READINGS, MESSAGES, PAIRS, PROGRAMS, READINGS, SAID } = tables;
+const DEGREES = 10n; // from here on, an angle may be meant in degrees
 /** The precedence of a sign that waits for its right side, the weakest first. -2^2 is -(2^2). */
-export const RANK = { OPENING: 0, SUM: 1, PRODUCT: 2, PREFIX: 3, POWER: 4 };
+export const RANK = { OPENING: 0, SUM: 1, PRODUCT: 2, PREFIX: 3, POWER: 4, FUNCTION: 5 };
 const APPLIED = [...Object.keys(tables.RANKS), "off"]; // signs that have operands
 
 /** The parts of an expression that were read, and the signs that wait for their right side (operator
@@ -52,10 +59,30 @@ export class Stack {
     return this.signs.findLast(({ rank, character }) => rank === RANK.OPENING && !APPLIED.includes(character));
   }
 
+  /** Returns whether the numbers here are separated by commas. */
+  inList() {
+    const called = this.lastOpening()?.called;
+    return called !== undefined && arity(called.name).most !== 1;
+  }
+
+  /** Ends an argument of a function. Returns whether there can be another. */
+  separate() {
+    if (!this.inList()) return false;
+    this.complete(RANK.OPENING);
+    const opening = /** @type {Sign} */ (this.lastOpening());
+    /** @type {Called} */ (opening.called).nBefore += 1;
+    return true;
+  }
+
   /** @param {number} end */
   close(end) {
     this.complete(RANK.OPENING);
-    const { character, start } = /** @type {Sign} */ (this.signs.pop());
+    const { character, start, called } = /** @type {Sign} */ (this.signs.pop());
+    if (called) {
+      const nodes = this.parts.splice(-called.nBefore - 1).map(({ node }) => node);
+      this.#call(called, nodes, start, end);
+      return;
+    }
     const { node } = this.pop();
     this.parts.push({ node: character === "|" ? expression("||", [node], start, end) : node, start, end });
   }
@@ -95,10 +122,39 @@ export class Stack {
 
   /** Applies the waiting signs, back to the first that binds less tightly than `rank`. @param {number} rank */
   complete(rank) {
-    for (let sign; (sign = this.signs.at(-1)) && sign.rank >= rank && APPLIED.includes(sign.character); ) {
+    for (let sign; (sign = this.signs.at(-1)) && sign.rank >= rank; ) {
+      const isFunction = sign.rank === RANK.FUNCTION;
+      if (!isFunction && !APPLIED.includes(sign.character)) break;
       this.signs.pop();
-      this.#apply(sign);
+      if (isFunction) {
+        const { node, end } = this.pop();
+        this.#call({ name: sign.character, base: null, nBefore: 0 }, [node], sign.start, end);
+      } else this.#apply(sign);
     }
+  }
+
+  /** Adds a function of some arguments. The sine of 30° has a name of its own, so that it is not calculated by way of
+   * radians.
+   * @throws {ExpressionError} for the wrong number of arguments
+   * @type {(called: Called, nodes: Expression[], start: number, end: number) => void} */
+  #call({ name, base }, nodes, start, end) {
+    if (base && isNumber(base, 2n)) name = "log2";
+    else if (base && !isNumber(base, 10n)) nodes.push(base);
+    checkArity(name, nodes.length, start, end);
+    const [first] = nodes;
+    const isDegrees = this.#style.angle === "degrees";
+    let node = expression(name, nodes, start, end);
+    if (ANGLED.includes(name) && (isDegrees || first.sign === "°")) {
+      node = expression(`${name}°`, first.sign === "°" ? first.operands : nodes, start, end);
+    } else if (ARCS.includes(name) && isDegrees) node = expression("degrees", [node], start, end);
+    this.parts.push({ node, start, end });
+    const typed = this.#text.slice(start, end);
+    if (nodes.length > 1 && search("in_thousands", typed)) this.say(typed, show(node));
+    if (!ANGLED.includes(node.sign) || first.sign) return;
+    const { units, places } = first.number;
+    if ((units < 0n ? -units : units) < DEGREES * 10n ** BigInt(places)) return;
+    const read = format(READINGS.radians, { x: show(first) });
+    this.say(typed, read, start, end, `${name}(${show(first)}°)`);
   }
 
   /** @param {Sign} sign */
@@ -138,7 +194,7 @@ export class Stack {
     if (isOff) [left, right] = [right, left];
     const [start, end] = [Math.min(left.start, right.start), Math.max(left.end, right.end)];
     const operands = [left.node, right.node];
-    const isPlain = left.isPercentage || isOne(left.node) || this.#style.percent === "plain";
+    const isPlain = left.isPercentage || isNumber(left.node, 1n) || this.#style.percent === "plain";
     if (isPlain && !isOff) {
       return { node: expression(character, operands, start, end), start, end, isPercentage: left.isPercentage };
     }
@@ -174,18 +230,34 @@ export function operation(sign, left, right) {
   return { node: expression(sign, [left.node, right.node], start, end), start, end };
 }
 
-/** Returns a part with a minus before it. It is the sign of a number, also of a percentage. start: of the minus.
+/** Returns the least and the largest number of arguments of a function; 0 for no limit. @param {string} name */
+function arity(name) {
+  const n = name === "mod" ? 2 : 1; // of those that are written as signs, too
+  return PROGRAMS[name] ?? { least: n, most: n };
+}
+
+/** @type {(name: string, n: number, start: number, end: number) => void} */
+function checkArity(name, n, start, end) {
+  const { least, most } = arity(name);
+  if (least <= n && n <= (most || n)) return;
+  let expected = most ? `${least} to ${most} numbers` : `at least ${least} numbers`;
+  if (least === most) expected = least > 1 ? `${least} numbers` : "1 number";
+  throw new ExpressionError("syntax", format(MESSAGES.arguments, { name, n: expected, m: n }), start, end);
+}
+
+/** Returns a part with a minus before it. It is the sign of a number, also with signs such as % after it. start: of the
+ * minus.
  * @type {(start: number, operand: Part) => Part} */
 function negative(start, operand) {
   let { node } = operand;
-  const ends = []; // of percentages
-  for (; node.sign === "%"; [node] = node.operands) ends.unshift(node.end);
+  const after = []; // percentages and degrees
+  for (; node.sign === "%" || node.sign === "°"; [node] = node.operands) after.unshift(node);
   if (node.sign) {
     const zero = literal({ units: 0n, places: 0 }, start, start + 1);
     return { ...operand, node: expression("-", [zero, operand.node], start, operand.end), start };
   }
   const { units, places } = node.number;
-  let negated = literal({ units: -units, places }, start, ends.length ? node.end : operand.end);
-  for (const end of ends) negated = expression("%", [negated], start, end);
+  let negated = literal({ units: -units, places }, start, after.length ? node.end : operand.end);
+  for (const { sign, end } of after) negated = expression(sign, [negated], start, end);
   return { ...operand, node: negated, start };
 }

@@ -8,16 +8,21 @@ import { shorten } from "./text.js";
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 
 /** A number, or an operation on other expressions, with its position in code points. The parentheses around an operand
- * belong to the operation that uses it. sign: "" for a number, else one of RANKS.
+ * belong to the operation that uses it. sign: "" for a number, else one of RANKS; the name of a function or a constant.
  * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal}} Expression */
 
+/** @import { Fraction } from "./fractions.js" */
+const { PROGRAMS } = tables;
+const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
+const SIGNS = ["^", "°"]; // functions that are written as signs
 /** @type {Decimal} */ const NO_NUMBER = { units: 0n, places: 0 }; // of an operation
 /** Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
  * hundredth, and `||` a magnitude.
  * @type {Record<string, number>} */
 export const RANKS = {
+  ...Object.fromEntries([...Object.keys(PROGRAMS), ...CONSTANTS].map((name) => [name, 5])),
   ...tables.RANKS,
-  ...{ "+%": 1, "-%": 1, "!": 4, "%": 4, "||": 5, "": 5 },
+  ...{ "+%": 1, "-%": 1, "!": 4, "%": 4, "°": 4, "||": 5, "": 5 },
 };
 
 /** @type {(sign: string, operands: Expression[], start: number, end: number, number?: Decimal) => Expression} */
@@ -25,9 +30,20 @@ export function expression(sign, operands, start, end, number = NO_NUMBER) {
   return { sign, operands, start, end, number };
 }
 
-/** Returns whether a node is the number 1. @param {Expression} node */
-export function isOne({ sign, number }) {
-  return !sign && number.units === 10n ** BigInt(number.places);
+/** Returns whether a node is a number of this value. @type {(node: Expression, value: bigint) => boolean} */
+export function isNumber({ sign, number }, value) {
+  return !sign && number.units === value * 10n ** BigInt(number.places);
+}
+
+/** Returns whether a node is a constant such as pi. @param {Expression} node */
+export function isConstant({ sign }) {
+  return CONSTANTS.has(sign);
+}
+
+/** Returns whether a node is a function of some numbers. A power is one if its exponent is not whole.
+ * @type {(node: Expression, numbers: Fraction[]) => boolean} */
+export function isFunction({ sign }, numbers) {
+  return sign === "^" ? numbers[1].d !== 1n : Object.hasOwn(PROGRAMS, sign);
 }
 
 /** Returns all nodes of a tree, operands before the operation that uses them. @param {Expression} root */
@@ -76,8 +92,19 @@ function showNode(node, operands) {
   if (!sign) return numberText(number);
   const parts = operands.map((text, index) => (needsParentheses(node, index) ? `(${text})` : text));
   if (sign === "||") return `|${parts[0]}|`;
-  if (sign === "!" || sign === "%") return `${parts[0]}${sign}`;
+  if (isConstant(node)) return sign;
+  if (sign.length > 1 && sign.endsWith("°")) {
+    const operand = RANKS[node.operands[0].sign] === 5 ? parts[0] : `(${parts[0]})`;
+    return `${sign.slice(0, -1)}(${operand}°)`;
+  }
+  if (isNamed(sign)) return `${sign}(${parts.join(", ")})`;
+  if (["!", "%", "°"].includes(sign)) return `${parts[0]}${sign}`;
   return parts.join(sign === "mod" ? " mod " : sign.replace("%", ""));
+}
+
+/** Returns whether a function is written with its name. @param {string} sign */
+function isNamed(sign) {
+  return Object.hasOwn(PROGRAMS, sign) && !SIGNS.includes(sign);
 }
 
 /** Returns whether an operand of a node is written in parentheses.
@@ -86,7 +113,7 @@ function needsParentheses({ sign, operands }, index) {
   const operand = operands[index];
   const [rank, operandRank] = [RANKS[sign], RANKS[operand.sign]];
   const isNegative = !operand.sign && operand.number.units < 0n;
-  if (sign === "||") return false;
+  if (sign === "||" || isNamed(sign)) return false;
   if (sign === "^") return index ? Boolean(operand.sign) : operandRank <= rank || isNegative;
   if (sign === "!") return operandRank <= rank || isNegative;
   if ((sign === "+" || sign === "-") && index) {

@@ -7,6 +7,7 @@ import tables from "./tables.js";
 import { format, isDigit, match, search, skip, sticky } from "./text.js";
 
 const { MAX_DIGITS, MAX_EXPONENT, MESSAGES, NUMBER_WORDS, SCALES, VULGAR } = tables;
+export const [POINT, COMMA, LIST] = [0, 1, 2]; // how numbers are written
 const NUMBERS = tables.NUMBERS.map((forms) => forms.map(([form, mark]) => ({ form: sticky(form), mark })));
 
 /** @import { Decimal } from "./arithmetic.js" */
@@ -17,18 +18,18 @@ const NUMBERS = tables.NUMBERS.map((forms) => forms.map(([form, mark]) => ({ for
  * @typedef {{end: number, whole: Decimal | null, fraction: Decimal[] | null, reading: string | null,
  * alternative: string | null}} Numeral */
 
-/** Returns the numeral at `start` of a normal text, or null.
+/** Returns the numeral at `start` of a normal text, or null. forms: POINT, COMMA or LIST.
  * @throws {ExpressionError}
- * @type {(normal: string, start: number, decimalComma: boolean) => Numeral | null} */
-export function readNumeral(normal, start, decimalComma) {
+ * @type {(normal: string, start: number, forms: number) => Numeral | null} */
+export function readNumeral(normal, start, forms) {
   const fraction = match("fraction", normal, start);
   if (fraction) return numeral(fraction.end, null, integers(fraction[1], fraction[2]));
   const vulgar = VULGAR[normal.charAt(start)];
   if (vulgar) return numeral(start + 1, null, integers(...vulgar));
-  const typed = digits(normal, start, decimalComma);
+  const typed = digits(normal, start, forms);
   if (!typed?.whole) return words(normal, start);
-  if (decimalComma) {
-    const other = digits(normal, start, false); // only what others read in another way needs to be said
+  if (forms === COMMA) {
+    const other = digits(normal, start, POINT); // only what others read in another way needs to be said
     const [text, usual] = [typed, other].map((numeral) => numeral?.whole && numberText(numeral.whole));
     typed.reading = other?.end === typed.end && text === usual ? null : text ?? null;
   }
@@ -36,9 +37,9 @@ export function readNumeral(normal, start, decimalComma) {
 }
 
 /** Returns the numeral of digits with an exponent or scale, or null: 1,000.5, 1e3, 5 million.
- * @type {(normal: string, start: number, decimalComma: boolean) => Numeral | null} */
-function digits(normal, start, decimalComma) {
-  for (const { form, mark } of NUMBERS[Number(decimalComma)]) {
+ * @type {(normal: string, start: number, forms: number) => Numeral | null} */
+function digits(normal, start, forms) {
+  for (const { form, mark } of NUMBERS[forms]) {
     const typed = match(form, normal, start);
     if (typed) return digitsOf(normal, typed, mark);
   }

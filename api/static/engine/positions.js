@@ -3,7 +3,7 @@
 // Shapes: C n_embd, D head width.
 
 import { CoordinateReader } from "./coordinates.js";
-import { COPIES, FIELDS, ROW_ENDS } from "./operations.js";
+import { COPIES, FIELDS } from "./operations.js";
 
 const SINUSOIDAL_BASE = 10_000; // the base of the frequencies of sinusoidal embeddings
 const ROTARY_SCHEMES = ["rope", "learned+rope", "coupled+rope"];
@@ -177,8 +177,8 @@ function isInRowWindow([, , ownRow, , queryRow], row, window) {
 /** Returns whether the column of a key is in the window of a query. window: null if there is none.
  * @type {(query: import("./coordinates.js").Coordinates, key: import("./coordinates.js").Coordinates,
  *   window: number | null) => boolean} */
-function isInColumnWindow([, nextKind, , ownColumn, , queryColumn], [keyKind, nextKeyKind, , keyColumn], window) {
-  if (window === null || !keyColumn || ROW_ENDS.has(nextKeyKind)) return true;
+function isInColumnWindow([, nextKind, , ownColumn, , queryColumn], [keyKind, , , keyColumn], window) {
+  if (window === null || !keyColumn) return true;
   const center = queryColumn || ownColumn;
   const isNear = center > 0 && Math.abs(keyColumn - center) <= window;
   return isNear && FIELDS.has(keyKind) === COPIES.has(nextKind);

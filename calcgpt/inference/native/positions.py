@@ -34,7 +34,7 @@ from datagen.coordinates import (
     work_coordinates,
 )
 from datagen.layout import layout
-from datagen.slots import COPIES, FIELDS, N_KINDS, ROW_ENDS, Kind, Shape, ShapeCache
+from datagen.slots import COPIES, FIELDS, N_KINDS, Kind, Shape, ShapeCache
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 MAX_CHARACTER_ID = 2**8 - 1  # larger token ids are not characters
@@ -120,8 +120,8 @@ class CoordinatePositions:
         self._all_characters = len(config.characters) == vocab_size
         self._characters = np.zeros(MAX_CHARACTER_ID + 1, np.uint8)
         self._characters[: len(config.characters)] = list(config.characters.encode())
-        self._is_field, self._is_copy, self._is_row_end = (
-            np.array([kind in kinds for kind in Kind]) for kinds in (FIELDS, COPIES, ROW_ENDS)
+        self._is_field, self._is_copy = (
+            np.array([kind in kinds for kind in Kind]) for kinds in (FIELDS, COPIES)
         )
         self._frequencies = rotary_frequencies(config.head_dim)
         self._n_unrotated = config.head_dim // 2 - 2 * len(self._frequencies)
@@ -182,8 +182,6 @@ class CoordinatePositions:
             np.copyto(features[center], e.NO_CENTER, where=features[center] == 0)
         features[e.TOKEN_COLUMN, self._is_field[features[e.TOKEN_KIND]]] += e.FIELD_OFFSET
         features[e.CENTER_COLUMN, self._is_copy[features[e.NEXT_TOKEN_KIND]]] += e.FIELD_OFFSET
-        # Column windows do not hide a key without a column.
-        features[e.TOKEN_COLUMN, self._is_row_end[features[e.NEXT_TOKEN_KIND]]] = 0
         return features
 
 

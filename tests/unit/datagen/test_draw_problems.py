@@ -144,7 +144,7 @@ PINNED = {
     "everyday": "cb54569b031f9222",
     "rounding": "6c68f13811dc9db8",
     "hard": "37bd5014848b63bb",
-    "texture": "d5e255b4bb424f7a",
+    "texture": "e34204938ca45ef2",
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",

@@ -8,6 +8,7 @@ from calcgpt.errors import ExpressionError
 from calcgpt.errors import ExpressionErrorKind as Kind
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
+from calcgpt.inference.spelling import MESSAGES
 
 MAX_LENGTH = 10_000
 
@@ -25,8 +26,16 @@ MAX_LENGTH = 10_000
         ("1+x", Kind.SYNTAX, 2, 3, "a number is expected, not 'x'"),
         ("()+1", Kind.SYNTAX, 1, 2, "a number is expected, not ')'"),
         (".+1", Kind.SYNTAX, 0, 1, "a number is expected, not '.'"),
-        ("√2", Kind.SYNTAX, 0, 1, "a number is expected, not '√'; this calculator has numbers"),
-        ("sqrt(2)", Kind.SYNTAX, 0, 4, "'sqrt' is not known: this calculator has numbers"),
+        ("∜2", Kind.SYNTAX, 0, 1, "a number is expected, not '∜'; this calculator has numbers"),
+        ("erf(2)", Kind.SYNTAX, 0, 3, "'erf' is not known: this calculator has numbers"),
+        ("e^(iπ)", Kind.SYNTAX, 3, 4, "a number is expected, not 'i'; complex numbers"),
+        ("sqrt", Kind.SYNTAX, 4, 4, "a number is expected, not the end"),
+        ("1/2π", Kind.NO_OPERATION, 3, 4, "an operation is missing"),
+        ("1/2sin(1)", Kind.NO_OPERATION, 3, 6, "an operation is missing"),
+        ("2e", Kind.SYNTAX, 1, 2, "'e' is not an operation"),
+        ("root(8)", Kind.SYNTAX, 0, 7, "root takes 2 numbers, not 1"),
+        ("log(1,2,3)", Kind.SYNTAX, 0, 10, "log takes 1 to 2 numbers, not 3"),
+        ("stdev(1)", Kind.SYNTAX, 0, 8, "stdev takes at least 2 numbers, not 1"),
         ("z" * 999, Kind.SYNTAX, 0, 999, f"'{'z' * 30}...{'z' * 30}' is not known"),
         ("7 xor 3", Kind.SYNTAX, 2, 5, "'xor' is not known: write numbers without units"),
         ("5 km", Kind.SYNTAX, 2, 4, "'km' is not known: write numbers without units"),
@@ -97,7 +106,20 @@ def test_what_is_not_understood_is_refused_with_its_place(
         ("1/(2-2)", Kind.DIVISION_BY_ZERO, 3, 6, "division by zero"),
         ("5 mod 0", Kind.DIVISION_BY_ZERO, 6, 7, "division by zero"),
         ("1+0^-1", Kind.DIVISION_BY_ZERO, 2, 6, "division by zero"),
-        ("2^1.5", Kind.OUT_OF_RANGE, 2, 5, "an exponent must be a whole number"),
+        ("(0-8)^1.5", Kind.OUT_OF_RANGE, 1, 4, "a number below 0 has no power that is not whole"),
+        ("0^-0.5", Kind.DIVISION_BY_ZERO, 0, 6, "division by zero"),
+        ("1+sqrt(1-3)", Kind.OUT_OF_RANGE, 7, 10, "a number below 0 has no such root"),
+        ("root(-2,4)", Kind.OUT_OF_RANGE, 5, 7, "a number below 0 has no such root"),
+        ("root(2,1.5)", Kind.OUT_OF_RANGE, 7, 10, MESSAGES["root"]),
+        ("ln(0)", Kind.OUT_OF_RANGE, 3, 4, "only numbers above 0 have a logarithm"),
+        ("log(2,1)", Kind.OUT_OF_RANGE, 6, 7, "1 is not the base of a logarithm"),
+        ("acos(1.5)", Kind.OUT_OF_RANGE, 5, 8, "only for numbers from -1 to 1"),
+        ("tan(90°)", Kind.OUT_OF_RANGE, 0, 8, "the tangent is not defined there"),
+        ("tan(pi/2)", Kind.OUT_OF_RANGE, 0, 9, "the tangent is not defined there"),
+        ("gcd(4,0.5)", Kind.OUT_OF_RANGE, 6, 9, "only for whole numbers"),
+        ("round(1,0.5)", Kind.OUT_OF_RANGE, 8, 11, "a number of places is whole, from -30 to 30"),
+        ("exp(1000)", Kind.OUT_OF_RANGE, 0, 9, MESSAGES["large"]),
+        ("sqrt(2)!", Kind.OUT_OF_RANGE, 0, 8, "a factorial needs a whole number from 0 to 1,000"),
         ("1^(10^5)", Kind.OUT_OF_RANGE, 3, 7, "an exponent must be from -10,000 to 10,000"),
         ("9^9999", Kind.OUT_OF_RANGE, 0, 6, "the exact value has more than 2,000 digits"),
         ("1.5!", Kind.OUT_OF_RANGE, 0, 4, "a factorial needs a whole number from 0 to 1,000"),

@@ -21,7 +21,11 @@ LIMITS = ScratchpadLimits(Domain(digits=40, places=30), block_size=4_096)
 def read(row: Row) -> Row:
     """Returns the row as the calculator reads its text."""
     options = dict(option.partition("=")[::2] for option in row.options.split())
-    style = Style(options.get("percent", "relative"), "decimal_comma" in options)  # type: ignore[arg-type]
+    style = Style(
+        options.get("percent", "relative"),  # type: ignore[arg-type]
+        "decimal_comma" in options,
+        options.get("angle", "radians"),  # type: ignore[arg-type]
+    )
     places = int(options["places"]) if "places" in options else None
     try:
         asked = Computation(row.typed, "model", LIMITS, places, style=style)

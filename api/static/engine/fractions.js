@@ -1,0 +1,81 @@
+// Fractions of integers. Their greatest common divisors are found from their parts, which are shorter (Knuth, The Art
+// of Computer Programming, 4.5.1).
+
+/** @typedef {{n: bigint, d: bigint}} Fraction n / d in lowest terms; d is positive */
+
+/** @param {bigint} n */
+export function whole(n) {
+  return { n, d: 1n };
+}
+
+/** d: other than 0. @type {(n: bigint, d: bigint) => Fraction} */
+export function fraction(n, d) {
+  const divisor = d < 0n ? -gcd(n, d) : gcd(n, d);
+  return { n: n / divisor, d: d / divisor };
+}
+
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
+export function add(a, b) {
+  const divisor = gcd(a.d, b.d);
+  const rest = a.d / divisor;
+  const n = a.n * (b.d / divisor) + b.n * rest;
+  const common = gcd(n, divisor);
+  return { n: n / common, d: rest * (b.d / common) };
+}
+
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
+export function subtract(a, b) {
+  return add(a, negative(b));
+}
+
+/** @type {(a: Fraction, b: Fraction) => Fraction} */
+export function multiply(a, b) {
+  const [left, right] = [fraction(a.n, b.d), fraction(b.n, a.d)];
+  return { n: left.n * right.n, d: left.d * right.d };
+}
+
+/** @param {Fraction} value */
+export function negative({ n, d }) {
+  return { n: -n, d };
+}
+
+/** @param {Fraction} value other than 0 */
+export function inverse({ n, d }) {
+  return n < 0n ? { n: -d, d: -n } : { n: d, d: n };
+}
+
+/** Returns a / b rounded down. @type {(a: Fraction, b?: Fraction) => bigint} */
+export function floor(a, b = whole(1n)) {
+  const { n, d } = multiply(a, inverse(b));
+  return n / d - (n < 0n && n % d ? 1n : 0n);
+}
+
+/** Returns value * 10**exponent. @type {(value: Fraction, exponent: number) => Fraction} */
+export function timesTen({ n, d }, exponent) {
+  const power = 10n ** BigInt(Math.abs(exponent));
+  return exponent < 0 ? fraction(n, d * power) : fraction(n * power, d);
+}
+
+/** Returns -1, 0 or 1, with the sign of a - b. @type {(a: Fraction, b: Fraction) => number} */
+export function compare(a, b) {
+  const [left, right] = [a.n * b.d, b.n * a.d];
+  return Number(left > right) - Number(left < right);
+}
+
+/** @type {(a: bigint, b: bigint) => bigint} */
+export function gcd(a, b) {
+  [a, b] = [magnitude(a), magnitude(b)];
+  while (b) [a, b] = [b, a % b];
+  return a;
+}
+
+/** @param {bigint} n */
+export function magnitude(n) {
+  return n < 0n ? -n : n;
+}
+
+/** Returns the number of binary digits of an integer without its sign. @param {bigint} n */
+export function bitLength(n) {
+  const digits = magnitude(n).toString(16);
+  return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
+}

@@ -1,0 +1,205 @@
+// Runs the programs of functions (calcgpt/inference/functions.py) with a planner (calcgpt/inference/programs.py).
+// Comparisons, constants and the number of turns are decided here. All operations between them are the planner's, and
+// so the model's.
+
+import { divideHalfEven } from "./arithmetic.js";
+import { valueOfNode } from "./exact.js";
+import { parse } from "./expression.js";
+import { ExpressionError } from "./expression_errors.js";
+import { expression, fold } from "./expression_tree.js";
+import { bitLength, compare, magnitude, timesTen, whole } from "./fractions.js";
+import { ArithmeticError, call } from "./real.js";
+import tables from "./tables.js";
+
+const MAX_TURNS = 100; // of a series or an iteration; one that gains a digit a turn needs 60
+const NAME = "="; // the sign of a node that stands for a name, before the name
+const { MAX_OPERATIONS, PROGRAMS } = tables;
+
+/** @import { Expression } from "./expression_tree.js" */
+/** @import { Fraction } from "./fractions.js" */
+/** @import { Real } from "./real.js" */
+/** @import { Planner, Term } from "./planners.js" */
+/** @typedef {any[]} Rows texts, and lists of "if", "each" or "repeat" with their parts */
+
+/** A number of a plan, or one that the planner has worked out and that no operation has used yet.
+ * @template T
+ * @typedef {{number?: T, value: Fraction}} Named */
+
+/** Plans a function of some numbers and returns the result.
+ * @template T
+ * @param {Planner<T>} planner
+ * @param {string} name
+ * @param {Term<T>[]} numbers
+ * @throws {ArithmeticError} */
+export function run(planner, name, numbers) {
+  const isSorted = tables.SORTED.includes(name);
+  const sorted = isSorted ? [...numbers].sort((a, b) => compare(a.value, b.value)) : numbers;
+  const running = new Run(planner, sorted, PROGRAMS[name].is_exact ? MAX_OPERATIONS : MAX_TURNS);
+  running.rows(PROGRAMS[name].rows);
+  return running.number("result");
+}
+
+/** The names of a program and their values so far. @template T */
+class Run {
+  #planner;
+  #numbers;
+  #maxTurns;
+  #morePlaces;
+  /** @type {Map<string, Named<T>>} */ #names = new Map();
+
+  /** @param {Planner<T>} planner @param {Term<T>[]} numbers @param {number} maxTurns */
+  constructor(planner, numbers, maxTurns) {
+    this.#planner = planner;
+    this.#numbers = numbers;
+    this.#maxTurns = maxTurns;
+    for (const [index, name] of ["x", "y"].entries()) {
+      if (index < numbers.length) this.#names.set(name, numbers[index]);
+    }
+    this.#names.set("n", { value: whole(BigInt(numbers.length)) });
+    // A constant is multiplied by numbers that are as long as the arguments.
+    const lengths = numbers.map(({ value: { n, d } }) => String(magnitude(n) / d).length);
+    this.#morePlaces = 3 + Math.max(...lengths);
+  }
+
+  /** @type {(rows: Rows, turn?: string) => void} */
+  rows(rows, turn = "") {
+    for (const row of rows) {
+      if (typeof row === "string") this.#assign(row, turn);
+      else if (row[0] === "if") this.rows(this.#value(row[1]).n > 0n ? row[2] : row[3], turn);
+      else if (row[0] === "repeat") this.#repeat(row[1], row[2]);
+      else {
+        for (const [index, number] of this.#numbers.entries()) {
+          this.#names.set(row[1], number);
+          this.rows(row[2], `${index + 1}. `);
+        }
+      }
+    }
+  }
+
+  /** @type {(until: string, rows: Rows) => void} */
+  #repeat(until, rows) {
+    for (let turn = 1; turn <= this.#maxTurns; turn += 1) {
+      this.#names.set("j", { value: whole(BigInt(turn)) });
+      this.rows(rows, `${turn}. `);
+      if (this.#planner.way.isZero(this.#value(until))) return;
+    }
+    throw new ArithmeticError();
+  }
+
+  /** Gives a name its value. Operations for the model belong to the row, and to its turn.
+   * @type {(row: string, turn: string) => void} */
+  #assign(row, turn) {
+    const [name, sign] = row.split(" ", 2);
+    const text = row.slice(name.length + sign.length + 2);
+    if (sign === ":=") this.#names.set(name, { value: this.#value(text) });
+    else if (sign === "@") this.#names.set(name, this.#numbers[Number(this.#value(text).n)]);
+    else if (sign === "guess") {
+      const [x, n] = text.split(" ").map((name) => this.#value(name));
+      this.#names.set(name, { value: guess(x, n) });
+    } else if (sign === "binary") this.#names.set(name, { value: whole(binary(this.#value(text))) });
+    else {
+      const { path } = this.#planner;
+      this.#planner.path = [...path, `${turn}${row}`];
+      this.#names.set(name, sign === "~" ? this.#rounded(text) : fold(parsed(text), this.#operation));
+      this.#planner.path = path;
+    }
+  }
+
+  /** @type {(text: string) => Named<T>} */
+  #rounded(text) {
+    const [name, places] = text.split(" ");
+    return this.#term(this.#planner.way.rounded(this.number(name), Number(this.#value(places).n)));
+  }
+
+  /** @type {(number: T) => Term<T>} */
+  #term(number) {
+    return { number, value: this.#planner.way.value(number) };
+  }
+
+  /** Returns the number of a name. @type {(name: string) => T} */
+  number(name) {
+    return this.#numberOf(this.#named(name));
+  }
+
+  /** @type {(name: string) => Named<T>} */
+  #named(name) {
+    return /** @type {Named<T>} */ (this.#names.get(name));
+  }
+
+  /** @type {(named: Named<T>) => T} */
+  #numberOf({ number, value }) {
+    return number ?? this.#planner.way.constant(value, this.#morePlaces);
+  }
+
+  /** Plans a node of a row. An operation that changes nothing is left out: x*1, x+0.
+   * @type {(node: Expression, operands: Named<T>[]) => Named<T>} */
+  #operation = (node, operands) => {
+    if (node.sign.startsWith(NAME)) return this.#named(node.sign.slice(1));
+    const real = node.operands.length ? null : valueIn(node, []);
+    if (real && !node.sign) return { value: real.value };
+    const kept = unchanged(node.sign, operands);
+    if (kept) return kept;
+    const terms = operands.map((operand) => ({ number: this.#numberOf(operand), value: operand.value }));
+    return this.#term(this.#planner.operation(node, terms, real));
+  };
+
+  /** Returns the value of an expression that the planner works out. @type {(text: string) => Fraction} */
+  #value(text) {
+    return fold(parsed(text), (node, /** @type {Real[]} */ operands) => {
+      if (!node.sign.startsWith(NAME)) return valueIn(node, operands);
+      return { value: this.#named(node.sign.slice(1)).value, isExact: true };
+    }).value;
+  }
+}
+
+/** @throws {ArithmeticError} where there is no value, because numbers have too few places
+ * @type {(node: Expression, operands: Real[]) => Real} */
+function valueIn(node, operands) {
+  try {
+    return valueOfNode(node, operands);
+  } catch (error) {
+    throw error instanceof ExpressionError ? new ArithmeticError() : error;
+  }
+}
+
+/** Returns the operand that is the result of an operation with a constant 0 or 1, or null.
+ * @type {(sign: string, operands: Named<any>[]) => Named<any> | null} */
+function unchanged(sign, [a, b]) {
+  if (!["+", "-", "*", "/"].includes(sign)) return null;
+  /** @type {(named: Named<any>, n: bigint) => boolean} */
+  const is = ({ number, value }, n) => number === undefined && value.n === n && value.d === 1n;
+  const neutral = sign === "+" || sign === "-" ? 0n : 1n;
+  const isProduct = sign === "*" || sign === "/";
+  if (is(b, neutral) || (isProduct && is(a, 0n))) return a;
+  return (sign !== "-" && sign !== "/" && is(a, neutral)) || (sign === "*" && is(b, 0n)) ? b : null;
+}
+
+const NAMES = new Map(
+  ["result", ..."abcdghjkmnpqrstuwxyz"].map((name) => [name, expression(`${NAME}${name}`, [], 0, 0)]),
+);
+/** @type {Map<string, Expression>} */ const trees = new Map();
+
+/** Returns the tree of a row's expression. Names are nodes whose signs begin with NAME. @param {string} text */
+function parsed(text) {
+  const tree = trees.get(text) ?? parse(text, undefined, NAMES).expression;
+  trees.set(text, tree);
+  return tree;
+}
+
+/** Returns the root of degree n of x > 0, rounded to three digits. @type {(x: Fraction, n: Fraction) => Fraction} */
+function guess(x, n) {
+  const root = call("root", [x, n]).value;
+  let places = 2;
+  while (root.n && compare(timesTen(root, places - 2), whole(1n)) < 0) places += 1;
+  while (compare(timesTen(root, places - 2), whole(10n)) >= 0) places -= 1;
+  const scaled = timesTen(root, places);
+  return timesTen(whole(divideHalfEven(scaled.n, scaled.d)), -places);
+}
+
+/** Returns the whole number k for which x / 2^k is from 3/4 to 3/2, for x > 0. @param {Fraction} x */
+function binary({ n, d }) {
+  const k = BigInt(bitLength(n) - bitLength(d)); // x / 2^k is from 1/2 to 2
+  const [left, right] = k < 0n ? [n << -k, d] : [n, d << k];
+  if (2n * left >= 3n * right) return k + 1n;
+  return 4n * left < 3n * right ? k - 1n : k;
+}

@@ -1,0 +1,228 @@
+"""Planners: they make operations of an expression, each for the model, and the value by them.
+
+A planner calculates with exact arithmetic what the model should answer. The kinds of planners are
+in `calcgpt.inference.number_planners`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Generic, NamedTuple, TypeVar
+
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference.expression_stack import Reading
+from calcgpt.inference.expression_tree import Expression, shorten, show
+from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
+from calcgpt.inference.programs import Term, run
+from calcgpt.inference.real import Real
+from calcgpt.inference.spelling import (
+    MAX_DIGITS,
+    MAX_OPERATIONS,
+    MAX_READINGS,
+    MESSAGES,
+    READINGS,
+)
+from datagen.arithmetic import Number, Problem, answer
+from datagen.operations import BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
+
+_TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
+_TOO_LARGE_OF_PROGRAM = 10**100  # no operand has so many digits
+T = TypeVar("T")
+
+
+class Operand(NamedTuple):
+    """A number that was typed, or the result of an operation."""
+
+    number: Number  # the right one
+    step: int | None = None  # the index of the operation
+
+
+class Step(NamedTuple):
+    """An operation that the model is asked, and the part of the expression that it belongs to.
+    `path` are the rows of the programs of functions that it comes from, the outermost first."""
+
+    a: Operand
+    op: Operation
+    b: Operand
+    places: int
+    text: str
+    start: int
+    end: int
+    path: tuple[str, ...] = ()
+
+    @property
+    def problem(self) -> Problem:
+        """The problem with the right operands."""
+        return Problem(self.a.number, self.op, self.b.number, self.places)
+
+
+class Parts(NamedTuple):
+    """The nodes of an expression in the order of `postorder`, their texts and exact values, and the
+    operations that the model knows, by the signs of nodes."""
+
+    nodes: list[Expression]
+    texts: list[str]
+    values: list[Real]
+    operations: dict[str, Operation]
+
+
+class Planner(ABC, Generic[T]):
+    """Makes the operations of an expression. T is how the value of a part is represented."""
+
+    def __init__(self, parts: Parts, places: int, step_places: int) -> None:
+        """`step_places` are the places of operations before the last."""
+        self.parts, self.places, self.step_places = parts, places, step_places
+        self.steps: list[Step] = []
+        self.readings: list[Reading] = []
+        self.path: tuple[str, ...] = ()
+        self._index = 0  # of the part that is planned
+
+    @property
+    def _node(self) -> Expression:
+        return self.parts.nodes[self._index]
+
+    @abstractmethod
+    def number(self, value: Fraction) -> T:
+        """Returns a number that was typed, or a whole one."""
+
+    @abstractmethod
+    def constant(self, value: Fraction, more_places: int = 3) -> T:
+        """Returns a number that the planner has worked out, to the places of the operations and
+        some more."""
+
+    @abstractmethod
+    def value(self, number: T) -> Fraction:
+        """Returns the value of a number."""
+
+    @abstractmethod
+    def is_zero(self, value: Fraction) -> bool:
+        """Returns whether a value is 0 at the places of the operations."""
+
+    @abstractmethod
+    def apply(self, op: Operation, a: T, b: T) -> T:
+        """Returns the result of an operation."""
+
+    @abstractmethod
+    def rounded(self, a: T, places: int) -> T:
+        """Returns a number, rounded to a number of places."""
+
+    @abstractmethod
+    def _nearest(self, a: T, b: T) -> tuple[T, int]:
+        """Returns the whole number nearest to a / b, also as an integer."""
+
+    @abstractmethod
+    def _finish(self, value: T) -> Operand:
+        """Returns the result, rounded to the places of the answer."""
+
+    def plan(self) -> Operand | None:
+        """Plans all operations and returns the result, or None if an operation divides by a number
+        that is rounded to 0, or has a result that is too large.
+
+        Raises ExpressionError for more than MAX_OPERATIONS.
+        """
+        waiting: list[Term[T]] = []
+        try:
+            for index, real in enumerate(self.parts.values):
+                self._index = index
+                first = len(waiting) - len(self._node.operands)
+                operands = waiting[first:]
+                if self._node.sign in ("//", "mod"):
+                    self._say_floor(*(operand.value for operand in operands))
+                waiting[first:] = [Term(self.operation(self._node, operands, real), real.value)]
+            return self._finish(waiting[0].number)
+        except ArithmeticError:
+            return None
+
+    def operation(self, node: Expression, operands: Sequence[Term[T]], real: Real | None) -> T:
+        """Plans a node, given its operands, and its exact value if it is known."""
+        sign = node.sign
+        if not sign:
+            return self._typed(node)
+        if sign in CONSTANTS:
+            assert real
+            return self.constant(real.value)
+        if sign in FUNCTIONS and (sign != "^" or operands[1].value.denominator != 1):
+            return run(self, sign, operands)
+        a, exact = operands[0]
+        if sign == "%":
+            return self.apply(DIVISION, a, self.number(Fraction(100)))
+        if sign == "||":
+            return a if exact >= 0 else self.apply(SUBTRACTION, self.number(Fraction(0)), a)
+        if sign == "!":
+            return self._factorial(int(exact))
+        b, exact_b = operands[1]
+        if sign == "^":
+            return self._power(a, int(exact_b))
+        if sign in ("+%", "-%"):
+            return self.apply(BY_SIGN[sign[0]], a, self.apply(MULTIPLICATION, b, a))
+        if sign in ("//", "mod") and sign not in self.parts.operations:
+            quotient = self._floor(a, b, exact // exact_b)
+            if sign == "//":
+                return quotient
+            return self.apply(SUBTRACTION, a, self.apply(MULTIPLICATION, quotient, b))
+        return self.apply(self.parts.operations[sign], a, b)
+
+    def _typed(self, node: Expression) -> T:
+        return self.number(Fraction(node.number.units, 10**node.number.places))
+
+    def _power(self, base: T, exponent: int) -> T:
+        """Plans a power by repeated squaring, from the highest binary digit of the exponent on."""
+        if not exponent:
+            return self.number(Fraction(1))
+        power = base
+        for digit in f"{abs(exponent):b}"[1:]:
+            power = self.apply(MULTIPLICATION, power, power)
+            if digit == "1":
+                power = self.apply(MULTIPLICATION, power, base)
+        if exponent < 0:
+            return self.apply(DIVISION, self.number(Fraction(1)), power)
+        return power
+
+    def _factorial(self, n: int) -> T:
+        product = self.number(Fraction(max(1, min(n, 2))))
+        for factor in range(3, n + 1):
+            product = self.apply(MULTIPLICATION, product, self.number(Fraction(factor)))
+        return product
+
+    def _floor(self, a: T, b: T, floor: int) -> T:
+        """Plans a quotient rounded down: the nearest whole number, or one less."""
+        quotient, nearest = self._nearest(a, b)
+        if nearest == floor + 1:
+            return self.apply(SUBTRACTION, quotient, self.number(Fraction(1)))
+        return quotient
+
+    def _say_floor(self, a: Fraction, b: Fraction) -> None:
+        """Adds a reading where calculators differ: remainders with negative numbers."""
+        if (a < 0) == (b < 0) or a % b == 0 or len(self.readings) >= MAX_READINGS:
+            return
+        left, right = (shorten(show(operand)) for operand in self._node.operands)
+        read = READINGS[self._node.sign].format(a=left, b=right)
+        text = READINGS["all"].format(typed=self.parts.texts[self._index], read=read)
+        self.readings.append(Reading(text, None))
+
+    def ask(self, a: Operand, op: Operation, b: Operand, places: int) -> Operand:
+        """Adds an operation. Raises ArithmeticError and ExpressionError."""
+        node = self._node
+        if len(self.steps) == MAX_OPERATIONS:
+            reason = MESSAGES["operations"]
+            raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, node.start, node.end)
+        step = Step(
+            a, op, b, places, self.parts.texts[self._index], node.start, node.end, self.path
+        )
+        self.steps.append(step)
+        right = right_answer(step)
+        if self.path and abs(right.units) >= _TOO_LARGE_OF_PROGRAM * 10**right.places:
+            raise OverflowError
+        return Operand(right, len(self.steps) - 1)
+
+
+def right_answer(step: Step) -> Number:
+    """Returns the right answer. Raises ArithmeticError."""
+    value = answer(step.problem)
+    if value is None:
+        raise ZeroDivisionError
+    if abs(value.units) >= _TOO_LARGE:
+        raise OverflowError
+    return value

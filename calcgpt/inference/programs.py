@@ -1,0 +1,200 @@
+"""Runs the programs of functions (`calcgpt.inference.functions`) with a planner.
+
+Comparisons, constants and the number of turns are decided here. All operations between them are the
+planner's, and so the model's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from calcgpt.errors import ExpressionError
+from calcgpt.inference.expression_tree import Expression, fold
+from calcgpt.inference.functions import FUNCTIONS, SORTED, Rows
+from calcgpt.inference.real import Real, call
+from calcgpt.inference.spelling import MAX_OPERATIONS
+from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
+
+if TYPE_CHECKING:
+    from calcgpt.inference.planners import Planner
+
+MAX_TURNS = 100  # of a series or an iteration; one that gains a digit a turn needs 60
+T = TypeVar("T")
+_SIGNS = {"+": ADDITION, "-": SUBTRACTION, "*": MULTIPLICATION, "/": DIVISION}
+_NAME = "="  # the sign of a node that stands for a name, before the name
+
+
+class Term(NamedTuple, Generic[T]):
+    """A number of a plan and its exact value."""
+
+    number: T
+    value: Fraction
+
+
+class _Constant(NamedTuple):
+    """A number that the planner has worked out, and that no operation has used yet."""
+
+    value: Fraction
+
+
+def run(planner: Planner[T], name: str, arguments: Sequence[Term[T]]) -> T:
+    """Plans a function of some numbers and returns the result. Raises ArithmeticError, also if the
+    program does not approach a value, because numbers have too few places."""
+    if name in SORTED:
+        arguments = sorted(arguments, key=lambda term: term.value)
+    run = _Run(planner, arguments, MAX_OPERATIONS if FUNCTIONS[name].is_exact else MAX_TURNS)
+    run.rows(FUNCTIONS[name].rows)
+    return run.number(run.names["result"])
+
+
+class _Run(Generic[T]):
+    """The names of a program and their values so far."""
+
+    def __init__(self, planner: Planner[T], arguments: Sequence[Term[T]], max_turns: int) -> None:
+        self._planner, self._arguments, self._max_turns = planner, arguments, max_turns
+        self.names: dict[str, Term[T] | _Constant] = dict(zip("xy", arguments, strict=False))
+        self.names["n"] = _Constant(Fraction(len(arguments)))
+        # A constant is multiplied by numbers that are as long as the arguments.
+        longest = max(len(str(int(abs(term.value)))) for term in arguments)
+        self._more_places = 3 + longest
+
+    def rows(self, rows: Rows, turn: str = "") -> None:
+        for row in rows:
+            match row:
+                case ["if", condition, above, other]:
+                    self.rows(above if self._value(condition) > 0 else other, turn)
+                case ["each", name, inner]:
+                    for index, argument in enumerate(self._arguments):
+                        self.names[name] = argument
+                        self.rows(inner, f"{index + 1}. ")
+                case ["repeat", until, inner]:
+                    self._repeat(until, inner)
+                case _:
+                    self._assign(row, turn)
+
+    def _repeat(self, until: str, rows: Rows) -> None:
+        for turn in range(1, self._max_turns + 1):
+            self.names["j"] = _Constant(Fraction(turn))
+            self.rows(rows, f"{turn}. ")
+            if self._planner.is_zero(self._value(until)):
+                return
+        raise OverflowError
+
+    def _assign(self, row: str, turn: str) -> None:
+        """Gives a name its value. Operations for the model belong to the row, and to its turn."""
+        name, sign, text = row.split(" ", 2)
+        match sign:
+            case ":=":
+                self.names[name] = _Constant(self._value(text))
+            case "@":
+                self.names[name] = self._arguments[int(self._value(text))]
+            case "guess":
+                self.names[name] = _Constant(_guess(*map(self._value, text.split())))
+            case "binary":
+                self.names[name] = _Constant(Fraction(_binary(self._value(text))))
+            case _:
+                path = self._planner.path
+                self._planner.path = (*path, f"{turn}{row}")
+                is_tilde = sign == "~"
+                result = self._rounded(text) if is_tilde else fold(_parsed(text), self._operation)
+                self.names[name], self._planner.path = result, path
+
+    def _rounded(self, text: str) -> Term[T]:
+        name, places = text.split()
+        number = self.number(self.names[name])
+        rounded = self._planner.rounded(number, int(self._value(places)))
+        return Term(rounded, self._planner.value(rounded))
+
+    def number(self, term: Term[T] | _Constant) -> T:
+        """Returns the number of a term."""
+        if isinstance(term, _Constant):
+            return self._planner.constant(term.value, self._more_places)
+        return term.number
+
+    def _operation(
+        self, node: Expression, operands: list[Term[T] | _Constant]
+    ) -> Term[T] | _Constant:
+        """Plans a node of a row. An operation that changes nothing is left out: x*1, x+0."""
+        if node.sign.startswith(_NAME):
+            return self.names[node.sign[1:]]
+        real = None
+        if not node.operands:
+            real = _value_of(node, [])
+            if not node.sign:
+                return _Constant(real.value)
+        kept: Term[T] | _Constant | None = _unchanged(node.sign, operands)
+        if kept:
+            return kept
+        terms = [Term(self.number(operand), operand.value) for operand in operands]
+        number = self._planner.operation(node, terms, real)
+        return Term(number, self._planner.value(number))
+
+    def _value(self, text: str) -> Fraction:
+        """Returns the value of an expression that the planner works out."""
+
+        def value(node: Expression, operands: list[Real]) -> Real:
+            if node.sign.startswith(_NAME):
+                return Real(self.names[node.sign[1:]].value)
+            return _value_of(node, operands)
+
+        return fold(_parsed(text), value).value
+
+
+def _unchanged(sign: str, operands: Sequence[Any]) -> Any:
+    """Returns the operand that is the result of an operation with a constant 0 or 1, or None."""
+    if sign not in _SIGNS:
+        return None
+    a, b = operands
+    values = [o.value if isinstance(o, _Constant) else None for o in operands]
+    neutral = 0 if sign in "+-" else 1
+    if values[1] == neutral or (values[0] == 0 and sign in "*/"):
+        return a
+    if (values[0] == neutral and sign in "+*") or (values[1] == 0 and sign == "*"):
+        return b
+    return None
+
+
+@lru_cache
+def _parsed(text: str) -> Expression:
+    """Returns the tree of a row's expression. Names are nodes whose signs begin with _NAME."""
+    from calcgpt.inference.expression import parse
+
+    names = {name: Expression(f"{_NAME}{name}", (), 0, 0) for name in NAMES}
+    return parse(text, names=names).expression
+
+
+NAMES = ("result", *"abcdghjkmnpqrstuwxyz")
+
+
+def _value_of(node: Expression, operands: list[Real]) -> Real:
+    """Raises ArithmeticError where there is no value, because numbers have too few places."""
+    from calcgpt.inference.exact import value_of_node
+
+    try:
+        return value_of_node(node, operands)
+    except ExpressionError:
+        raise ArithmeticError from None
+
+
+def _guess(x: Fraction, n: Fraction) -> Fraction:
+    """Returns the nth root of x > 0, rounded to three digits."""
+    root = call("root", [x, n]).value
+    places = 2
+    while root * 10 ** (places - 2) < 1 and root:
+        places += 1
+    while root * Fraction(10) ** (places - 2) >= 10:
+        places -= 1
+    return round(root * Fraction(10) ** places) / Fraction(10) ** places
+
+
+def _binary(x: Fraction) -> int:
+    """Returns the whole number k for which x / 2^k is from 3/4 to 3/2, for x > 0."""
+    k = x.numerator.bit_length() - x.denominator.bit_length()
+    while x >= Fraction(3, 2) * Fraction(2) ** k:
+        k += 1
+    while x < Fraction(3, 4) * Fraction(2) ** k:
+        k -= 1
+    return k
