@@ -29,11 +29,12 @@ from api import calculate, chat, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.browsers import CompressedFiles, Cors, Files
 from api.connections import ON_FULL
-from api.middleware import BodyLimit, RequestLog, SlowClients
+from api.middleware import BodyLimit, RequestLog
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
+from api.slow_clients import SlowClients
 from api.telemetry import Metrics, configure, watch_loop
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError

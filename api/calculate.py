@@ -144,7 +144,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return await service.while_connected(request, inquiry.answer())
+        return await service.while_connected(request, stack, inquiry.answer())
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
@@ -152,7 +152,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
         inquiry = await _begin_query(service, query, request, stack)
-        return await service.while_connected(request, inquiry.answer())
+        return await service.while_connected(request, stack, inquiry.answer())
 
     @routes.post("/batch")
     async def calculate_batch(
@@ -168,7 +168,7 @@ def router(service: Service) -> APIRouter:
         inquiries, n_operations = await _begin_all(service, calculator, body)
         await service.admit(request, stack, max(1, n_operations))
         work = _batch(service, inquiries)
-        return await service.while_connected(request, work, has_deadline=False)
+        return await service.while_connected(request, stack, work, has_deadline=False)
 
     @routes.post(
         "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)
@@ -178,7 +178,7 @@ def router(service: Service) -> APIRouter:
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return EventStream(_stream(inquiry))
+        return EventStream(_stream(inquiry, stack))
 
     return routes
 
@@ -275,12 +275,12 @@ def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
-async def _stream(inquiry: Inquiry) -> AsyncIterator[bytes]:
+async def _stream(inquiry: Inquiry, stack: ExitStack) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
     computation, model = inquiry.computation, inquiry.calculator.checkpoint.name
     expression, places, nodes = computation.expression, computation.places, computation.outline
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    async with aclosing(inquiry.service.follow(inquiry.answer)) as events:
+    async with aclosing(inquiry.service.follow(stack, inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield format_sse_event(event="error", data_str=json.dumps(event.document()))

@@ -254,7 +254,8 @@ class Service:
         return self._drafters[calculator]
 
     async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
-        """Admits the operations of a request until `stack` is closed.
+        """Admits the operations of a request until `stack` is closed, as `while_connected` and
+        `follow` do at the end of the work.
 
         Raises ProblemError: 422 or 503 as `Admission`, 429 if they exceed the rate of the client.
         """
@@ -268,9 +269,14 @@ class Service:
         return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
 
     async def while_connected(
-        self, request: Request, work: Coroutine[Any, Any, Result], has_deadline: bool = True
+        self,
+        request: Request,
+        stack: ExitStack,
+        work: Coroutine[Any, Any, Result],
+        has_deadline: bool = True,
     ) -> Result:
-        """Returns the result of `work`. The body of the request must have been read.
+        """Returns the result of `work`, and closes `stack`. The body of the request must have been
+        read.
 
         Cancels `work` and raises ProblemError (504) at the deadline, or ClientDisconnect if the
         client is gone. Without `has_deadline`, `work` must keep the deadline itself.
@@ -292,11 +298,13 @@ class Service:
         finally:
             task.cancel()
             disconnected.cancel()
+            stack.close()
 
     async def follow(
-        self, work: Work[Event, Result]
+        self, stack: ExitStack, work: Work[Event, Result]
     ) -> AsyncGenerator[Event | Result | ProblemError]:
-        """Yields the events that `work` reports, then its result.
+        """Yields the events that `work` reports, then its result. Closes `stack` when the work
+        ends, even if events are not read yet.
 
         Raises nothing, because the status of the response is already sent: if `work` fails, yields
         a ProblemError instead of the result. Cancels `work` at the deadline, or if this generator
@@ -307,6 +315,7 @@ class Service:
         task = asyncio.create_task(
             asyncio.wait_for(work(events.put_nowait), self.settings.deadline)
         )
+        task.add_done_callback(lambda _: stack.close())
         task.add_done_callback(lambda _: events.put_nowait(end))
         try:
             while (event := await events.get()) is not end:

@@ -86,6 +86,26 @@ def test_a_client_that_disconnects_frees_its_place(patient: Server, path: str) -
     assert metric(patient, "calcgpt_tokens_total") == written + n_new
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/calculate/batch", {"expressions": ["1+1+1+1+1+1"] * 100}),
+        ("/v1/calculate/stream", {"expression": "+".join(["7/8"] * 20)}),
+    ],
+)
+def test_a_client_that_reads_nothing_keeps_no_room(
+    patient: Server, path: str, body: dict[str, Any]
+) -> None:
+    """Its response waits for it: more than the system would keep."""
+    with connect(patient, receive_buffer=4_096) as connection:
+        connection.sendall(request(path, body))
+        wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") > 0)
+        wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") == 0)
+        status, _, content = answer(connection)
+    assert (status, len(content) > 150_000) == (200, True)
+    assert content.endswith((b'"problem":null}]}', b'"model":"calculator"}\n\n'))  # it is whole
+
+
 def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server) -> None:
     with connect(strict) as first:
         first.sendall(request("/v1/calculate/batch", LONG))

@@ -13,6 +13,7 @@ import pytest
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
+from forks import PATIENCE
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import telemetry
@@ -332,6 +333,28 @@ def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
     asyncio.run(RequestLog(app, Metrics(), stall_timeout=0.01)(scope, receive, never))
     assert ended
+
+
+def test_a_client_that_reads_a_little_at_a_time_is_disconnected_in_the_end() -> None:
+    n_sent = 0
+
+    async def slowly(message: Message) -> None:
+        nonlocal n_sent
+        await asyncio.sleep(0.001)  # the client reads on, so the response never stalls
+        n_sent += 1
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+    app = RequestLog(endless, Metrics(), stall_timeout=PATIENCE, delivery_timeout=0.02)
+    asyncio.run(asyncio.wait_for(app(scope, receive, slowly), PATIENCE))
+    assert n_sent < 100
 
 
 def test_a_long_response_is_sent_in_pieces() -> None:
