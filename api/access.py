@@ -57,7 +57,7 @@ class ApiKeys:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
             return await self._app(scope, receive, send)
-        keys, address = _keys_of(Headers(scope=scope)), _client_of(scope)
+        keys, address = _keys_of(Headers(scope=scope)), client_of(scope)
         if keys and (seconds := await self._wrong.check(address)):
             return await _too_many("wrong keys", seconds).response()(scope, receive, send)
         client = self._owner_of(keys)
@@ -223,7 +223,7 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        client, is_uncounted = _client_of(scope), True
+        client, is_uncounted = client_of(scope), True
 
         def forget() -> None:
             nonlocal is_uncounted
@@ -300,7 +300,7 @@ def _open(uri: str) -> Storage:
     return storage
 
 
-def _client_of(scope: Scope) -> str:
+def client_of(scope: Scope) -> str:
     """Returns the name of the client. An IPv6 network (/64) is one client: most users have one."""
     key_owner: str | None = scope.get("state", {}).get("api_client")
     if key_owner:

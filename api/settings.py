@@ -73,7 +73,8 @@ class Settings(BaseSettings):
     max_pending: int = Field(
         1_024,
         ge=1,
-        description="Maximum number of operations in progress; more are refused with 503.",
+        description="Maximum number of operations of a client in progress; all together a quarter "
+        "more. More are refused with 503.",
     )
     max_items: int = Field(100, ge=1, description="Maximum number of expressions in one request.")
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")

@@ -7,6 +7,7 @@ import re
 import resource
 import select
 import shutil
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import PATIENCE
 from serving import Server, events_of, server, wait_for
-from wire import answer, ask, connect, head, memory, metric, refusal, request
+from wire import address, answer, ask, connect, head, memory, metric, refusal, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -104,6 +106,19 @@ def test_a_client_that_reads_nothing_keeps_no_room(
         status, _, content = answer(connection)
     assert (status, len(content) > 150_000) == (200, True)
     assert content.endswith((b'"problem":null}]}', b'"model":"calculator"}\n\n'))  # it is whole
+
+
+def test_the_streams_of_one_client_do_not_keep_another_waiting(patient: Server) -> None:
+    n = 40
+    with ExitStack() as stack:
+        for _ in range(n):
+            stream = stack.enter_context(connect(patient))
+            stream.sendall(request("/v1/calculate/stream", {"expression": LONG["expressions"][0]}))
+        with socket.create_connection(address(patient), PATIENCE, ("127.0.0.2", 0)) as other:
+            other.sendall(request("/v1/calculate", {"expression": "1+1"}))
+            assert answer(other)[0] == 200
+        assert metric(patient, "calcgpt_requests_in_flight") > n / 2 * N_OPERATIONS / 100
+    wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") == 0)
 
 
 def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server) -> None:
