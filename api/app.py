@@ -29,13 +29,14 @@ from api import calculate, chat, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.browsers import CompressedFiles, Cors, Files
 from api.connections import ON_FULL
+from api.logs import configure
 from api.middleware import BodyLimit, RequestLog
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.slow_clients import SlowClients
-from api.telemetry import Metrics, configure, watch_loop
+from api.telemetry import Metrics, watch_loop
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import weights_file, with_address, with_modules

@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import telemetry
+from api import logs
 from api.access import is_api
 from api.connections import UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
@@ -89,7 +89,7 @@ class RequestLog:
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
         scope.setdefault("state", {}).update({"request_id": exchange.id, UNREAD: self._slow.unread})
-        token = telemetry.request_id.set(exchange.id)
+        token = logs.request_id.set(exchange.id)
         started = time.perf_counter()
         self._n += 1
         try:
@@ -97,7 +97,7 @@ class RequestLog:
         finally:
             self._n -= 1
             self._record(scope, exchange, time.perf_counter() - started)
-            telemetry.request_id.reset(token)
+            logs.request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
         failure = internal_problem()

@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from itertools import chain
+from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
 
@@ -252,8 +253,12 @@ class Supervisor(Multiprocess):
             self._fallback = ThreadServer(BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup())
 
     def _end_worker(self, worker: Process) -> None:
-        worker.kill()  # it may hang instead of being dead
+        worker.process.join(GRACE_SECONDS)  # it may be about to end
+        hangs = worker.process.is_alive()
+        worker.kill()
         worker.join()
+        how = f"it did not answer for {HANG_SECONDS} s" if hangs else _ending(worker.process)
+        log.error("worker %d has ended: %s", worker.process.pid, how)
         self._ended.add(worker)
         if worker not in self._served:
             self._n_failed += 1
@@ -270,6 +275,12 @@ class Supervisor(Multiprocess):
         for listener in self.sockets:
             listener.close()
         super().terminate_all()
+
+
+def _ending(process: BaseProcess) -> str:
+    """Returns how a process has ended, such as `exit code 2` or `SIGKILL`."""
+    code = process.exitcode or 0
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

@@ -175,6 +175,8 @@ def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> Non
         assert running.process.wait(PATIENCE) == 2
         assert not listens(*address(running))
         *_, last = running.log.splitlines()
+        for reason in ("SIGKILL", "exit code 2"):
+            assert len(re.findall(rf"worker \d+ has ended: {reason}", running.log)) >= 2
     assert re.fullmatch(r"error: \d workers in a row could not start", last)
 
 

@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 from forks import PATIENCE
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import telemetry
+from api import logs
 from api.connections import UNSENT_BYTES
 from api.middleware import RequestLog
 from api.telemetry import Metrics
@@ -84,7 +84,7 @@ def metrics() -> Metrics:
 
 
 def add_request_id(record: logging.LogRecord) -> bool:
-    record.request_id = telemetry.request_id.get()
+    record.request_id = logs.request_id.get()
     return True
 
 
@@ -266,11 +266,11 @@ def test_the_request_id_is_reset_after_a_request(metrics: Metrics) -> None:
     seen: list[str | None] = []
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
-        seen.append(telemetry.request_id.get())
+        seen.append(logs.request_id.get())
 
     async def through(scope: Scope, receive: Any, send: Any) -> None:
         await RequestLog(app, metrics)({**scope}, receive, send)
-        seen.append(telemetry.request_id.get())
+        seen.append(logs.request_id.get())
 
     run(through, headers=[(b"x-request-id", b"mine")])
     assert seen == ["mine", None]

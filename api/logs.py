@@ -1,0 +1,123 @@
+"""Logs, as JSON or text."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Literal
+
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the current request, added to its log records."""
+
+
+def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "info") -> None:
+    """Sends the records of all loggers, uvicorn's included, to stderr.
+
+    `auto` means text if stderr is a terminal, else JSON. uvicorn needs `log_config=None`, or it
+    restores its own configuration.
+    """
+    if format == "auto":
+        format = "text" if sys.stderr.isatty() else "json"
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
+    handler.addFilter(_add_request_id)
+    handler.addFilter(RateLimitFilter().passes)
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
+
+
+MAX_RECORDS = 20  # a minute, from one line of a library's code
+LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers whose records clients can cause
+
+
+class RateLimitFilter:
+    """A filter against floods of log records, which clients can cause in libraries.
+
+    Passes MAX_RECORDS per minute from each line of a library's code. The last record says that more
+    are dropped. The service itself writes one record for each request.
+    """
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._counts: collections.Counter[tuple[str, int]] = collections.Counter()
+
+    def passes(self, record: logging.LogRecord) -> bool:
+        """Returns whether the record is to be written."""
+        if record.name.partition(".")[0] not in LIBRARIES:
+            return True
+        if self._minute != (minute := int(record.created // 60)):
+            self._minute = minute
+            self._counts.clear()
+        caller = record.pathname, record.lineno
+        self._counts[caller] += 1
+        if self._counts[caller] == MAX_RECORDS:
+            record.msg = f"{record.msg} (and no more of these in this minute)"
+        return self._counts[caller] <= MAX_RECORDS
+
+
+def _add_request_id(record: logging.LogRecord) -> bool:
+    if identity := request_id.get():
+        record.request_id = identity
+    return True
+
+
+def _time(record: logging.LogRecord) -> str:
+    """Returns the time in UTC, such as 2026-01-31T23:59:59.999+00:00."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+class JsonLogFormatter(JsonFormatter):
+    """Formats a record as one JSON object.
+
+    The object has time, level, logger, message, request_id, the extras of the record, and
+    `exception`, the traceback as one string.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)s %(levelname)s %(name)s %(message)s",
+            rename_fields={
+                "asctime": "time",
+                "levelname": "level",
+                "name": "logger",
+                "exc_info": "exception",
+                "stack_info": "stack",
+            },
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's coloured copy
+        )
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return _time(record)
+
+
+class TextLogFormatter(logging.Formatter):
+    """Formats a record as one line: time, level, logger, message, request id.
+
+    The lines of a traceback follow, indented, so that they cannot be mistaken for records.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        if identity := getattr(record, "request_id", None):
+            line += f" [{identity}]"
+        lines = [line]
+        if record.exc_info:
+            lines += self.formatException(record.exc_info).splitlines()
+        if record.stack_info:
+            lines += record.stack_info.splitlines()
+        return "\n    ".join(_printable(line) for line in lines)
+
+
+def _printable(text: str) -> str:
+    """Returns the text with control characters escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
