@@ -23,6 +23,7 @@ from uvicorn.supervisors.multiprocess import Process
 from api import problems
 from api.app import create_app, health_routes, prepare
 from api.connections import Connection
+from api.forwarded import Forwarded
 from api.middleware import BodyLimit, RequestLog
 from api.problems import RETRY, ProblemError, ending_problem
 from api.service import LoadedModel, Service, loader
@@ -43,6 +44,7 @@ COMMON: dict[str, Any] = {  # options of all servers
     "log_config": None,  # `prepare` configures the logs
     "access_log": False,  # RequestLog writes one
     "server_header": False,
+    "proxy_headers": False,  # `Forwarded` reads them
     "ws": "none",
     "http": Connection,
 }
@@ -61,7 +63,7 @@ def run(settings: Settings) -> None:
         _supervise(settings, listener)
 
 
-def worker() -> FastAPI:
+def worker() -> ASGIApp:
     """Returns the application of a worker process, with settings from CALCGPT_... variables.
 
     The default model is loaded first, so that other workers answer until this one is ready.
@@ -79,7 +81,7 @@ def worker() -> FastAPI:
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
     app = create_app(settings, lambda: chain([first], models))
     Worker.service = app.state.service
-    return app
+    return _forwarded(app, settings)
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
@@ -101,7 +103,7 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         server.should_exit = True
 
     app = create_app(settings, loader(settings), on_ready, on_failure)
-    server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
+    server = uvicorn.Server(uvicorn.Config(_forwarded(app, settings), **_options(settings)))
     # For signals before uvicorn installs its handlers. After it ends, uvicorn restores these
     # handlers and raises the signal again.
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -316,8 +318,11 @@ def _options(settings: Settings) -> dict[str, Any]:
         "limit_concurrency": settings.max_connections,
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,
-        "forwarded_allow_ips": settings.trusted_proxies,
     }
+
+
+def _forwarded(app: ASGIApp, settings: Settings) -> ASGIApp:
+    return Forwarded(app, settings.trusted_proxies, settings.proxies)
 
 
 def url_of(listener: socket.socket) -> str:

@@ -99,7 +99,15 @@ class Settings(BaseSettings):
         None, description="The URL of the page: link previews then show a picture."
     )
     trusted_proxies: str = Field(
-        "127.0.0.1", description="Proxies whose X-Forwarded-For is trusted; * trusts everyone."
+        "127.0.0.1",
+        description="Addresses or networks of proxies, whose X-Forwarded-For is trusted; * trusts "
+        "everyone.",
+    )
+    proxies: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="With --trusted-proxies *: the number of proxies before the service.",
     )
 
     log_format: Literal["auto", "json", "text"] = Field(
