@@ -28,7 +28,7 @@ from api import calculate, chat, problems
 from api.access import ApiKeys, Limiter, RateLimit
 from api.browsers import Content, Cors, Files, or_not_modified
 from api.connections import ON_FULL
-from api.logs import configure
+from api.logs import configure, flush
 from api.middleware import BodyLimit, RequestLog
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import Model, ModelList, Status
@@ -146,6 +146,7 @@ def create_app(
             with suppress(asyncio.CancelledError):
                 await task
         service.close()
+        flush()  # a worker ends by the signal
 
     app = Application(
         title="CalcGPT",

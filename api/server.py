@@ -24,6 +24,7 @@ from api import problems
 from api.app import create_app, health_routes, prepare
 from api.connections import Connection
 from api.forwarded import Forwarded
+from api.logs import flush
 from api.middleware import BodyLimit, RequestLog
 from api.problems import RETRY, ProblemError, ending_problem
 from api.service import LoadedModel, Service, loader
@@ -57,10 +58,13 @@ def run(settings: Settings) -> None:
     """
     prepare(settings)
     listener = listen(settings.host, settings.port)
-    if settings.workers == 1 and settings.health_port is None:
-        _serve(settings, listener)
-    else:
-        _supervise(settings, listener)
+    try:
+        if settings.workers == 1 and settings.health_port is None:
+            _serve(settings, listener)
+        else:
+            _supervise(settings, listener)
+    finally:
+        flush()  # an error comes after what was logged
 
 
 def worker() -> ASGIApp:
@@ -153,6 +157,7 @@ class Worker(Process):
         is_serving = self.server.started and not self.server.should_exit
         if is_serving and self.service and not self.service.batcher.is_alive:
             log.critical("worker %d ends: its model's thread has ended", os.getpid())
+            flush()
             os._exit(1)  # this is not the main thread: an exception would end only the thread
         super().pong()
 

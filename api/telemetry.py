@@ -29,6 +29,7 @@ from prometheus_client import (
 from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from api.logs import take_dropped
 from calcgpt.errors import UserError
 from datagen.files import locked
 
@@ -146,6 +147,9 @@ class Metrics:
             "Seconds that the event loop was late",
             buckets=LAG_SECONDS,
         )
+        self.dropped = counter(
+            "calcgpt_log_records_dropped", "Log records that were not read in time"
+        )
         for reason in SHEDS:  # start at 0: Prometheus cannot watch a series that does not exist
             self.sheds.labels(reason)
 
@@ -187,9 +191,12 @@ def _remove_dead_processes(folder: Path) -> None:
 
 
 async def watch_loop(metrics: Metrics, interval: float = 0.1) -> None:
-    """Measures the lag of the event loop every `interval` seconds, until cancelled."""
+    """Measures the lag of the event loop every `interval` seconds, until cancelled. Also counts the
+    log records that are dropped."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + interval
         await asyncio.sleep(interval)
         metrics.loop_lag.observe(max(0.0, loop.time() - due))
+        if n := take_dropped():
+            metrics.dropped.inc(n)

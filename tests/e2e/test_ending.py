@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import pytest
 from forks import PATIENCE
 from server_forks import ForkedProcess
-from serving import DEFAULTS, Server, server, wait_for
+from serving import DEFAULTS, Server, free_port, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
 
 # Texts of this length share no batch, so this is seconds of work. The limits leave time for it on a
@@ -123,6 +123,27 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
             assert int(refusal(connection, 503, "ending")["retry-after"]) >= 1
         assert running.process.wait(PATIENCE) == 0
         assert "Traceback" not in running.log
+
+
+@workers
+def test_a_log_that_nobody_reads_stops_nothing(workers: int, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    os.mkfifo(log)
+    reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4_096)  # enough for a dozen records
+    port = free_port()
+    options = ["--port", str(port), "--checkpoint", "calculator", "--workers", str(workers)]
+    process = ForkedProcess(["serve", *options], os.environ | DEFAULTS, log)
+    try:
+        running = Server(process, f"http://127.0.0.1:{port}", log)
+        wait_for(lambda: listens(*address(running)) and status(running) == 200)
+        for _ in range(60):
+            ask(running, "1+1")
+        process.terminate()
+        assert process.wait() == 0
+    finally:
+        process.kill()
+        os.close(reader)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -85,6 +86,29 @@ def test_what_clients_make_a_library_write_has_a_bound() -> None:
     assert len(messages) - len(rude) == 3 * logs.MAX_RECORDS
     assert len(rude) <= 2 * logs.MAX_RECORDS  # a new minute may have begun
     assert any("no more of these" in message for message in rude)
+
+
+def test_records_that_nobody_reads_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "MAX_QUEUED", 100_000)
+    reader, writer = os.pipe()
+    handler = logs.QueuedHandler(writer)
+    handler.setFormatter(logging.Formatter())
+    monkeypatch.setattr(logs.log, "handlers", [handler])
+    n, dropped = 1_000, 0
+    for i in range(n):
+        logs.log.error("%04d %s", i, "x" * 995)  # nothing waits, although the pipe is soon full
+    dropped = handler.take_dropped()
+    assert 0 < dropped < n
+    assert handler.take_dropped() == 0
+    with os.fdopen(reader, encoding="utf-8") as file:
+        lines = iter(file.readline, "")
+        written = [next(lines) for _ in range(n - dropped)]
+        assert [int(line[:4]) for line in written] == [*range(n - dropped)]
+        assert next(lines).startswith(f"{dropped} log records were dropped")
+        handler.close()
+        assert next(lines, None) is None
 
 
 def test_a_traceback_is_one_string() -> None:
