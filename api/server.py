@@ -41,6 +41,7 @@ MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the worke
 GRACE_SECONDS = 1  # for the open requests of such a server when it ends
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # about what the system keeps for a connection
 HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
+NO_EFFECT = (signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)  # with one worker or several
 COMMON: dict[str, Any] = {  # options of all servers
     "log_config": None,  # `prepare` configures the logs
     "access_log": False,  # RequestLog writes one
@@ -75,6 +76,8 @@ def worker() -> ASGIApp:
     settings = load_settings({})
     prepare(settings)
     end_with_parent()
+    for signum in NO_EFFECT:  # a terminal that closes sends SIGHUP to all processes
+        signal.signal(signum, signal.SIG_IGN)
     models = loader(settings)()
     try:
         first = next(models)
@@ -112,9 +115,15 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
     # handlers and raises the signal again.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: setattr(server, "should_exit", True))
+    for signum in NO_EFFECT:
+        signal.signal(signum, lambda *_: _ignore_signal())
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
+
+
+def _ignore_signal() -> None:
+    log.warning("SIGHUP, SIGTTIN and SIGTTOU have no effect: restart the service instead")
 
 
 def _supervise(settings: Settings, listener: socket.socket) -> None:
@@ -210,7 +219,7 @@ class Supervisor(Multiprocess):
     def handle_hup(self) -> None:
         """Does nothing, also at SIGTTIN and SIGTTOU: uvicorn would start and end workers of which
         this class does not know whether they serve."""
-        log.warning("SIGHUP, SIGTTIN and SIGTTOU have no effect: restart the service instead")
+        _ignore_signal()
 
     handle_ttin = handle_ttou = handle_hup
 

@@ -176,14 +176,18 @@ def test_a_signal_before_it_is_ready_ends_it(
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-def test_signals_that_would_change_the_workers_have_no_effect(tiny_folder: Path) -> None:
-    with server(tiny_folder, "--workers", 2) as running:
-        wait_for(lambda: len(ready(running)) == 2)
+@workers
+def test_signals_that_would_change_the_workers_have_no_effect(
+    workers: int, tiny_folder: Path
+) -> None:
+    with server(tiny_folder, "--workers", workers) as running:
+        wait_for(lambda: status(running) == 200 and workers in (1, len(ready(running))))
+        n_ready = len(ready(running))
         for number in (signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU):
             n_before = running.log.count("have no effect")
             running.process.send_signal(number)
             wait_for(lambda n=n_before: running.log.count("have no effect") > n)
-        assert len(ready(running)) == 2
+        assert len(ready(running)) == n_ready
         assert status(running) == 200
 
 
