@@ -15,6 +15,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
+from api.access import client_of
 from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, stream_responses
@@ -72,6 +73,7 @@ class Inquiry:
     calculator: Calculator
     computation: Computation
     options: AnswerOptions
+    client: str
 
     async def answer(self, listener: Listener | None = None) -> Calculation:
         """Returns the answer. Asks the model together about all nodes whose operands are ready.
@@ -95,6 +97,8 @@ class Inquiry:
             tokenizer.encode(question.prompt).tolist(),
             calculator.stop,
             drafter=self.service.drafter(calculator),
+            client=self.client,
+            n_characters=calculator.limits.n_characters(question.problem),
         )
         if listener:
 
@@ -144,7 +148,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return await service.while_connected(request, inquiry.answer())
+        return await service.while_connected(request, stack, inquiry.answer())
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
@@ -152,7 +156,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
         inquiry = await _begin_query(service, query, request, stack)
-        return await service.while_connected(request, inquiry.answer())
+        return await service.while_connected(request, stack, inquiry.answer())
 
     @routes.post("/batch")
     async def calculate_batch(
@@ -164,11 +168,12 @@ def router(service: Service) -> APIRouter:
         n, limit = len(body.expressions), service.settings.max_items
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
-        service.admission.require_room()
-        inquiries, n_operations = await _begin_all(service, calculator, body)
+        client = client_of(request.scope)
+        service.admission.require_room(client)
+        inquiries, n_operations = await _begin_all(service, calculator, body, client)
         await service.admit(request, stack, max(1, n_operations))
         work = _batch(service, inquiries)
-        return await service.while_connected(request, work, has_deadline=False)
+        return await service.while_connected(request, stack, work, has_deadline=False)
 
     @routes.post(
         "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)
@@ -178,7 +183,7 @@ def router(service: Service) -> APIRouter:
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return EventStream(_stream(inquiry))
+        return EventStream(_stream(inquiry, stack))
 
     return routes
 
@@ -188,10 +193,11 @@ async def begin(
 ) -> Inquiry:
     """Returns the inquiry of a request, whose operations are admitted."""
     calculator = service.calculator(options.model)
-    service.admission.require_room()
+    client = client_of(request.scope)
+    service.admission.require_room(client)
     computation = await _parsed(calculator, expression, options)
     await service.admit(request, stack, max(1, computation.n_operations))
-    return Inquiry(service, calculator, computation, options)
+    return Inquiry(service, calculator, computation, options, client)
 
 
 async def _begin_query(
@@ -225,7 +231,7 @@ async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> 
 
 
 async def _begin_all(
-    service: Service, calculator: Calculator, body: BatchRequest
+    service: Service, calculator: Calculator, body: BatchRequest, client: str
 ) -> tuple[list[Inquiry | ProblemError], int]:
     """Returns the inquiry of each expression of a batch, or its problem, and the number of
     operations. Reading an invalid expression up to its error counts as operations, too.
@@ -242,9 +248,9 @@ async def _begin_all(
             inquiries.append(expression_problem(error))
             n_operations += error.position // READ_PER_OPERATION
         else:
-            inquiries.append(Inquiry(service, calculator, computation, body))
+            inquiries.append(Inquiry(service, calculator, computation, body, client))
             n_operations += computation.n_operations
-        service.admission.require_room(n_operations)
+        service.admission.require_room(client, n_operations)
     return inquiries, n_operations
 
 
@@ -275,12 +281,12 @@ def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
-async def _stream(inquiry: Inquiry) -> AsyncIterator[bytes]:
+async def _stream(inquiry: Inquiry, stack: ExitStack) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
     computation, model = inquiry.computation, inquiry.calculator.checkpoint.name
     expression, places, nodes = computation.expression, computation.places, computation.outline
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    async with aclosing(inquiry.service.follow(inquiry.answer)) as events:
+    async with aclosing(inquiry.service.follow(stack, inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield format_sse_event(event="error", data_str=json.dumps(event.document()))

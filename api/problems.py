@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from api import telemetry
+from api import logs
 from calcgpt.errors import ExpressionError
 
 MEDIA_TYPE = "application/problem+json"
@@ -54,7 +54,7 @@ class ProblemError(Exception):
             "detail": self.detail,
             "message": self.detail,  # which OpenAI's clients show
             **self.extra,
-            "request_id": telemetry.request_id.get(),
+            "request_id": logs.request_id.get(),
         }
         return {name: value for name, value in body.items() if value is not None}
 
