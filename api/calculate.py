@@ -59,6 +59,7 @@ EVENTS: dict[type[BaseModel], str] = {
 
 SHORT = 100  # characters of an expression that is mostly planned within 10 ms
 READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
+_FUNCTION = spelling.longest_first([*spelling.FUNCTIONS, "^"])
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
 _HALVES = "".join(spelling.VULGAR)
@@ -221,9 +222,9 @@ async def _begin_query(
 
 
 async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> Computation:
-    """Returns the computation of an expression. Parses a long expression in a thread, so that other
-    requests do not wait. Raises ExpressionError."""
-    if len(text) <= SHORT:
+    """Returns the computation of an expression. Plans a long expression, or one with functions, in
+    a thread, so that other requests do not wait. Raises ExpressionError."""
+    if len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text)):
         return calculator.begin(text, options.places, options.beyond_tested, options.style)
     return await asyncio.to_thread(
         calculator.begin, text, options.places, options.beyond_tested, options.style

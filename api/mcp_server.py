@@ -126,7 +126,8 @@ def tools(calculator: Calculator) -> MCPServer[None]:
             str,
             Field(
                 description="numbers, + - * / and parentheses, such as (12.5+3)*2; also powers "
-                "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5! and |3-5|"
+                "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5!, |3-5|, functions such as "
+                "sqrt(2), ln(10) and sin(30°), pi and e"
             ),
         ],
         places: Annotated[
