@@ -198,6 +198,25 @@ def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
     assert 'reason="wrong-answer"' not in client.get("/metrics").text
 
 
+@pytest.mark.parametrize("more", [{"model": "x" * 60_000}, {"x" * 60_000: 1}])
+def test_a_refusal_quotes_little_of_the_request(client: TestClient, more: dict[str, Any]) -> None:
+    refused = ask(client, "1+1", **more)
+    assert refused.status_code in (404, 422)
+    assert len(refused.content) < 4_000
+
+
+@pytest.mark.parametrize(("coding", "status"), [("gzip", 415), ("br", 415), ("identity", 200)])
+def test_a_body_that_says_it_is_compressed_is_refused(
+    client: TestClient, coding: str, status: int
+) -> None:
+    headers = {"Content-Encoding": coding}
+    response = client.post("/v1/calculate", json={"expression": "1+1"}, headers=headers)
+    assert response.status_code == status
+    if status != 200:
+        assert problem(response, status)
+        assert response.headers["Accept-Encoding"] == "identity"
+
+
 def test_a_batch_has_a_limit() -> None:
     with client_of(calculator_model(), max_items=3) as client:
         for n, status in ((3, 200), (4, 422)):
