@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -33,6 +34,7 @@ WRONG_KEYS = "60/minute"  # from one address
 MAX_KEYS = 2  # of a request: some clients send one in each of the two headers
 EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
+ANY_HOST = {"/healthz", "/readyz", "/metrics"}
 CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 
 
@@ -40,6 +42,26 @@ def is_api(scope: Scope) -> bool:
     """Returns whether a request is for a path under /v1/, wherever the application is mounted."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     return path.startswith("/v1/")
+
+
+class Hosts:
+    """Answers 421 to requests for other hosts than these. Health checks and metrics, which are
+    asked for by address, may name any.
+
+    Otherwise a page whose name an attacker lets point to this machine could use the service.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in ANY_HOST:
+            host = re.sub(r":\d+$", "", Headers(scope=scope).get("host", "").lower())
+            if host not in self._hosts:
+                problem = ProblemError(421, "the service is not reached under this name")
+                return await problem.response()(scope, receive, send)
+        await self._app(scope, receive, send)
 
 
 class ApiKeys:

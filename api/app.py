@@ -25,7 +25,7 @@ from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
 from api import calculate, chat, problems
-from api.access import ApiKeys, Limiter, RateLimit
+from api.access import ApiKeys, Hosts, Limiter, RateLimit
 from api.browsers import Content, Cors, Files, or_not_modified
 from api.connections import ON_FULL
 from api.logs import configure, flush
@@ -304,6 +304,8 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["*"],  # OpenAI's client sends many of its own
             expose_headers=["Retry-After", "X-Request-ID"],
         )
+    if settings.hosts:
+        app.add_middleware(Hosts, hosts=settings.hosts)
     limit = MAX_REQUESTS + settings.max_pending
     app.add_middleware(RequestLog, metrics=metrics, slow=slow, limit=limit)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
@@ -35,7 +36,7 @@ from api.schemas.calculator import (
 from api.service import Service
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
-from calcgpt.inference.calculator import Calculator, Computation, Question
+from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -58,7 +59,7 @@ EVENTS: dict[type[BaseModel], str] = {
 }
 
 SHORT = 100  # characters of an expression that is mostly planned within 10 ms
-READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
+COST_OF_READING = 25  # characters to write: as much as to read one of a wrong expression
 _FUNCTION = spelling.longest_first([*spelling.FUNCTIONS, "^"])
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
@@ -171,8 +172,8 @@ def router(service: Service) -> APIRouter:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         client = client_of(request.scope)
         service.admission.require_room(client)
-        inquiries, n_operations = await _begin_all(service, calculator, body, client)
-        await service.admit(request, stack, max(1, n_operations))
+        inquiries, cost = await _begin_all(service, calculator, body, client)
+        await service.admit(request, stack, _n_operations(cost))
         work = _batch(service, inquiries)
         return await service.while_connected(request, stack, work, has_deadline=False)
 
@@ -197,7 +198,7 @@ async def begin(
     client = client_of(request.scope)
     service.admission.require_room(client)
     computation = await _parsed(calculator, expression, options)
-    await service.admit(request, stack, max(1, computation.n_operations))
+    await service.admit(request, stack, _n_operations(computation.cost))
     return Inquiry(service, calculator, computation, options, client)
 
 
@@ -234,25 +235,30 @@ async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> 
 async def _begin_all(
     service: Service, calculator: Calculator, body: BatchRequest, client: str
 ) -> tuple[list[Inquiry | ProblemError], int]:
-    """Returns the inquiry of each expression of a batch, or its problem, and the number of
-    operations. Reading an invalid expression up to its error counts as operations, too.
+    """Returns the inquiry of each expression of a batch, or its problem, and the cost of all.
+    Reading an invalid expression up to its error counts, too.
 
-    Raises ProblemError as soon as there is no room for the operations so far.
+    Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    n_operations = 0
+    cost = 0
     for text in body.expressions:
         await asyncio.sleep(0)  # other requests go on between two expressions
         try:
             computation = await _parsed(calculator, text, body)
         except ExpressionError as error:
             inquiries.append(expression_problem(error))
-            n_operations += error.position // READ_PER_OPERATION
+            cost += error.position * COST_OF_READING
         else:
             inquiries.append(Inquiry(service, calculator, computation, body, client))
-            n_operations += computation.n_operations
-        service.admission.require_room(client, n_operations)
-    return inquiries, n_operations
+            cost += computation.cost
+        service.admission.require_room(client, _n_operations(cost))
+    return inquiries, cost
+
+
+def _n_operations(cost: int) -> int:
+    """Returns for how many operations of usual length a number of characters counts."""
+    return max(1, math.ceil(cost / USUAL_LENGTH))
 
 
 async def _batch(service: Service, inquiries: list[Inquiry | ProblemError]) -> BatchResponse:

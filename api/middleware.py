@@ -25,6 +25,7 @@ from api.connections import UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
 from api.slow_clients import UNREAD, GivenUpError, SlowClients
 from api.telemetry import Metrics
+from calcgpt.inference.browser import PAGE_POLICY
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +37,7 @@ MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
 MAX_DISCARDED = 1 << 25  # bytes of a refused body that are read and thrown away
 PIECE = 16_384  # bytes of a response that are sent at a time
-# The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
-POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+POLICY = f"{PAGE_POLICY}; frame-ancestors 'none'"
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",

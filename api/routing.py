@@ -31,9 +31,14 @@ DONE = format_sse_event(data_str="[DONE]")  # the last event of OpenAI's streams
 
 
 class JsonRequest(Request):
-    """A request whose `json` raises ProblemError (400) for a body that is not JSON."""
+    """A request whose `json` raises ProblemError: 400 for a body that is not JSON, 415 for one that
+    says that it is compressed."""
 
     async def json(self) -> Any:
+        if (coding := self.headers.get("content-encoding", "identity")) != "identity":
+            headers = {"Accept-Encoding": "identity"}
+            detail = f"the body has Content-Encoding {coding!r:.40}: send it as it is"
+            raise ProblemError(415, detail, headers=headers)
         try:
             return json.loads(
                 (await self.body()).decode("utf-8"),

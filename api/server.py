@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -35,6 +36,7 @@ from datagen.parallel import end_with_parent
 
 log = logging.getLogger(__name__)
 
+OWN_FILES = 100  # open files of a process that are no connections, at most
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
@@ -326,10 +328,22 @@ class ThreadServer:
         self._thread.join(2 * GRACE_SECONDS)
 
 
+def _max_connections(settings: Settings) -> int:
+    """Returns how many connections a process takes at once: no more than it may open files, of
+    which some are its own. Beyond that, the system would accept connections that nobody answers."""
+    n_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if n_files == resource.RLIM_INFINITY:
+        return settings.max_connections
+    most = max(1, (n_files - OWN_FILES) * 4 // 5)  # a quarter more are refused in words
+    if most < settings.max_connections:
+        log.warning("at most %d connections at once: %d files may be open", most, n_files)
+    return min(most, settings.max_connections)
+
+
 def _options(settings: Settings) -> dict[str, Any]:
     return {
         **COMMON,
-        "limit_concurrency": settings.max_connections,
+        "limit_concurrency": _max_connections(settings),
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,
     }

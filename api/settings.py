@@ -94,6 +94,11 @@ class Settings(BaseSettings):
         SecretStr("async+memory://"),
         description="Where rates are counted: in each process, or in async+redis://HOST.",
     )
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Names under which the service is reached, separated by commas. If set, "
+        "requests for another Host are refused with 421.",
+    )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Origins, separated by commas, whose pages may call the API."
     )
@@ -161,7 +166,7 @@ class Settings(BaseSettings):
             raise ValueError("unknown storage for rates; use async+memory:// or async+redis://HOST")
         return storage
 
-    @field_validator("api_keys", "cors_origins", mode="before")
+    @field_validator("api_keys", "cors_origins", "hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, str):
@@ -237,6 +242,7 @@ class Settings(BaseSettings):
         values["api_keys"] = ",".join(key.get_secret_value() for key in self.api_keys)
         values["rate_storage"] = self.rate_storage.get_secret_value()
         values["cors_origins"] = ",".join(self.cors_origins)
+        values["hosts"] = ",".join(self.hosts)
         return {
             f"{PREFIX}{name}".upper(): str(value)
             for name, value in values.items()

@@ -122,9 +122,11 @@ class Computation:
         return self.plan.n_characters(self._limits)
 
     @cached_property
-    def n_operations(self) -> int:
-        """The cost of the computation, in operations of usual length."""
-        return max(len(self.outline), self.n_characters // USUAL_LENGTH)
+    def cost(self) -> int:
+        """The work as characters to write. An operation is at least one of usual length, for what
+        it takes beside them."""
+        lengths = (self._limits.n_characters(step.problem) for step in self.plan.steps)
+        return sum(max(USUAL_LENGTH, length) for length in lengths)
 
     def questions(self) -> list[Question]:
         """Returns all new questions whose operands are known.

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from fastapi.testclient import TestClient
 from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
+from api import server
+from api.app import create_app
 from api.forwarded import Forwarded
+from api.settings import Settings
 
 CLIENT, PROXY, OTHER_PROXY = "203.0.113.7", "10.0.0.1", "10.0.0.2"
 
@@ -66,3 +70,35 @@ def test_who_is_no_proxy_is_not_believed() -> None:
 def test_no_client_chooses_its_address_if_all_are_trusted(forged: str, n: int) -> None:
     appended = ", ".join([CLIENT, "198.51.100.1", "198.51.100.2"][:n])
     assert seen("192.0.2.9", f"{forged}, {appended}", trusted="*", n_proxies=n)[0] == CLIENT
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "status"),
+    [
+        ("calc.example", "/", 200),
+        ("CALC.example:8443", "/", 200),
+        ("evil.example", "/", 421),
+        ("evil.example", "/v1/models", 421),
+        ("evil.example:80", "/static/page.css", 421),
+        ("10.0.0.7:8000", "/healthz", 200),
+    ],
+)
+def test_only_the_hosts_that_are_set_are_served(host: str, path: str, status: int) -> None:
+    app = create_app(Settings(hosts="calc.example"), lambda: iter(()))  # type: ignore[arg-type]
+    with TestClient(app) as client:
+        assert client.get(path, headers={"Host": host}).status_code == status
+    assert TestClient(create_app(Settings(), lambda: iter(()))).get("/").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("n_files", "n_connections"), [(1_024, 739), (64, 1), (-1, 10_000), (1 << 20, 10_000)]
+)
+def test_no_more_connections_than_open_files(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    n_files: int,
+    n_connections: int,
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (n_files, n_files))
+    assert server._max_connections(Settings()) == n_connections
+    assert ("files may be open" in caplog.text) == (n_connections < 10_000)
