@@ -49,6 +49,7 @@ def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
         "expression": "12.5+3",
         "position": 6,
         "end": 14,
+        "path": [],
         "problem": "12.5+3",
         "prompt": "$(00000012.5+0000000003)=",
         "work": "+5210+0300+5510:5510+",
@@ -115,7 +116,7 @@ def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
         ("", "syntax", 0),
         ("1,234,5+2", "decimal-comma", 5),
         ("5 5", "no-operation", 2),
-        ("2^0.5", "out-of-range", 2),
+        ("1.5!", "out-of-range", 0),
         ("1" * 60_000, "too-long", 10_000),
         ("1+\x00", "syntax", 2),
         ("<script>", "syntax", 0),
@@ -339,7 +340,7 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
             "model": "exact",
             "places": 2,
             "nodes": [
-                {name: node[name] for name in ("expression", "position", "end")}
+                {name: node[name] for name in ("expression", "position", "end", "path")}
                 for node in whole["nodes"]
             ],
         },

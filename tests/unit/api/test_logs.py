@@ -104,8 +104,8 @@ def test_records_that_nobody_reads_are_dropped_and_counted(
     assert handler.take_dropped() == 0
     with os.fdopen(reader, encoding="utf-8") as file:
         lines = iter(file.readline, "")
-        written = [next(lines) for _ in range(n - dropped)]
-        assert [int(line[:4]) for line in written] == [*range(n - dropped)]
+        written = [int(next(lines)[:4]) for _ in range(n - dropped)]
+        assert written == sorted(set(written))
         assert next(lines).startswith(f"{dropped} log records were dropped")
         handler.close()
         assert next(lines, None) is None
