@@ -25,6 +25,7 @@ from datagen.errors import UserError, file_error, one_line
 STDOUT = 1
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # in torch's RuntimeErrors
 ENTRY_POINTS = "calcgpt.commands"
+NAME_OF_COMMAND = re.compile(r"|[A-Za-z][\w.-]*")  # or nothing; an expression has signs or spaces
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -111,9 +112,9 @@ class Commands(click.Group):
 def _calculates(arguments: Sequence[str]) -> bool:
     """Returns whether the first argument is an expression, or `-` for those of standard input."""
     first = next((argument for argument in arguments if argument != "--"), "")
-    has_number = not first[:1].isalpha() and any(map(str.isnumeric, first))
     is_option = first.startswith("-") and not NEGATIVE.match(first)
-    return first == "-" or (not is_option and (has_number or " " in first.strip()))
+    is_name = NAME_OF_COMMAND.fullmatch(first.strip()) is not None
+    return first == "-" or not (is_option or is_name)
 
 
 @contextmanager
