@@ -3,6 +3,7 @@ processes compute in advance.
 """
 
 import logging
+import math
 import os
 import signal
 import sys
@@ -35,11 +36,18 @@ class WorkersDiedError(DataError):
     """Workers have died. The results that they returned before are right."""
 
 
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
 def usable_cores() -> int:
     """Returns the number of cores available to this process, as limited by its container."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    try:  # of a container of Linux (cgroup v2): microseconds of work in each period
+        quota, period = CPU_QUOTA.read_text(encoding="ascii").split()
+        return max(1, min(cores, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # `max`: no limit
+        return cores
 
 
 class Map(Protocol):

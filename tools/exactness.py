@@ -12,16 +12,18 @@ NAME is a distribution, or one of these:
     classes      for every class of problems (`research.coverage`) with operands of at most seven
                  digits N problems, or as many as there are among 400,000
     adversarial  N problems of each class that is made to break a model (`tools.adversarial`)
+    texture-classes
+                 N problems of each kind of the distribution texture (`datagen.texture_problems`)
     one digit repeated
                  a run of a digit, all digits and lengths to 40, in all operations
     NAME@P       the same problems, but all ask for P places, 0 to 30. Half of the operands of
                  wide-N@P are whole; the others have up to P places, or up to 9 if P is smaller
 
 The problems of a distribution are those of the test split and have their own seed: no training
-draws them. With `--split val` they are validation problems, by which to choose between checkpoints.
-Of the pairs, N are a random sample. No problem occurs twice. Decoding is greedy. For each set and
-operation, the share of exact answers has its 95% interval (Wilson 1927). The threshold is the
-confidence of the most confident wrong answer.
+draws them. With `--split val` they are validation problems, by which to choose between checkpoints:
+of several seeds, that whose worst class is best. Of the pairs, N are a random sample. No problem
+occurs twice. Decoding is greedy. For each set and operation, the share of exact answers has its 95%
+interval (Wilson 1927). The threshold is the confidence of the most confident wrong answer.
 
 `--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
 torch. It says how often the two differ (they should never), and the ratio of their speeds.
@@ -41,6 +43,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -57,22 +60,29 @@ from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shard
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
+from datagen import texture_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from datagen.tricky_12_problems import of_kind
 from tools.adversarial import CLASSES as ADVERSARIAL_CLASSES
 from tools.adversarial import one_digit_repeated, problems_of_class
 from tools.problem_classes import Class, classes_of, most_digits
 
 PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
 WIDE = re.compile(r"wide-([1-9][0-9]?)")
-CLASSES, ADVERSARIAL, ONE_DIGIT = "classes", "adversarial", "one digit repeated"
+CLASSES, ONE_DIGIT, TEXTURE = "classes", "one digit repeated", "texture: "
+GROUPS = {  # sets that stand for several
+    "adversarial": list(ADVERSARIAL_CLASSES),
+    "texture-classes": [TEXTURE + kind for kind in texture_problems.KINDS],
+}
 CLASS_DIGITS = 7
 CLASS_DRAWN = 400_000
-CLASS_SOURCES = ("calculator", "everyday", "tricky-5", "tricky-12", "hard")  # and short numbers
+# And short numbers
+CLASS_SOURCES = ("calculator", "everyday", "tricky-5", "tricky-12", "hard", "texture")
 CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 1_000  # wrong answers that are listed
@@ -86,6 +96,10 @@ def name_of(checkpoint: str) -> str:
 def distribution_of(name: str) -> Distribution:
     """Returns the distribution of a set `NAME` or `NAME@P`, whatever its problems ask for."""
     name, _, places = name.partition("@")
+    if name in GROUPS["texture-classes"]:
+        kind = texture_problems.KINDS[name.removeprefix(TEXTURE)]
+        draw = partial(of_kind, kind, draw_places=texture_problems.any_number_of_places)
+        return Distribution(texture_problems.WORDS, draw)
     match = WIDE.fullmatch(name)
     if not match:
         return distribution(name)
@@ -208,6 +222,11 @@ def share(right: NDArray[np.bool_]) -> dict[str, Any]:
         return {"n": 0, "wrong": 0, "exact_match": None, "interval": None}
     interval = wilson_interval(n_right / n, n)
     return {"n": n, "wrong": n - n_right, "exact_match": n_right / n, "interval": interval}
+
+
+def worst_class(results: dict[str, dict[str, Any]]) -> tuple[str, float]:
+    """Returns the name and the share of exact answers of the set with the lowest share."""
+    return min(((name, row["exact_match"]) for name, row in results.items()), key=itemgetter(1))
 
 
 def _short(value: Any) -> Any:
@@ -337,8 +356,9 @@ def main() -> None:
     scoring = Scoring(folder, device, arguments.engine, arguments.plain, format_, threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
-    if ADVERSARIAL in sets:
-        sets |= dict.fromkeys(ADVERSARIAL_CLASSES, sets.pop(ADVERSARIAL))
+    for group, names in GROUPS.items():
+        if group in sets:
+            sets |= dict.fromkeys(names, sets.pop(group))
     if arguments.scored:
         arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
@@ -372,6 +392,8 @@ def main() -> None:
     ]
     columns = ("distribution", "operation", "n", "wrong", "exact_match", "interval")
     print(text_table(columns, [[_short(row[column]) for column in columns] for row in rows]))
+    name, share_right = worst_class(results)
+    print(f"worst class: {name}, {share_right:.5f} exact")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from datagen.progress import progress_bar
 from tools.exactness import name_of
 
 Draw = Callable[[random.Random], str]
+BATCH, ALONE = 100, 20  # expressions that are answered together, and by themselves
 SHOWN = 20  # wrong results that are listed of each function
 
 
@@ -97,30 +99,33 @@ SPECIAL = [
 ]
 
 
-def _first_wrong(calculation: Any) -> str:
-    errors = calculation.errors
-    return errors[0] if errors else ""
+def alone(calculator: Calculator, text: str, places: int) -> float:
+    """Returns the seconds that an expression takes by itself."""
+    start = time.perf_counter()
+    with suppress(ExpressionError):
+        calculator.calculate(text, places)
+    return time.perf_counter() - start
 
 
 def measure(calculator: Calculator, texts: list[str], places: int) -> dict[str, Any]:
     """Returns how many results are right, the wrong ones, and what they take."""
     wrong: list[dict[str, Any]] = []
     refused: Counter[str] = Counter()
-    operations, characters, seconds = [], [], []
-    for text in texts:
-        start = time.perf_counter()
-        try:
-            plan = calculator.begin(text, places)
-            calculation = calculator.calculate(text, places)
-        except ExpressionError as error:
-            refused[error.reason] += 1
-            continue
-        seconds.append(time.perf_counter() - start)
-        operations.append(len(plan.outline))
-        characters.append(plan.n_characters)
-        if calculation.result != calculation.exact:
-            row = {"result": calculation.result, "right": calculation.exact}
-            wrong.append({"text": text, **row, "first_wrong": _first_wrong(calculation)})
+    operations, characters, seconds = [], [], 0.0
+    for first in range(0, len(texts), BATCH):
+        part = texts[first : first + BATCH]
+        start = time.process_time()
+        answers = calculator.calculate_batch(part, places)
+        seconds += time.process_time() - start
+        for text, answer in zip(part, answers, strict=True):
+            if isinstance(answer, ExpressionError):
+                refused[answer.reason] += 1
+                continue
+            operations.append(len(answer.nodes))
+            characters.append(sum(len(node.output or "") for node in answer.nodes))
+            if answer.result != answer.exact:
+                row = {"result": answer.result, "right": answer.exact}
+                wrong.append({"text": text, **row, "first_wrong": answer.errors[0]})
     n = len(texts) - refused.total()
     means = [round(statistics.mean(values or [0])) for values in (operations, characters)]
     return {
@@ -130,8 +135,10 @@ def measure(calculator: Calculator, texts: list[str], places: int) -> dict[str, 
         "refused": dict(refused.most_common()),
         "operations": means[0],
         "characters": means[1],
-        "median_seconds": statistics.median(seconds or [0]),
-        "most_seconds": max(seconds, default=0),
+        "seconds_each": seconds / len(texts),
+        "seconds_alone": statistics.median(
+            alone(calculator, text, places) for text in texts[:ALONE]
+        ),
         "wrong_results": wrong[:SHOWN],
     }
 
@@ -178,7 +185,7 @@ def main() -> None:
         ]
         for name, row in results.items()
     ]
-    print(text_table(("function", *shown, "median s", "most s", "refused"), cells))
+    print(text_table(("function", *shown, "s, many at once", "s, alone", "refused"), cells))
 
 
 if __name__ == "__main__":

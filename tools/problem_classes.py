@@ -1,4 +1,4 @@
-"""Classes of problems: by lengths, places, signs, carries, runs of digits and nearness to powers.
+"""Classes of problems: by lengths, places, signs, carries, runs, texture and nearness to powers.
 
 A table has rows and columns. A cell of a table, together with an operation, is a class. A problem
 belongs to one cell of a table. In a table whose columns are A, B and the answer, it belongs to one
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from typing import TypeAlias
 
 import numpy as np
@@ -149,6 +149,35 @@ def longest_run(number: Number, digit: str) -> int:
     return length
 
 
+def run_length(number: Number) -> int:
+    """Returns the length of the longest run of any digit, as `longest_run` counts it."""
+    runs = groupby(digits(number).rstrip("0"))
+    return max((len(list(run)) for _, run in runs), default=0)
+
+
+TEXTURES = ("short", "one digit", "one other digit", "period", "palindrome", "run", "none")
+SHORT, MAX_PERIOD = 3, 5
+
+
+def texture(number: Number) -> int:
+    """Returns the index in TEXTURES of the first that a number has: at most SHORT digits; 7777;
+    7717; a period of up to MAX_PERIOD; 12321; a run of half of the digits; none of these."""
+    text = digits(number)
+    n = len(text)
+    most = max(map(text.count, text))
+    periods = range(2, min(MAX_PERIOD, n // 2) + 1)
+    flags = (
+        n <= SHORT,
+        most == n,
+        most == n - 1,
+        any(text == (text[:period] * n)[:n] for period in periods),
+        text == text[::-1],
+        2 * max(len(list(run)) for _, run in groupby(text)) >= n,
+        True,
+    )
+    return flags.index(True)
+
+
 def _lengths(problem: Problem, value: Number | None) -> Cells:
     a, b = (min(len(digits(number)), MAX_DIGITS) - 1 for number in (problem.a, problem.b))
     return [(a, b)]
@@ -234,6 +263,18 @@ TABLES: dict[str, Table] = {
         _numbers("nines", 0, MAX_RUN, more=True),
         _NUMBERS,
         _number_cells(partial(longest_run, digit="9"), MAX_RUN),
+    ),
+    "runs": Table(
+        "the longest run of a digit",
+        _numbers("digits", 0, MAX_DIGITS, more=True),
+        _NUMBERS,
+        _number_cells(run_length, MAX_DIGITS),
+    ),
+    "textures": Table(
+        "texture of a number",
+        Axis("texture", TEXTURES),
+        _NUMBERS,
+        _number_cells(texture, len(TEXTURES) - 1),
     ),
     "answers": Table(
         "length and sign of the answer",

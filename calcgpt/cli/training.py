@@ -51,7 +51,7 @@ RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new ru
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
 @force_option("a run in --out")
 @device_option
-@threads_option("CPU threads.  [default: all cores]")
+@threads_option("CPU threads.  [default: 1 or all cores, what is faster for the first batch]")
 @click.option(
     "--wandb",
     "wandb_project",
@@ -91,7 +91,6 @@ def train(
     from datagen.extras import require
 
     require("training", "torch", *(["wandb"] if wandb_project is not None else []))
-    import torch
 
     from calcgpt.data.task import load_task
     from calcgpt.training.distributed import launched_rank, process_group
@@ -101,7 +100,6 @@ def train(
         raise click.UsageError("use only one of --data and --task")
     main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
-    torch.set_num_threads(threads or torch.get_num_threads())
     overrides += () if seed is None else (f"train.seed={seed}",)
     with _exit_codes(main), process_group() as group:
         with group.share_errors():
@@ -118,6 +116,7 @@ def train(
             device=device,
             progress=not quiet,
             trackers=trackers,
+            threads=threads or 0,
         )
     if main:
         click.echo(f"the run is complete; its last checkpoint is {last}")

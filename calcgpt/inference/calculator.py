@@ -9,7 +9,7 @@ batches the questions of many requests.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -23,7 +23,8 @@ from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
 from calcgpt.inference.generate import Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
-from calcgpt.inference.planning import Operand, Step, make_plan
+from calcgpt.inference.planners import Operand, Step
+from calcgpt.inference.planning import make_plan
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -216,7 +217,8 @@ class Calculator:
     """Answers expressions with the model of a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint, decoder: Decoder | None = None) -> None:
-        """`decoder` runs the checkpoint's model; it defaults to the model itself, on the CPU.
+        """`decoder` runs the checkpoint's model; it defaults to the model itself, on the CPU. See
+        `load` for a checkpoint by its name.
 
         Raises DataError if the tokenizer lacks characters of the notation.
         """
@@ -277,17 +279,43 @@ class Calculator:
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> Calculation:
-        """Returns the answer. All operations whose operands are known with prompts of one length
-        are one batch. The arguments and the errors are those of `begin`."""
+        """Returns the answer; `calculator("1+1")` is short for it. The arguments and the errors are
+        those of `begin`."""
         computation = self.begin(expression, places, beyond_tested, style, names)
+        return self._complete([computation])[0]
+
+    __call__ = calculate
+
+    def calculate_batch(
+        self,
+        expressions: Iterable[str],
+        places: int | None = None,
+        beyond_tested: bool = False,
+        style: Style = DEFAULT_STYLE,
+        names: Mapping[str, Expression] | None = None,
+    ) -> list[Calculation | ExpressionError]:
+        """Returns the answer of each expression, or the error of one that cannot be calculated.
+        Operations of different expressions are asked together. The arguments and the other errors
+        are those of `begin`."""
+        begun: list[Computation | ExpressionError] = []
+        for expression in expressions:
+            try:
+                begun.append(self.begin(expression, places, beyond_tested, style, names))
+            except ExpressionError as error:
+                begun.append(error)
+        answers = iter(self._complete([c for c in begun if isinstance(c, Computation)]))
+        return [next(answers) if isinstance(c, Computation) else c for c in begun]
+
+    def _complete(self, computations: Sequence[Computation]) -> list[Calculation]:
+        """Asks the model all questions. Those with prompts of one length are one batch."""
         tokenizer = self.checkpoint.tokenizer
-        while questions := computation.questions():
-            prompts = [question.prompt for question in questions]
+        while asked := [(c, question) for c in computations for question in c.questions()]:
+            prompts = [question.prompt for _, question in asked]
             completions = complete(self.decoder, tokenizer, prompts, self.stop)
-            for question, completion in zip(questions, completions, strict=True):
+            for (computation, question), completion in zip(asked, completions, strict=True):
                 output = tokenizer.decode(completion.ids)
                 computation.answer(question.node, output, completion.probabilities)
-        return computation.calculation()
+        return [computation.calculation() for computation in computations]
 
 
 def value_of(calculation: Calculation) -> Expression | None:

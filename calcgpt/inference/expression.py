@@ -235,7 +235,8 @@ class _Reader:
         start, end = typed.span()
         name = "log" if typed.lastindex else spelling.FUNCTIONS[single_spaced(typed[0])]
         base = literal(Number(int(typed[1])), *typed.span(1)) if typed.lastindex else None
-        end = _PATTERNS["function_of"].match(self._normal, end).end()
+        of = self._match("function_of", end)
+        end = of.end() if of else end
         if self._normal[end : end + 1] != "(":
             self._stack.signs.append(Sign(name, Rank.FUNCTION, start))
             return end

@@ -1,7 +1,7 @@
 """Planners: they make operations of an expression, each for the model, and the value by them.
 
-A planner calculates with exact arithmetic what the model should answer. `Rounding` rounds each
-operation, `Fractions` works out numerator and denominator.
+A planner calculates with exact arithmetic what the model should answer. The kinds of planners are
+in `calcgpt.inference.number_planners`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from fractions import Fraction
 from typing import Generic, NamedTuple, TypeVar
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.exact import equal, round_to
 from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, shorten, show
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
@@ -25,8 +24,8 @@ from calcgpt.inference.spelling import (
     MESSAGES,
     READINGS,
 )
-from datagen.arithmetic import MAX_PLACES, Number, Problem, answer
-from datagen.operations import ADDITION, BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
+from datagen.arithmetic import Number, Problem, answer
+from datagen.operations import BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
 
 _TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
 _TOO_LARGE_OF_PROGRAM = 10**100  # no operand has so many digits
@@ -74,8 +73,7 @@ class Planner(ABC, Generic[T]):
 
     def __init__(self, parts: Parts, places: int, step_places: int) -> None:
         """`step_places` are the places of operations before the last."""
-        self._nodes, self._texts, self._values, self._operations = parts
-        self._places, self._step_places = places, step_places
+        self.parts, self.places, self.step_places = parts, places, step_places
         self.steps: list[Step] = []
         self.readings: list[Reading] = []
         self.path: tuple[str, ...] = ()
@@ -83,7 +81,7 @@ class Planner(ABC, Generic[T]):
 
     @property
     def _node(self) -> Expression:
-        return self._nodes[self._index]
+        return self.parts.nodes[self._index]
 
     @abstractmethod
     def number(self, value: Fraction) -> T:
@@ -126,7 +124,7 @@ class Planner(ABC, Generic[T]):
         """
         waiting: list[Term[T]] = []
         try:
-            for index, real in enumerate(self._values):
+            for index, real in enumerate(self.parts.values):
                 self._index = index
                 first = len(waiting) - len(self._node.operands)
                 operands = waiting[first:]
@@ -159,12 +157,12 @@ class Planner(ABC, Generic[T]):
             return self._power(a, int(exact_b))
         if sign in ("+%", "-%"):
             return self.apply(BY_SIGN[sign[0]], a, self.apply(MULTIPLICATION, b, a))
-        if sign in ("//", "mod") and sign not in self._operations:
+        if sign in ("//", "mod") and sign not in self.parts.operations:
             quotient = self._floor(a, b, exact // exact_b)
             if sign == "//":
                 return quotient
             return self.apply(SUBTRACTION, a, self.apply(MULTIPLICATION, quotient, b))
-        return self.apply(self._operations[sign], a, b)
+        return self.apply(self.parts.operations[sign], a, b)
 
     def _typed(self, node: Expression) -> T:
         return self.number(Fraction(node.number.units, 10**node.number.places))
@@ -201,207 +199,26 @@ class Planner(ABC, Generic[T]):
             return
         left, right = (shorten(show(operand)) for operand in self._node.operands)
         read = READINGS[self._node.sign].format(a=left, b=right)
-        text = READINGS["all"].format(typed=self._texts[self._index], read=read)
+        text = READINGS["all"].format(typed=self.parts.texts[self._index], read=read)
         self.readings.append(Reading(text, None))
 
-    def _ask(self, a: Operand, op: Operation, b: Operand, places: int) -> Operand:
+    def ask(self, a: Operand, op: Operation, b: Operand, places: int) -> Operand:
         """Adds an operation. Raises ArithmeticError and ExpressionError."""
         node = self._node
         if len(self.steps) == MAX_OPERATIONS:
             reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, node.start, node.end)
-        step = Step(a, op, b, places, self._texts[self._index], node.start, node.end, self.path)
+        step = Step(
+            a, op, b, places, self.parts.texts[self._index], node.start, node.end, self.path
+        )
         self.steps.append(step)
-        right = _right(step)
+        right = right_answer(step)
         if self.path and abs(right.units) >= _TOO_LARGE_OF_PROGRAM * 10**right.places:
             raise OverflowError
         return Operand(right, len(self.steps) - 1)
 
 
-class Rounding(Planner[Operand]):
-    """Rounds each operation to the places of the answer and some guard places."""
-
-    def __init__(self, parts: Parts, places: int, guard_places: int) -> None:
-        super().__init__(parts, places, places + guard_places)
-        self.guard_places = guard_places
-
-    def number(self, value: Fraction) -> Operand:
-        return Operand(Number(int(value)))
-
-    def _typed(self, node: Expression) -> Operand:
-        return Operand(node.number)
-
-    def constant(self, value: Fraction, more_places: int = 3) -> Operand:
-        number = round_to(value, MAX_PLACES)
-        if _value(number) != value:
-            number = round_to(value, min(MAX_PLACES, self._step_places + more_places))
-        return Operand(number)
-
-    def value(self, number: Operand) -> Fraction:
-        return _value(number.number)
-
-    def is_zero(self, value: Fraction) -> bool:
-        return 2 * abs(value) * 10**self._step_places < 1
-
-    def rounded(self, a: Operand, places: int) -> Operand:
-        if equal(a.number, round_to(_value(a.number), places)):
-            return a
-        return self._ask(a, ADDITION, Operand(Number(0)), places)
-
-    def apply(self, op: Operation, a: Operand, b: Operand) -> Operand:
-        return self._ask(a, op, b, self._step_places)
-
-    def _nearest(self, a: Operand, b: Operand) -> tuple[Operand, int]:
-        quotient = self._ask(a, DIVISION, b, 0)
-        return quotient, quotient.number.units
-
-    def _finish(self, value: Operand) -> Operand:
-        number, index = value
-        is_last = index == len(self.steps) - 1
-        if is_last and self.steps[-1].places == self._step_places:
-            last = self.steps[index] = self.steps[index]._replace(places=self._places)
-            return Operand(_right(last), index)
-        right = round_to(self._values[-1].value, self._places)
-        if not equal(number, right) and (index is None or not is_last):
-            return self._ask(value, ADDITION, Operand(Number(0)), self._places)
-        return value
-
-
-class Scaled(Planner[tuple[Operand, int]]):
-    """Works with numbers times 10^scale, because no number has more than MAX_PLACES places. The
-    power of ten of a number is 0 if it was typed or is known exactly."""
-
-    def __init__(self, parts: Parts, places: int, scale: int) -> None:
-        super().__init__(parts, places, MAX_PLACES)
-        self._scale = scale
-
-    def number(self, value: Fraction) -> tuple[Operand, int]:
-        return Operand(Number(int(value))), 0
-
-    def _typed(self, node: Expression) -> tuple[Operand, int]:
-        return Operand(node.number), 0
-
-    def constant(self, value: Fraction, more_places: int = 3) -> tuple[Operand, int]:
-        number = round_to(value, MAX_PLACES)
-        if _value(number) == value:
-            return Operand(number), 0
-        return Operand(round_to(value * 10**self._scale, MAX_PLACES)), self._scale
-
-    def value(self, number: tuple[Operand, int]) -> Fraction:
-        return _value(number[0].number) / 10 ** number[1]
-
-    def is_zero(self, value: Fraction) -> bool:
-        return 2 * abs(value) * 10 ** (MAX_PLACES + self._scale) < 1
-
-    def rounded(self, a: tuple[Operand, int], places: int) -> tuple[Operand, int]:
-        return self._divided(a, places), 0
-
-    def apply(
-        self, op: Operation, a: tuple[Operand, int], b: tuple[Operand, int]
-    ) -> tuple[Operand, int]:
-        (x, x_scale), (y, y_scale) = a, b
-        if op is MULTIPLICATION:
-            scale = x_scale + y_scale
-            product = self._ask(x, op, y, MAX_PLACES), scale
-            return product if scale <= self._scale else (self._divided(product), self._scale)
-        wanted = self._scale + y_scale if op is DIVISION else self._scale
-        x = self._times(x, wanted - x_scale)
-        y = y if op is DIVISION else self._times(y, wanted - y_scale)
-        return self._ask(x, op, y, MAX_PLACES), self._scale
-
-    def _times(self, a: Operand, zeros: int) -> Operand:
-        """Returns a number times a power of ten. A constant is written so."""
-        if not zeros:
-            return a
-        if a.step is None:
-            return Operand(round_to(_value(a.number) * 10**zeros, MAX_PLACES))
-        return self._ask(a, MULTIPLICATION, Operand(Number(10**zeros)), MAX_PLACES)
-
-    def _divided(self, a: tuple[Operand, int], places: int = MAX_PLACES) -> Operand:
-        """Returns a number divided by 10^scale, rounded."""
-        number, scale = a
-        if not scale and equal(number.number, round_to(_value(number.number), places)):
-            return number
-        if not scale:
-            return self._ask(number, ADDITION, Operand(Number(0)), places)
-        return self._ask(number, DIVISION, Operand(Number(10**self._scale)), places)
-
-    def _nearest(
-        self, a: tuple[Operand, int], b: tuple[Operand, int]
-    ) -> tuple[tuple[Operand, int], int]:
-        scale = max(a[1], b[1])
-        x, y = (self._times(operand, scale - own) for operand, own in (a, b))
-        quotient = self._ask(x, DIVISION, y, 0)
-        return (quotient, 0), quotient.number.units
-
-    def _finish(self, value: tuple[Operand, int]) -> Operand:
-        return self._divided(value, self._places)
-
-
-class Fractions(Planner[tuple[Operand, Operand | None]]):
-    """Works out numerator and denominator as whole numbers, and divides once. A denominator of
-    None is 1."""
-
-    def __init__(self, parts: Parts, places: int) -> None:
-        super().__init__(parts, places, places)
-
-    def constant(self, value: Fraction, more_places: int = 3) -> tuple[Operand, Operand | None]:
-        return self.number(value)
-
-    def value(self, number: tuple[Operand, Operand | None]) -> Fraction:
-        n, d = number
-        return Fraction(n.number.units, d.number.units if d else 1)
-
-    def is_zero(self, value: Fraction) -> bool:
-        return value == 0
-
-    def rounded(
-        self, a: tuple[Operand, Operand | None], places: int
-    ) -> tuple[Operand, Operand | None]:
-        raise ArithmeticError
-
-    def number(self, value: Fraction) -> tuple[Operand, Operand | None]:
-        numerator, denominator = value.as_integer_ratio()
-        divisor = Operand(Number(denominator)) if denominator > 1 else None
-        return Operand(Number(numerator)), divisor
-
-    def apply(
-        self, op: Operation, a: tuple[Operand, Operand | None], b: tuple[Operand, Operand | None]
-    ) -> tuple[Operand, Operand | None]:
-        (n, d), (m, e) = a, b
-        if op is MULTIPLICATION:
-            return self._product(n, m), self._times(d, e)
-        if op is DIVISION:
-            return self._times(n, e) or n, self._times(m, d)
-        if d == e:
-            return self._ask(n, op, m, self._places), d
-        left, right = self._times(n, e) or n, self._times(m, d) or m
-        return self._ask(left, op, right, self._places), self._times(d, e)
-
-    def _nearest(
-        self, a: tuple[Operand, Operand | None], b: tuple[Operand, Operand | None]
-    ) -> tuple[tuple[Operand, Operand | None], int]:
-        n, d = self.apply(DIVISION, a, b)
-        assert d
-        quotient = self._ask(n, DIVISION, d, 0)
-        return (quotient, None), quotient.number.units
-
-    def _finish(self, value: tuple[Operand, Operand | None]) -> Operand:
-        n, d = value
-        return self._ask(n, DIVISION, d, self._places) if d else n
-
-    def _product(self, a: Operand, b: Operand) -> Operand:
-        return self._ask(a, MULTIPLICATION, b, self._places)
-
-    def _times(self, a: Operand | None, b: Operand | None) -> Operand | None:
-        return self._product(a, b) if a and b else a or b
-
-
-def _value(number: Number) -> Fraction:
-    return Fraction(number.units, 10**number.places)
-
-
-def _right(step: Step) -> Number:
+def right_answer(step: Step) -> Number:
     """Returns the right answer. Raises ArithmeticError."""
     value = answer(step.problem)
     if value is None:

@@ -22,8 +22,9 @@ from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import Limits, Refusal
-from calcgpt.inference.planners import Fractions, Operand, Parts, Planner, Rounding, Scaled, Step
-from calcgpt.inference.spelling import MESSAGES
+from calcgpt.inference.number_planners import Fractions, Rounding, Scaled
+from calcgpt.inference.planners import Operand, Parts, Planner, Step
+from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
 
@@ -99,9 +100,8 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_teste
     if allowed:
         return allowed
     if not refusals:
-        kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["digits"]
-        if _approaches(root):
-            reason = MESSAGES["work-places"].format(n=MAX_PLACES)
+        kind = ExpressionErrorKind.OUT_OF_RANGE
+        reason = MESSAGES["work"].format(places=MAX_PLACES, digits=f"{MAX_DIGITS:,}")
         raise ExpressionError(kind, reason, root.start, root.end)
     refused, start, end = refusals[0]
     raise ExpressionError(refused.kind, refused.reason, start, end)
@@ -112,7 +112,7 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
     user can allow, and the last one of a model whose places are fixed."""
     known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
     parts = Parts(postorder(root), texts(root), evaluate(root), known)
-    exact, approaches = parts.values[-1].value, _approaches(root)
+    exact, approaches = parts.values[-1].value, _approaches(parts)
     right = round_to(exact, places)
     if approaches and limits.most_places < MAX_PLACES:
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["direct"]
@@ -150,20 +150,17 @@ def _plan(planner: Planner[Any], exact: Fraction, guard_places: int | None = Non
     return Plan(tuple(planner.steps), result, exact, guard_places, tuple(planner.readings))
 
 
-def _approaches(root: Expression) -> bool:
+def _approaches(parts: Parts) -> bool:
     """Returns whether a part has a program that only approaches its value."""
-    return any(
-        node.sign in CONSTANTS
-        or (node.sign in FUNCTIONS and not FUNCTIONS[node.sign].is_exact and not _is_power(node))
-        for node in postorder(root)
-    )
+    values = {id(node): real.value for node, real in zip(parts.nodes, parts.values, strict=True)}
 
+    def approaches(node: Expression) -> bool:
+        if node.sign == "^":
+            return values[id(node.operands[1])].denominator != 1
+        is_function = node.sign in FUNCTIONS and not FUNCTIONS[node.sign].is_exact
+        return is_function or node.sign in CONSTANTS
 
-def _is_power(node: Expression) -> bool:
-    """Returns whether a node is a power with a whole exponent."""
-    if node.sign != "^":
-        return False
-    return evaluate(node.operands[1])[-1].value.denominator == 1
+    return any(map(approaches, parts.nodes))
 
 
 def _is_beyond_tested(refusal: Refusal) -> bool:

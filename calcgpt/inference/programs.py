@@ -125,7 +125,8 @@ class _Run(Generic[T]):
             real = _value_of(node, [])
             if not node.sign:
                 return _Constant(real.value)
-        if kept := _unchanged(node.sign, operands):
+        kept: Term[T] | _Constant | None = _unchanged(node.sign, operands)
+        if kept:
             return kept
         terms = [Term(self.number(operand), operand.value) for operand in operands]
         number = self._planner.operation(node, terms, real)

@@ -71,7 +71,7 @@ def call(name: str, arguments: Sequence[Fraction]) -> Real:
 
 def _fraction(number: Any) -> Fraction:
     sign, mantissa, exponent, _ = number._mpf_
-    return Fraction(-mantissa if sign else mantissa) * Fraction(2) ** exponent
+    return Fraction(int(-mantissa if sign else mantissa)) * Fraction(2) ** int(exponent)
 
 
 def _check(name: str, arguments: Sequence[Fraction]) -> None:

@@ -229,7 +229,7 @@ MESSAGES = {
     "whole": "only for whole numbers",
     "round-places": "a number of places is whole, from -30 to 30",
     "arguments": "{name} takes {n}, not {m}",
-    "work-places": "this needs steps of more than {n} decimal places",
+    "work": "this needs numbers of more than {digits} digits, or of more than {places} places",
     "direct": "a model without worked steps has no functions",
     "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",
     "factorial": f"a factorial needs a whole number from 0 to {MAX_FACTORIAL:,}",

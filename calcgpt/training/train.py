@@ -31,7 +31,7 @@ from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
 from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.distributed import SingleProcess, process_group
-from calcgpt.training.environment import provenance, record_start
+from calcgpt.training.environment import provenance, read_starts, record_start
 from calcgpt.training.loader import BatchLoader
 from calcgpt.training.optim import (
     OPTIMIZERS,
@@ -44,7 +44,7 @@ from calcgpt.training.optim import (
     state_names,
 )
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
-from calcgpt.training.speed import Clock
+from calcgpt.training.speed import Clock, fastest
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.parallel import usable_cores
@@ -67,6 +67,7 @@ def train(
     device: str = "auto",
     progress: bool = True,
     trackers: Sequence[TrackerFactory] = (),
+    threads: int | None = None,
 ) -> Path:
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
@@ -75,6 +76,8 @@ def train(
     begins a new run if there is none. `force` replaces a run in `out`; without it, no file of an
     earlier run is removed (see `RunFolder.check_start`). `trackers` receive the metrics in addition
     to the files of the run. If several processes train together, each of them calls this function.
+    `threads` are torch's on a CPU: None leaves their number as it is; with 0, one process has those
+    of the run that it continues, or one or all cores, whichever is faster for the first batch.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -100,6 +103,9 @@ def train(
             trainer.resume()
         elif group.is_main:
             run.clear(resume)
+        if torch_device.type == "cpu" and threads is not None:
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(threads or trainer.fastest_threads())
         if group.is_main:
             step, n_process = trainer.counters.step, group.world_size
             record_start(run, recipe, source.fingerprint, torch_device, step, n_process)
@@ -250,6 +256,21 @@ class Trainer:
         self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
         self.loader.prefetch(step + 1)
         return total
+
+    def fastest_threads(self) -> int:
+        """Returns the number of threads with which a run continues, or begins."""
+        starts = read_starts(self.folder.path) if self.counters.step else []
+        if starts or self.group.world_size > 1:
+            return starts[-1].threads if starts else torch.get_num_threads()
+
+        def gradients() -> None:
+            inputs, targets, features = self.loader.load(0).micro_batches[0]
+            with self.autocast:
+                self.loss(inputs, targets, features=features).backward()  # type: ignore[no-untyped-call]
+            self.model.zero_grad(set_to_none=True)
+
+        with torch.random.fork_rng(devices=[]):
+            return fastest(gradients, usable_cores())
 
     @contextmanager
     def prefetching(self) -> Iterator[None]:

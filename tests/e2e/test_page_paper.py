@@ -224,6 +224,30 @@ def test_the_rows_are_those_of_arithmetic(plain_page: Page, op: str) -> None:
         assert shown == Decimal(answer_text(answer)), line
 
 
+TOPS = """async (line) => {
+    const { explain, paper } = await import("/static/paper.js");
+    const cut = line.indexOf("=") + 1;
+    return paper(line.slice(0, cut), line.slice(cut)).rows.map((row) => {
+        const [top] = row.cells;
+        return [row.names[0], top.column, top.text, explain(top)];
+    });
+}"""
+
+
+@pytest.mark.parametrize(
+    ("prompt", "row"),
+    [("$(0000000003-0000000012)=", "result"), ("$0(00000000.3-00000001.2)=", "exact")],
+)
+def test_the_top_digits_of_a_sum_say_its_sign(plain_page: Page, prompt: str, row: str) -> None:
+    [line] = work.render([prompt.encode()])
+    tops = {name: top for name, *top in plain_page.evaluate(TOPS, line.decode())}
+    negative = "the top digit is 9: the sum is negative"
+    assert tops["sum"][:2] == [2, "9"]
+    assert negative in tops["sum"][2].lower()
+    assert tops[row][:2] == [2, "0"]
+    assert negative in tops[row][2].lower()
+
+
 def test_the_first_wrong_character_is_that_of_the_checker(plain_page: Page) -> None:
     rng = random.Random(3)
     damaged = []

@@ -14,6 +14,7 @@ from calcgpt.inference.drafts import Reading
 from datagen.slots import Kind
 from datagen.work import render
 from tests.work_strategies import prompts
+from tools.cases import other_contexts
 from tools.cases.contexts import (
     CONTEXTS,
     MANY_ROWS,
@@ -95,7 +96,8 @@ def test_a_constructed_line_has_its_case(data: st.DataObject, context: Context) 
     state = data.draw(st.integers(0, len(row.states) - 1))
     x = data.draw(st.integers(0, len(row.inputs) - 1))
     if context == TOP:
-        x = len(row.inputs) - 1  # 9 and 9: a 0 above all digits is not written
+        if Kind.SUM_DIGIT not in row.kinds:  # a 0 above all digits is not written
+            x = len(row.inputs) - 1  # 9 and 9
         if Kind.REMAINDER_DIGIT in row.kinds or Kind.LAST_DIGIT in row.kinds:
             context = MANY_ROWS
     needed: list[list[int]] = [[] for _ in row.states]
@@ -106,8 +108,21 @@ def test_a_constructed_line_has_its_case(data: st.DataObject, context: Context) 
     wanted = int(row.cases[row.kinds[0]][state, x])
     found = cases_of(question, frozenset(row.kinds) | {Kind.SUM_LOWEST})
     assert wanted in found, (question, described(wanted), word)
+    if context == TOP and Kind.SUM_DIGIT in row.kinds:  # the top column is above it
+        [top] = cases_of(question, frozenset({Kind.SUM_TOP}))
+        assert top == row.cases[Kind.SUM_TOP][row.next[state][x] - 1]
     if context.repeat > 1:  # and equal columns above it
         assert word[-context.repeat :] == [x] * context.repeat
+
+
+@pytest.mark.parametrize("context", CONTEXTS[:3])
+def test_sums_have_all_columns_below_their_top(context: Context) -> None:
+    counts = np.zeros(N_CASES, int)
+    for question in other_contexts._tops(context, np.random.default_rng(3)):
+        counts[cases_of(question, frozenset({Kind.SUM_TOP}))] += 1
+    tops = np.concatenate([row.cases[Kind.SUM_TOP] for row in sum_rows()])
+    assert (len(tops), counts.sum()) == (400, 400)
+    assert (counts[tops] == 1).all()
 
 
 def test_a_group_has_each_case_as_often_as_wanted() -> None:

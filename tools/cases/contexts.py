@@ -160,7 +160,7 @@ def words(
 def _sum(
     row: Row, begin: int, word: list[int], context: Context, rng: Generator
 ) -> Question | None:
-    return sum_question(row.fixed[0], [row.inputs[x] for x in word], rng)
+    return sum_question(row.fixed[0], [row.inputs[x] for x in word], context == TOP, rng)
 
 
 def _product(

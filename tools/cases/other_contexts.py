@@ -22,13 +22,21 @@ from tools.cases.contexts import (
     group_of,
     row_groups,
 )
-from tools.cases.questions import Question, number, question, split_question
+from tools.cases.questions import Question, number, question, split_question, sum_question
 from tools.cases.quotient_questions import chain_question, leading_questions
 from tools.cases.quotients import LEAST, LIMIT, results, roundings
+from tools.cases.rows import COLUMNS, sum_rows
 from tools.cases.rules import LOCAL_STEPS
 
 ALL = range(10)
-SUMS = (Kind.SUM_RESULT, Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW)
+SUMS = (
+    Kind.MAGNITUDE_LOWEST,
+    Kind.SUM_RESULT,
+    Kind.SUM_KEPT,
+    Kind.SUM_HALF,
+    Kind.SUM_BELOW,
+    Kind.MAGNITUDE_TOP,
+)
 ROUNDINGS = (Kind.ROUNDING, Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP)
 PRODUCTS = (Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF, Kind.PRODUCT_KEPT, Kind.PRODUCT_RESULT)
 #: Kinds of which any problem has many.
@@ -47,6 +55,7 @@ def groups(seed: int) -> Iterator[Group]:
         copies = context.times
         yield group_of(context, SMALL, [*_operands(context, rng)])
         for kinds, make in (
+            ((Kind.SUM_TOP,), _tops),
             (SUMS, _magnitudes),
             (ROUNDINGS, _roundings),
             (PRODUCTS, _products),
@@ -81,6 +90,23 @@ def _operands(context: Context, rng: Generator) -> Iterator[Question]:
         a, b = ((short, long), (long, short), (long, other))[part]
         places = rng.choice((0, 0, 1, 2), 2).tolist()
         yield Question(question(signs[0] * a, op, signs[1] * b, *places))
+
+
+def _tops(context: Context, rng: Generator) -> Iterator[Question]:
+    """Yields sums with all columns, with and without a carry into them, below the top one, which
+    has no digits. The column repeats or, if the carry would change, ends a run of another one."""
+    r = context.repeat
+    for row, x, carry in product(sum_rows(), range(len(COLUMNS)), (0, 1)):
+        state = row.states.index((*COLUMNS[x], carry))
+        made: list[list[int]] = []
+        while not made:
+            others = rng.integers(1, len(COLUMNS), size=rng.integers(1, 12)).tolist()
+            words = [[*others, x]]
+            if context.name != RANDOM:
+                run = others[:1] * r
+                words = [[x] * r, [*run, *[x] * r], [*run, x]]
+            made = [word for word in words if word[0] and row.after(word) == state]
+        yield sum_question(row.fixed[0], [COLUMNS[x] for x in made[0]], True, rng)
 
 
 def _magnitudes(context: Context, rng: Generator) -> Iterator[Question]:

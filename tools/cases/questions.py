@@ -46,14 +46,28 @@ def number(digits: Sequence[int]) -> int:
     return int("".join(map(str, reversed(digits))) or "0")
 
 
-def sum_question(direction: int, word: Sequence[Input], rng: Generator) -> Question:
-    """Returns a sum, or a difference if `direction` is -1, with these columns, lowest first."""
+def sum_question(direction: int, word: Sequence[Input], is_top: bool, rng: Generator) -> Question:
+    """Returns a sum, or a difference if `direction` is -1, with these columns, lowest first.
+
+    Zeros above all other digits are not written, so a column follows them. If `is_top`, none does:
+    they are written because all digits are rounded off, and other columns have only the top of the
+    sum above them. Then a column without carry precedes zeros that would be the lowest.
+    """
+    has_zeros = len(word) > 1 and not any(word[-1])
+    column = (1 + int(rng.integers(9)), 0)
+    if has_zeros and not is_top:
+        word = [*word, column[:: int(rng.choice((1, -1)))]]
+    elif has_zeros and not any(word[0]):
+        word = [column, *word]
     a, b = number([x[0] for x in word]), number([x[1] for x in word])
     sign, op = _signs(direction, a, b, rng)
-    shared = int(rng.choice((0, 2, 9))) if any(word[0]) else 0
+    shared = int(rng.choice((0, 2, 9))) if any(word[0]) and a and b else 0
+    places = int(rng.choice((max(2, shared - len(word)), shared)))
+    if has_zeros and is_top:
+        shared, places = len(word), 0
     other = sign * direction * op
-    places = int(rng.choice((2, shared)))
-    return Question(question(sign * a, "+" if op == 1 else "-", other * b, shared, shared, places))
+    text = question(sign * a, "+" if op == 1 else "-", other * b, shared, shared, places)
+    return Question(text)
 
 
 def split_question(top: int, digits: Sequence[int], drop: int, rng: Generator) -> Question | None:

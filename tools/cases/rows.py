@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, reduce
 from itertools import product
 from random import Random
 
@@ -29,8 +29,9 @@ COLUMNS: list[Input] = list(product(range(10), repeat=2))
 class Row:
     """An automaton that writes a row from its lowest digit on.
 
-    `fixed` is the same for the whole row. `cases` are those of the kinds, (S, X); the lowest digit
-    of a sum has a kind of its own, with cases among those of SUM_DIGIT.
+    `fixed` is the same for the whole row. `cases` are those of the kinds, (S, X). The lowest digit
+    of a sum has a kind of its own, with cases among those of SUM_DIGIT. So has the top one: those
+    of SUM_TOP, (S - 1,), are one for each state but the first, because its column has no digits.
     """
 
     kinds: tuple[Kind, ...]
@@ -62,6 +63,10 @@ class Row:
             for _ in range(repeat):
                 state = self.next[state][x]
         return begin, word
+
+    def after(self, word: list[int]) -> int:
+        """Returns the state after a word that begins in the first state."""
+        return reduce(lambda state, x: self.next[state][x], word, self.start[0])
 
     def _way(self, state: int, needed: list[list[int]], random: Random) -> list[int] | None:
         """Returns at most two inputs that lead to a state that needs some; None if none is found.
@@ -164,6 +169,8 @@ def _sum_row(direction: int) -> Row:
     row.cases[Kind.SUM_DIGIT][0] = step.first + step.cases(
         Kind.SUM_LOWEST, list(lowest.astype(np.uint8))
     )
+    tops = np.array([sources(state, (0, 0)) for state in row.states[1:]], np.uint8)
+    row.cases[Kind.SUM_TOP] = step.first + step.cases(Kind.SUM_TOP, list(tops.T))
     return replace(row, kinds=(*row.kinds, Kind.SUM_LOWEST))
 
 

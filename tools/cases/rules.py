@@ -148,30 +148,38 @@ def _is(kinds: tuple[Kind, ...], *chosen: Kind) -> Callable[[Ints], Flags]:
 
 
 def _carried(kind: Ints, op: Ints, a: Ints, b: Ints, a_low: Ints, b_low: Ints, low: Ints) -> Flags:
-    """The carry into the column before is 0 or 1. Only the lowest column has none before it."""
+    """The carry into the column before is 0 or 1. Only the lowest column has none before it, and
+    the operands have no digits in the top one."""
     direction = np.where(op == 0, 1, -1)
     carry = direction * (low - a_low - direction * b_low) % 10
     n_missing = (a_low == 10).astype(int) + (b_low == 10) + (low == 10)
-    is_lowest = _is(_kinds_like(Kind.SUM_DIGIT), Kind.SUM_LOWEST)(kind)
-    return np.asarray(np.where(is_lowest, n_missing == 3, (n_missing == 0) & (carry <= 1)))
+    kinds = _kinds_like(Kind.SUM_DIGIT)
+    is_lowest, is_top = _is(kinds, Kind.SUM_LOWEST)(kind), _is(kinds, Kind.SUM_TOP)(kind)
+    seen = np.where(is_lowest, n_missing == 3, (n_missing == 0) & (carry <= 1))
+    return np.asarray(seen & (~is_top | (a == 0) & (b == 0)))
 
 
 def _complemented(kind: Ints, top: Ints, total: Ints, total_low: Ints, low: Ints) -> Flags:
-    """The top digit of a sum is 0 or 1 or, of a negative one, 9. The digit before is that of the
-    sum or, of a negative one, of its ten's complement: 10 minus the digit if all digits before are
-    0, else 9 minus it.
+    """The digit before is that of the sum or, of a negative one, of its ten's complement: 10 minus
+    the digit if all digits before are 0, else 9 minus it.
 
-    The digits that the result keeps have one before them, which has no mark. Only the digit that is
-    rounded off reads a marked one: 1 for a 0 that has other digits below it.
+    Only the lowest digit has none before it. It has a kind of its own or, if digits are rounded
+    off, is one of those. Only the digit that is rounded off reads a marked one: 1 for a 0 that has
+    other digits below it.
     """
     kinds = _kinds_like(Kind.SUM_RESULT)
     negative = top == 9
     copied = np.where(negative, (9 - total_low) % 10, total_low) == low
     copied |= negative & ((10 - total_low) % 10 == low)
-    is_half = _is(kinds, Kind.SUM_HALF)(kind)
-    seen = np.where(is_half, _marked_before(negative, total_low, low), copied)
-    first = (total_low == 10) & (low == 10) & ~_is(kinds, Kind.SUM_KEPT)(kind)
-    return np.asarray(np.isin(top, (0, 1, 9)) & (first | (total_low < 10) & (low < 10) & seen))
+    is_half, is_lowest = _is(kinds, Kind.SUM_HALF)(kind), _is(kinds, Kind.MAGNITUDE_LOWEST)(kind)
+    seen = np.where(is_half, _marked_before(negative, total_low, low), copied) & ~is_lowest
+    first = (total_low == 10) & (low == 10) & (is_half | is_lowest)
+    return np.asarray(_is_top(top) & (first | (total_low < 10) & (low < 10) & seen))
+
+
+def _is_top(top: Ints) -> Flags:
+    """The top digit of a sum is 0, 1 if a carry goes there or, of a negative one, 9."""
+    return np.isin(top, (0, 1, 9))
 
 
 def _marked_before(negative: Flags, total: Ints, low: Ints) -> Flags:
@@ -185,7 +193,7 @@ def _marked_before(negative: Flags, total: Ints, low: Ints) -> Flags:
 def _marked_below(kind: Ints, top: Ints, total: Ints, total_low: Ints, low: Ints) -> Flags:
     first = (total_low == 10) & (low == 10)
     seen = (total_low < 10) & (low < 10) & _marked_before(top == 9, total_low, low)
-    return np.asarray(np.isin(top, (0, 1, 9)) & (first | seen))
+    return np.asarray(_is_top(top) & (first | seen))
 
 
 def _marks(kind: Ints, digit: Ints, before: Ints) -> Flags:
@@ -283,6 +291,12 @@ _RULED = [
         allowed=_carried,
     ),
     _step("magnitude of a sum", Kind.SUM_RESULT, *_MAGNITUDE, allowed=_complemented),
+    _step(
+        "top of a magnitude",
+        Kind.MAGNITUDE_TOP,
+        _digit("top"),
+        allowed=lambda kind, top: _is_top(top),
+    ),
     _step("marked magnitude of a sum", Kind.SUM_BELOW, *_MAGNITUDE, allowed=_marked_below),
     _step(
         "marked digit",
@@ -294,7 +308,7 @@ _RULED = [
         "sign of a sum",
         Kind.SUM_SIGN,
         *(Axis("A", SIGNS), _digit("top")),
-        allowed=lambda kind, a, top: np.isin(top, (0, 1, 9)),  # as in `_complemented`
+        allowed=lambda kind, a, top: _is_top(top),
     ),
     _step("digit of a product", Kind.PRODUCT_DIGIT, *_PRODUCT, allowed=_product_carries),
     _step("carry of a product", Kind.PRODUCT_CARRY, *_PRODUCT, allowed=_product_carries),

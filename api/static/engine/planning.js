@@ -16,7 +16,7 @@ import { format, formatCount, shorten } from "./text.js";
 
 const MAX_WORK = 400_000; // characters that a model writes for an expression
 const SCALES = [4, 8, 12, 16, 20, 24]; // decimal places beyond those of a number, where a function needs them
-const { MESSAGES, PROGRAMS } = tables;
+const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
 
 /** @import { Reading } from "./expression_stack.js" */
 /** @import { Expression } from "./expression_tree.js" */
@@ -84,7 +84,7 @@ export function makePlan(root, places, limits, allowsBeyondTested) {
   }
   if (allowed) return allowed;
   if (first) throw new ExpressionError(first.refusal.kind, first.refusal.reason, first.start, first.end);
-  const reason = approaches(root) ? format(MESSAGES["work-places"], { n: MAX_PLACES }) : MESSAGES.digits;
+  const reason = format(MESSAGES.work, { digits: formatCount(MAX_DIGITS), places: MAX_PLACES });
   throw new ExpressionError("out-of-range", reason, root.start, root.end);
 }
 
@@ -95,7 +95,7 @@ function* plans(root, places, limits) {
   const { mostPlaces } = limits;
   const operations = Object.fromEntries(limits.operations.map((sign) => [OPERATIONS[sign].spellings[0], sign]));
   const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root), operations };
-  const isNear = approaches(root);
+  const isNear = approaches(parts);
   const right = roundTo(parts.values[parts.values.length - 1].value, places);
   if (isNear && mostPlaces < MAX_PLACES) {
     throw new ExpressionError("out-of-range", MESSAGES.direct, root.start, root.end);
@@ -142,12 +142,12 @@ function planOf(parts, way, guardPlaces) {
   return { steps, result, exact, guardPlaces, readings, isInTestedRange: true };
 }
 
-/** Returns whether a part has a program that only approaches its value. @param {Expression} root */
-function approaches(root) {
-  return postorder(root).some((node) => {
-    if (isConstant(node)) return true;
-    if (node.sign === "^" && evaluate(node.operands[1]).at(-1)?.value.d === 1n) return false;
-    return Object.hasOwn(PROGRAMS, node.sign) && !PROGRAMS[node.sign].is_exact;
+/** Returns whether a part has a program that only approaches its value. @param {Parts} parts */
+function approaches({ nodes, values }) {
+  const valueOf = new Map(nodes.map((node, index) => [node, values[index].value]));
+  return nodes.some((node) => {
+    if (node.sign === "^") return valueOf.get(node.operands[1])?.d !== 1n;
+    return isConstant(node) || (Object.hasOwn(PROGRAMS, node.sign) && !PROGRAMS[node.sign].is_exact);
   });
 }
 

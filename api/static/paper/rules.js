@@ -69,6 +69,20 @@ function magnitude([top, total, ...before]) {
   return { expected: String((minuend - digit) % 10), why };
 }
 
+/** @type {Rule} */
+function sumTop(...given) {
+  const step = sumDigit(...given);
+  if (step.expected === "9") step.why += ". The top digit is 9: the sum is negative";
+  return step;
+}
+
+/** @type {Rule} */
+function magnitudeTop([top]) {
+  const why = "the top digit is 9: the sum is negative, and its size has a 0 here";
+  if (top?.text === "9") return { expected: "0", why };
+  return { expected: top?.text ?? "", why: `${top?.text}, a copy of the sum's top digit` };
+}
+
 /** @type {(isCarry: boolean) => Rule} */
 const productRule = (isCarry) => ([multiplier, a, above, carry]) => {
   const total = digitValue(above) + digitValue(multiplier) * digitValue(a) + digitValue(carry);
@@ -229,8 +243,10 @@ const RULES_OF_KINDS = [
   ["B_SIGN_OF_SUM", signOfSecondTerm],
   ["B_DIGIT", copy(", a digit of the second number")],
   ["ADD_OR_SUBTRACT", addOrSubtract],
-  ["SUM_LOWEST SUM_DIGIT SUM_TOP", sumDigit],
+  ["SUM_LOWEST SUM_DIGIT", sumDigit],
+  ["SUM_TOP", sumTop],
   ["MAGNITUDE_LOWEST SUM_RESULT SUM_KEPT SUM_HALF", magnitude],
+  ["MAGNITUDE_TOP", magnitudeTop],
   ["SUM_BELOW", sumBelow],
   ["ROW_MARK", (_, __, row) => ({ expected: ";", why: `row ${row} begins` })],
   ["MULTIPLIER", multiplier],

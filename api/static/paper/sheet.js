@@ -30,7 +30,7 @@ const GROUPS = {
   quotientDigit: "QUOTIENT_DIGIT",
   exact: "SUM_BELOW SUM_HALF SUM_KEPT PRODUCT_BELOW PRODUCT_HALF PRODUCT_KEPT",
   rounding: "ROUNDING QUOTIENT_ROUNDING",
-  result: "SUM_RESULT PRODUCT_RESULT ROUNDED_RESULT ROUNDED_TOP QUOTIENT_RESULT",
+  result: "MAGNITUDE_LOWEST SUM_RESULT MAGNITUDE_TOP PRODUCT_RESULT ROUNDED_RESULT ROUNDED_TOP QUOTIENT_RESULT",
   sign: "SUM_SIGN SIGN",
 };
 const GROUP_OF = new Map(
@@ -57,8 +57,11 @@ export class Work {
     this.unit = op === "*" ? aPlaces + bPlaces : Math.max(aPlaces, bPlaces);
     if (op === "/") this.unit = aPlaces - bPlaces - (this.width - bDigits);
     const steps = this.layout.slots.slice(prompt.length);
+    const isRounded = steps.some(([kind]) => kind === KIND.EXACT_MARK);
     for (const [index, [kind, row]] of steps.entries()) {
-      const key = `${GROUP_OF.get(kind)} ${row}`;
+      // The exact row of a sum ends in the kind that else ends the result.
+      const group = isRounded && kind === KIND.MAGNITUDE_TOP ? "exact" : GROUP_OF.get(kind);
+      const key = `${group} ${row}`;
       const positions = this.#groups.get(key);
       if (positions) positions.push(index);
       else this.#groups.set(key, [index]);
@@ -78,12 +81,13 @@ export class Work {
   }
 
   /** Makes the cell of the next character. @type {(slot: import("../engine/layout.js").Slot, text: string) => Cell} */
-  #read([kind, row, column, , , positions], text) {
+  #read([kind, row, ownColumn, , queryColumn, positions], text) {
     const sources = positions.map((position) => this.cellAt(position));
     const { before, isMark = false, ...step } = RULES[kind](sources, this, row, text);
     const marks = step.expected === "0" && digitValue(before) > 0;
     if (marks) step.expected = "1";
     if (marks) step.why += "; the 0 is written as 1 because a lower digit is not 0";
+    const column = kind === KIND.SUM_TOP ? queryColumn : ownColumn; // it has none, since all columns read it
     const place = { at: this.cells.length, column: this.#columnOf(kind, row, column) };
     return { ...place, text, copies: [], ...step, isMark: (marks || isMark) && text === "1" };
   }

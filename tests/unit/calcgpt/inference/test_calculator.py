@@ -333,3 +333,16 @@ def test_neither_answer_nor_step_is_less_probable_than_the_whole(
     result = confidence(PROMPT, output, probabilities)
     assert 0 <= result.whole <= min(result.answer, result.weakest_step)
     assert max(result.answer, result.weakest_step) <= 1
+
+
+def test_a_batch_has_an_answer_or_an_error_for_each_expression() -> None:
+    checkpoint = worked_checkpoint()
+    calculator = Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, right_with_work))
+    typed = ["1+2*3", "1/0", "2+2", "7", "x"]
+    answers = calculator.calculate_batch(typed)
+    for text, answer in zip(typed, answers, strict=True):
+        try:
+            assert answer == calculator(text)
+        except ExpressionError as error:
+            assert isinstance(answer, ExpressionError)
+            assert str(answer) == str(error)

@@ -137,6 +137,43 @@ def test_the_program_of_a_function_gives_the_value_rounded_once(
         assert result(call(name, arguments), places) == rounded(right, places)
 
 
+def _with_functions() -> st.SearchStrategy[tuple[str, Any]]:
+    """Expressions with functions that have a value, and the value by mpmath."""
+    one = _decimals(-20, 20).map(lambda text: (f"({text})", mp.mpf(text)))
+    constants = st.sampled_from([("pi", +mp.pi), ("e", +mp.e), ("phi", +mp.phi)])
+    functions: list[tuple[str, Callable[[Any], Any]]] = [
+        *(("sin({})", mp.sin), ("cos({})", mp.cos), ("atan({})", mp.atan), ("tanh({})", mp.tanh)),
+        *(("sqrt|{}|", lambda x: mp.sqrt(abs(x))), ("ln(1+|{}|)", lambda x: mp.ln(1 + abs(x)))),
+        ("exp(sin({}))", lambda x: mp.exp(mp.sin(x))),
+        ("(1+|{}|)^0.3", lambda x: (1 + abs(x)) ** mp.mpf("0.3")),
+        ("(1/(1+|{}|))", lambda x: 1 / (1 + abs(x))),
+    ]
+    operations: list[tuple[str, Callable[[Any, Any], Any]]] = [
+        *(("({}+{})", lambda a, b: a + b), ("({}-{})", lambda a, b: a - b)),
+        *(("({}*{})", lambda a, b: a * b), ("hypot({}, {})", mp.hypot)),
+    ]
+
+    def larger(parts: st.SearchStrategy[tuple[str, Any]]) -> st.SearchStrategy[tuple[str, Any]]:
+        unary = st.builds(
+            lambda f, x: (f[0].format(x[0]), f[1](x[1])), st.sampled_from(functions), parts
+        )
+        binary = st.builds(
+            lambda f, a, b: (f[0].format(a[0], b[0]), f[1](a[1], b[1])),
+            *(st.sampled_from(operations), parts, parts),
+        )
+        return unary | binary
+
+    return st.recursive(one | constants, larger, max_leaves=5)
+
+
+@given(_with_functions(), st.sampled_from((0, 2, 8, 8, 12)))
+def test_an_expression_with_functions_is_rounded_once(drawn: tuple[str, Any], places: int) -> None:
+    text, right = drawn
+    tie = mp.frac(abs(right) * mp.mpf(10) ** places) - mp.mpf("0.5")
+    if abs(tie) > mp.mpf(10) ** -50:
+        assert result(text, places) == rounded(right, places)
+
+
 @pytest.mark.parametrize(
     ("name", "spelling"), [(n, spelling) for n in SPELLINGS for spelling in SPELLINGS[n]]
 )
@@ -180,7 +217,7 @@ def test_what_needs_too_many_places_is_refused() -> None:
     with pytest.raises(ExpressionError) as refused:
         result("exp(130)")
     assert refused.value.kind is ExpressionErrorKind.OUT_OF_RANGE
-    assert "steps of more than" in refused.value.reason
+    assert "more than 30 places" in refused.value.reason
 
 
 def test_a_model_without_worked_steps_has_no_functions() -> None:

@@ -10,7 +10,7 @@ from calcgpt.model.parameters import flops
 from calcgpt.training import speed
 from calcgpt.training.distributed import SingleProcess
 from calcgpt.training.run_folder import Counters
-from calcgpt.training.speed import Clock, measured_rate, peak_rate
+from calcgpt.training.speed import Clock, fastest, measured_rate, peak_rate
 
 CUDA = torch.device("cuda")
 
@@ -60,3 +60,20 @@ def test_a_row_is_about_the_steps_since_the_last_one(monkeypatch: pytest.MonkeyP
     now = 916.0
     row = clock.row(counters, SingleProcess())
     assert (row["loss"], row["seconds"], row["tokens_per_s"]) == (5.0, 116.0, 1.0)
+
+
+@pytest.mark.parametrize(("all_cores", "chosen"), [(0.5, 4), (0.95, 1), (20.0, 1)])
+def test_all_cores_are_used_only_where_they_save_time(all_cores: float, chosen: int) -> None:
+    """A clock that passes as if one thread took a second, and four `all_cores`."""
+    now = 0.0
+
+    def work() -> None:
+        nonlocal now
+        now += 1.0 if torch.get_num_threads() == 1 else all_cores
+
+    before = torch.get_num_threads()
+    try:
+        assert fastest(work, 4, clock=lambda: now) == chosen
+        assert fastest(work, 1, clock=lambda: now) == 1
+    finally:
+        torch.set_num_threads(before)
