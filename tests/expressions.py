@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 from fractions import Fraction
 
 from hypothesis import strategies as st
+
+from calcgpt.inference.functions import ANGLED, CONSTANT_SPELLINGS, FUNCTIONS, SPELLINGS
 
 
 def value_of(typed: str) -> Fraction:
@@ -49,3 +52,49 @@ def expressions(largest: int = 9_999_999, max_leaves: int = 8) -> st.SearchStrat
     leaves = number | number.map(lambda text: f"-{text}") | power
     whole = st.recursive(leaves, larger, max_leaves=max_leaves)
     return st.builds(lambda a, op, b: f"{a}{op}{b}", whole, operation, whole)
+
+
+#: Functions of a number, and those of several, by all their spellings.
+SINGLE, SEVERAL = (
+    [
+        (name, spelling)
+        for name in FUNCTIONS
+        if (FUNCTIONS[name].most == 1) == is_single
+        for spelling in SPELLINGS.get(name, ())
+    ]
+    for is_single in (True, False)
+)
+POWERS = ("^0.5", "^(1/3)", "^-1.5", "^pi", "^20", "^1/2", "²", "!", "%", "°")
+FACTORS = ("(2)", "π", "√3", "sqrt(2)", "|-2|", "e")
+JOINTS = ("+", "-", "*", "/", "//", " mod ", "^", " ", "", " of ", " plus ")
+NUMBERS = (
+    *("0", "1", "2", "3", "8", "16", "27", "30", "45", "90", "100", "360", "0.5", "1.5", "-3"),
+    *("1/3", "1e3", "1e20", "1e30", "1e-5", "1e-20", "123456789.123456789", "1,000", "0,5", "½"),
+    *CONSTANT_SPELLINGS,
+)
+
+
+def with_functions(draw: random.Random, depth: int = 3) -> str:
+    """Returns a random text with functions, constants and powers, most of them expressions."""
+    kind = draw.random()
+    if depth == 0 or kind < 0.2:
+        drawn = f"{draw.randint(0, 10 ** draw.randint(0, 6))}"
+        drawn += f".{draw.randint(0, 9_999)}" if draw.random() < 0.3 else ""
+        return draw.choice([*NUMBERS, *(drawn for _ in NUMBERS)])
+    first = with_functions(draw, depth - 1)
+    if kind < 0.55:
+        name, spelling = draw.choice(SINGLE)
+        unit = draw.choice(["", "°", " degrees"]) if name in ANGLED else ""
+        form = draw.choice(["{}({}{})", "{}({}{})", "{}({}{})", "{} of {}{}", "{} {}{}", "{}{}{}"])
+        return form.format(spelling, first, unit)
+    if kind < 0.7:
+        name, spelling = draw.choice(SEVERAL)
+        usual = 2 if FUNCTIONS[name].most else draw.randint(1, 4)
+        n = usual if draw.random() < 0.9 else draw.randint(1, 3)
+        others = [with_functions(draw, depth - 1) for _ in range(n - 1)]
+        return f"{spelling}({draw.choice([',', ', ', '; ']).join([first, *others])})"
+    if kind < 0.75:
+        return f"log{draw.choice(['_2', '2', ' 10', ' 3'])}({first})"
+    if kind < 0.85:
+        return f"({first}){draw.choice(POWERS + FACTORS)}"
+    return f"{first}{draw.choice(JOINTS)}{with_functions(draw, depth - 1)}"

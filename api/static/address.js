@@ -11,14 +11,14 @@ const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /** The state of the page. A value that is "" or 0 stands for the default.
  *
- * question: the expression; comma: 1 if `12,500` in it is 12.5; model and places: the selected ones; view: paper, both
- * or model; step: the number of an operation, and at: the number of a character that the model wrote for it, both from
- * 1.
+ * question: the expression; comma: 1 if `12,500` in it is 12.5; angle: `degrees` if sin(30) in it is of 30 degrees; model
+ * and places: the selected ones; view: paper, both or model; step: the number of an operation, and at: the number of a
+ * character that the model wrote for it, both from 1.
  *
  * panel: the panel that is open below the operation (inside, beside or learning). The others are values of panels.
  * inside: layer and head, from 1; instead: the character that replaces the one at `at`. beside: temperature, k and seed
  * of the samples; all: 1 if all checkpoints are asked. learning: trained, the steps of the snapshot.
- * @typedef {{question: string, comma: number, model: string, places: string, view: string, step: number, at: number,
+ * @typedef {{question: string, comma: number, angle: string, model: string, places: string, view: string, step: number, at: number,
  * panel: string, layer: number, head: number, instead: string, temperature: string, k: number,
  * seed: number, all: number, trained: number}} State */
 
@@ -29,7 +29,7 @@ export const CLOSED_PANEL = {
 
 /** The state of a page that shows nothing. @type {State} */
 export const DEFAULT_STATE = {
-  question: "", comma: 0, model: "", places: "", view: "", step: 0, at: 0, ...CLOSED_PANEL,
+  question: "", comma: 0, angle: "", model: "", places: "", view: "", step: 0, at: 0, ...CLOSED_PANEL,
 };
 
 /** Returns the state that the hash of an address describes, or null if it has no question.

@@ -27,12 +27,14 @@ import { Tour } from "./tour.js";
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const VIEWS = ["paper", "both", "model"];
+const ANGLES = /sin|cos|tan/;
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
-const INSERTABLE = /^[0-9.,+()×÷−^%]$/; // keys that insert their character
+const INSERTABLE = /^[0-9.,+()×÷−^%!√π]$/; // keys that insert their character
 const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
+const angle = byId("angle", HTMLSelectElement); // what sin(30) is the sine of: "" for radians
 const field = new Field(input, () => start());
 const history = new History(({ expression, model, places }) => {
   models.choose({ model, places });
@@ -44,10 +46,7 @@ const models = new Models({
   onChange({ parameters }) {
     byId("author").textContent = `GPT of ${formatCount(parameters)} parameters`;
   },
-  onChoose() {
-    const isShown = field.text && field.text === link.question && byId("example").hidden;
-    if (isShown) start({ isKept: false }); // otherwise the page would show the answer of another choice
-  },
+  onChoose: askAgain,
   onUnauthorized(error) {
     byId("error").replaceChildren(renderError(error, ""));
     askForKey();
@@ -108,14 +107,21 @@ async function start({ beyond_tested = false, opened = {}, isKept = true } = {})
   }
   const { model, places } = models.choice;
   const comma = typed === link.question ? link.comma : Number(POINT === ",");
-  const state = { question: typed, comma, model, places, ...opened };
+  const state = { question: typed, comma, angle: angle.value, model, places, ...opened };
   const options = {
     model: model || undefined,
     places: places ? Number(places) : undefined,
     beyond_tested: beyond_tested || undefined,
     decimal_comma: state.comma > 0 || undefined,
+    angle: state.angle === "degrees" ? /** @type {const} */ ("degrees") : undefined,
   };
   return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
+}
+
+/** Calculates what is shown again. Otherwise the page would show the answer of another choice. */
+function askAgain() {
+  const isShown = field.text && field.text === link.question && byId("example").hidden;
+  if (isShown) start({ isKept: false });
 }
 
 /** Returns a random whole number. @param {number} digits */
@@ -165,6 +171,7 @@ async function openAddress() {
   }
   if (link.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
   models.choose(state);
+  angle.value = state.angle === "degrees" ? state.angle : "";
   showView(state.view);
   field.text = state.question;
   const { question, model, places, view, ...opened } = state;
@@ -172,6 +179,7 @@ async function openAddress() {
   const step = runner.steps[(state.step || runner.steps.length) - 1];
   if (state.at) step?.pointAt(state.at - 1);
   if (state.panel) {
+    step?.open();
     readout.hide(); // it would cover the panel
     step?.element.dispatchEvent(new CustomEvent("restore", { detail: state }));
     step?.element.querySelector(".look-inside[aria-expanded=true]")?.scrollIntoView();
@@ -225,8 +233,10 @@ function recall(direction) {
   if (expression !== null) showEarlier(expression);
 }
 
-/** Shows an expression of the history in the field. @param {string} expression */
+/** Shows an expression of the history in the field. Its angles are in radians, or say that they are in degrees.
+ * @param {string} expression */
 function showEarlier(expression) {
+  if (ANGLES.test(expression)) angle.value = "";
   field.text = expression;
   byId("error").replaceChildren(); // it was about another expression
 }
@@ -328,6 +338,7 @@ nodes.addEventListener("state", (event) => {
   if (step) link.update({ ...detail, step: numberOf(step) });
 });
 
+angle.addEventListener("change", askAgain);
 byId("views").addEventListener("change", (event) => showView(/** @type {HTMLInputElement} */ (event.target).value));
 byId("take-tour").addEventListener("click", () => tour.start());
 byId("fold").addEventListener("click", () => {

@@ -2,8 +2,9 @@
 
 const KEY = "calcgpt.key";
 
-/** A part of an expression. position, end: its code points in the text that was typed.
- * @typedef {{expression: string, position: number, end: number}} Span
+/** A part of an expression. position, end: its code points in the text that was typed; path: if it is an operation of a
+ * function, the rows of its program, and of those that this calls, the outermost first.
+ * @typedef {{expression: string, position: number, end: number, path?: string[]}} Span
  * @typedef {import("./engine/computation.js").Confidence} Confidence */
 
 /** An operation and the model's answer. If an operand is missing, the model is not asked: then `problem` and all other
@@ -32,8 +33,9 @@ const KEY = "calcgpt.key";
  * metrics: {n: number, exact_match: number} | null}} Model */
 
 /** Options of a calculation. The service chooses those that are missing. beyond_tested: whether to accept numbers for
- * which the model was not measured; decimal_comma: whether `12,500` is 12.5.
- * @typedef {{model?: string, places?: number, beyond_tested?: boolean, decimal_comma?: boolean}} Options */
+ * which the model was not measured; decimal_comma: whether `12,500` is 12.5; angle: what sin(30) is the sine of.
+ * @typedef {{model?: string, places?: number, beyond_tested?: boolean, decimal_comma?: boolean,
+ * angle?: "radians" | "degrees"}} Options */
 
 /** Details of an error. type: a URN; position, end: code points of the expression; retryAfter: seconds.
  * @typedef {{type?: string, status?: number, position?: number, end?: number,

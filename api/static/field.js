@@ -2,7 +2,7 @@
 
 import { formatSigns } from "./format.js";
 
-const OPERATION = /^[-+*/xX×÷−^%]$/;
+const OPERATION = /^[-+*/xX×÷−^%!]$/;
 const AWAITED = "…"; // stands for an answer that has not come
 const INVISIBLE = /\p{Cf}+/gu; // some programs put marks of direction around a number that is copied
 
@@ -104,7 +104,7 @@ export class Field {
     else if (key === "=") operand === AWAITED || this.#calculate();
     else if (operand === null) this.#replace(key, ...this.#selection());
     else {
-      const isNegativeBase = key === "^" && operand.startsWith("−"); // −3^2 would be −9
+      const isNegativeBase = /[\^!]/.test(key) && operand.startsWith("−"); // −3^2 would be −9
       const isContinued = OPERATION.test(key);
       this.text = isContinued ? (isNegativeBase ? `(${operand})` : operand) + key : key;
       this.#isWaiting = isContinued && operand === AWAITED;

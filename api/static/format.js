@@ -17,9 +17,11 @@ export function formatSigns(expression) {
 }
 
 /** Returns an expression or a number that was not typed, with typographic signs and the decimal sign of the language.
+ * Where this is a comma, semicolons separate numbers.
  * @param {string} expression */
 export function formatNumbers(expression) {
-  return formatSigns(expression).replaceAll(".", POINT);
+  const text = formatSigns(expression).replace(/\bpi\b/g, "π");
+  return POINT === "," ? text.replaceAll(", ", "; ").replaceAll(".", POINT) : text;
 }
 
 /** Returns the result of a calculation, which is null if it is not a number. @param {string | null} result */

@@ -1,6 +1,7 @@
 // Runs one calculation at a time and shows its events: the steps, and then the answer or the error.
 
 import { cachePage } from "./backend.js";
+import { Outline } from "./calls.js";
 import { ServiceError } from "./client.js";
 import { byId, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";
@@ -40,6 +41,7 @@ export class Runner {
   #status = /** @type {HTMLElement} */ (byId("running").firstElementChild);
   /** @type {Run | null} */ #run = null;
   /** @type {Step[]} of the calculation that is shown */ steps = [];
+  /** @type {Outline | null} */ #outline = null;
 
   /** @param {Parts} parts @param {Callbacks} callbacks */
   constructor(parts, callbacks) {
@@ -154,7 +156,7 @@ export class Runner {
       this.#model = data.model;
       const characters = [...typed];
       data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
-      this.#nodes.append(...steps.map((step) => step.element));
+      this.#outline = new Outline(data.nodes, steps, this.#nodes);
       const hasWork = data.nodes.length > 0; // a number alone has none
       this.#showWork(hasWork, this.isExample || !hasWork);
       byId("fold").hidden = data.nodes.length < 2;
@@ -162,10 +164,15 @@ export class Runner {
     else if (name === "token") steps[data.node].addToken(data);
     else if (name === "answer") {
       steps[data.node].end(data);
+      this.#outline?.end(data.node, data);
       this.#callbacks.addPanels(steps[data.node].element, data, this.#model);
     } else if (name === "result") {
       // An operation about which the model was not asked has no event of its own.
-      data.nodes.forEach((node, index) => node.problem || steps[index].end(node));
+      for (const [index, node] of data.nodes.entries()) {
+        if (node.problem) continue;
+        steps[index].end(node);
+        this.#outline?.end(index, node);
+      }
       byId("answer").replaceChildren(renderAnswer(data, this.#callbacks.ask));
       if (!this.isExample) document.title = titleOf(typed, data.result);
       if (this.#run?.isKept) this.#page.history.add(data);

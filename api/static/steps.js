@@ -37,6 +37,7 @@ export class Step {
   #foldsWhenDone; // if the answer is right and the model is sure
   #frame = 0;
   #heading;
+  label = createElement("span", "row-name"); // the row of a program that the operation belongs to
   #verdict = createElement("span", "mark");
   #body;
   #paper = new SheetView();
@@ -52,13 +53,13 @@ export class Step {
     const count = nodes.length;
     this.#model = model;
     this.element = createElement("li", "node");
-    this.element.style.setProperty("--depth", String(depthOf(node, nodes)));
+    this.element.style.setProperty("--depth", String(node.path?.length ? 0 : depthOf(node, nodes)));
     this.#foldsWhenDone = count > 1 && index < count - 1;
     this.#heading = createElement("h3", "problem", formatNumbers(node.expression));
     this.#heading.translate = false;
     this.#body = createElement(count > 1 ? "details" : "div", "operation");
     const head = createElement(count > 1 ? "summary" : "div", "head");
-    head.append(this.#heading, this.#verdict);
+    head.append(this.#heading, this.#verdict, this.label);
     this.#body.append(head);
     if (count > 1) this.#body.append(contextOf(node, index + 1, count, typed));
     this.#body.append(this.#paper.element, this.#rows, this.#status);
@@ -144,13 +145,18 @@ export class Step {
    * @param {number} at */
   pointAt(at) {
     this.showAll();
-    this.#setOpen(true);
+    this.open();
     const cells = [...this.element.querySelectorAll(`[data-at="${at}"]`)];
     const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
     if (!shown) return false;
     shown.scrollIntoView({ block: "center" });
     this.#pointAtElement(shown, true, at);
     return true;
+  }
+
+  /** Opens the step and the groups that it is in. */
+  open() {
+    for (let at = this.#body.closest("details"); at; at = at.parentElement?.closest("details") ?? null) at.open = true;
   }
 
   /** Shows the whole work, if the time line shows a part of it. */

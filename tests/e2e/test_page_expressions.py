@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from expressions import with_functions
 from fake_decoder import right, right_with_work, wrong_at
 from readings import rows
 
@@ -76,7 +77,8 @@ DESCRIBE = """async (asked) => {
 
 def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Returns how a text is read and planned, or why not, and the right answers of its steps."""
-    style = Style(options.get("percent", "relative"), options.get("decimal_comma", False))
+    names = ("percent", "decimal_comma", "angle")
+    style = Style(**{name: options[name] for name in names if name in options})
     try:
         asked = Computation(text, "model", LIMITS, options.get("places"), style=style)
     except ExpressionError as error:
@@ -90,7 +92,7 @@ def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[
             steps.append((node, prompt, output))
     names = ("expression", "reading", "alternative", "result", "exact", "fraction", "places")
     calculation = asked.calculation().model_dump(include={*names, "rounded", "verified"})
-    outline = [[span.expression, span.position, span.end] for span in asked.outline]
+    outline = [[*span.model_dump(mode="json").values()] for span in asked.outline]
     prompts = [prompt for _, prompt, _ in sorted(steps)]
     return calculation | {"prompts": prompts, "outline": outline}, [a for _, _, a in sorted(steps)]
 
@@ -115,16 +117,30 @@ def drawn(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "".join(parts), options
 
 
+def drawn_with_functions(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields random texts with functions, with options."""
+    draw = random.Random(0)
+    for _ in range(n):
+        options = {
+            "angle": draw.choice(["radians", "degrees"]),
+            "decimal_comma": draw.random() < 0.1,
+            "places": draw.choice([None, None, draw.randint(0, 30)]),
+        }
+        yield with_functions(draw, draw.choice([1, 1, 2, 3])), options
+
+
 def test_the_page_reads_and_plans_what_python_does(plain_page: Page) -> None:
     table = [(row.typed, parsed_options(row.options)) for row in rows()]
-    texts = [*table, *drawn(N_DRAWN)]
+    texts = [*table, *drawn(N_DRAWN), *drawn_with_functions(N_DRAWN // 4)]
     expected = [described(text, options) for text, options in texts]
     asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
     found = plain_page.evaluate(DESCRIBE, asked)
     for item, (wanted, _), there in zip(texts, expected, found, strict=True):
         link = {"linked": wanted["expression"]} if "expression" in wanted else {}
         assert there == wanted | link, item
-    assert sum("exact" in wanted for wanted, _ in expected) > N_DRAWN // 5
+    read = ["exact" in wanted for wanted, _ in expected]
+    assert sum(read[: -N_DRAWN // 4]) > N_DRAWN // 5
+    assert sum(read[-N_DRAWN // 4 :]) > N_DRAWN // 8
 
 
 def parsed_options(options: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import { Text } from "./text.js";
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Refusal } from "./limits.js" */
 /** @import { Operand, Step } from "./planners.js" */
-/** @typedef {{expression: string, position: number, end: number, path: string[]}} Span see Span of client.js */
+/** @import { Span } from "../client.js" */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 
 /** Options of a calculation, by their names in the service's API. places: of the answer, by default what the text asks
