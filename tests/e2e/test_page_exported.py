@@ -126,6 +126,7 @@ SUGGESTED = """async () => {
     const engine = new Engine(() => weights(`static/learning/${snapshots.at(-1).file}`));
     const right = {};
     for (const { textContent: expression } of document.querySelectorAll(".chip:not([id])")) {
+        if (expression.includes("√")) continue;  // many operations for a small model
         const asked = { model: "last", expression, places: 2, beyond_tested: true };
         for await (const { name, data } of engine.run("calculate", asked)) {
             if (name === "result") right[expression] = data.verified;
