@@ -66,17 +66,20 @@ fuzz: .venv/fuzz.stamp
 
 # Known vulnerabilities of the versions in deploy/requirements.lock (Python Packaging Advisory Database).
 audit: .venv/audit.stamp
-	$(AUDIT)/pip-audit --require-hashes --disable-pip --requirement deploy/requirements.lock
+	$(AUDIT)/pip-audit --require-hashes --disable-pip --requirement deploy/requirements.lock \
+		--requirement deploy/build.lock
 
 # What is installed here, as CycloneDX: packages, versions, licences.
 sbom: .venv/serve.stamp .venv/audit.stamp
 	$(AUDIT)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 		--output-file sbom.json $(BIN)/python
 
-# What the image installs, with hashes: all that answering needs.
+# What the image installs, with hashes: all that answering needs, and what builds the wheel.
 lock: .venv/audit.stamp
 	$(AUDIT)/uv pip compile pyproject.toml --constraint constraints.txt --generate-hashes --universal \
 		--python-version 3.11 --no-header --no-annotate --quiet --output-file deploy/requirements.lock
+	echo hatchling | $(AUDIT)/uv pip compile - --constraint constraints.txt --generate-hashes --universal \
+		--python-version 3.11 --no-header --no-annotate --quiet --output-file deploy/build.lock
 
 # Measures the tests: the share of small changes to the code that they catch. Takes about an hour of
 # one core; `make mutants MUTANTS=--resume` continues after an interruption.

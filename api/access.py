@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import logging
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -20,6 +21,7 @@ from limits.aio.strategies import SlidingWindowCounterRateLimiter
 from limits.errors import ConfigurationError
 from limits.storage import storage_from_string
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.problems import ProblemError
@@ -29,8 +31,10 @@ from calcgpt.errors import ConfigError
 log = logging.getLogger(__name__)
 
 WRONG_KEYS = "60/minute"  # from one address
+MAX_KEYS = 2  # of a request: some clients send one in each of the two headers
 EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
+ANY_HOST = {"/healthz", "/readyz", "/metrics"}
 CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 
 
@@ -40,9 +44,29 @@ def is_api(scope: Scope) -> bool:
     return path.startswith("/v1/")
 
 
+class Hosts:
+    """Answers 421 to requests for other hosts than these. Health checks and metrics, which are
+    asked for by address, may name any.
+
+    Otherwise a page whose name an attacker lets point to this machine could use the service.
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = {host.lower() for host in hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] not in ANY_HOST:
+            host = re.sub(r":\d+$", "", Headers(scope=scope).get("host", "").lower())
+            if host not in self._hosts:
+                problem = ProblemError(421, "the service is not reached under this name")
+                return await problem.response()(scope, receive, send)
+        await self._app(scope, receive, send)
+
+
 class ApiKeys:
     """Answers 401 to requests under /v1/ without a valid key, and 429 to requests with any key from
-    an address that has sent too many wrong keys.
+    an address that has sent too many wrong keys. Each wrong key counts, beside a valid one too.
 
     OPTIONS needs no key, because browsers send none with it. Inner middleware finds the name of the
     key's owner in `scope["state"]["api_client"]`.
@@ -57,36 +81,37 @@ class ApiKeys:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
             return await self._app(scope, receive, send)
-        keys, address = _keys_of(Headers(scope=scope)), _client_of(scope)
-        if keys and (seconds := await self._wrong.check(address)):
+        keys, address = _keys_of(Headers(scope=scope)), client_of(scope)
+        if len(keys) > MAX_KEYS:
+            return await _unauthorized(f"more than {MAX_KEYS} keys")(scope, receive, send)
+        if keys and (seconds := await self._wrong.check(address, len(keys))):
             return await _too_many("wrong keys", seconds).response()(scope, receive, send)
-        client = self._owner_of(keys)
+        owners = [self._owner_of(key) for key in keys]
+        if n_wrong := owners.count(None):
+            await self._wrong.hit(address, n_wrong)
+        client = next(filter(None, owners), None)
         if client is None:
-            if keys:
-                await self._wrong.hit(address)
-            refusal = ProblemError(
-                401,
-                "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`",
-                kind="unauthorized",
-                headers={"WWW-Authenticate": "Bearer"},
-            )
-            return await refusal.response()(scope, receive, send)
+            detail = "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`"
+            return await _unauthorized(detail)(scope, receive, send)
         scope.setdefault("state", {})["api_client"] = client
         await self._app(scope, receive, send)
 
-    def _owner_of(self, keys: list[bytes]) -> str | None:
-        """Returns a name for the owner of one of these keys, or None if none is valid.
+    def _owner_of(self, key: bytes) -> str | None:
+        """Returns a name for the owner of a key, or None if it is not valid.
 
         The key cannot be recovered from the name. The loop does not stop at a match, so that its
         time does not depend on the keys.
         """
-        client = None
-        for key in keys:
-            digest = sha256(key).digest()
-            for valid in self._digests:
-                if hmac.compare_digest(digest, valid.digest()):
-                    client = f"key:{valid.hexdigest()[:32]}"
+        client, digest = None, sha256(key).digest()
+        for valid in self._digests:
+            if hmac.compare_digest(digest, valid.digest()):
+                client = f"key:{valid.hexdigest()[:32]}"
         return client
+
+
+def _unauthorized(detail: str) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"}
+    return ProblemError(401, detail, kind="unauthorized", headers=headers).response()
 
 
 def _keys_of(headers: Headers) -> list[bytes]:
@@ -223,7 +248,7 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        client, is_uncounted = _client_of(scope), True
+        client, is_uncounted = client_of(scope), True
 
         def forget() -> None:
             nonlocal is_uncounted
@@ -300,7 +325,7 @@ def _open(uri: str) -> Storage:
     return storage
 
 
-def _client_of(scope: Scope) -> str:
+def client_of(scope: Scope) -> str:
     """Returns the name of the client. An IPv6 network (/64) is one client: most users have one."""
     key_owner: str | None = scope.get("state", {}).get("api_client")
     if key_owner:

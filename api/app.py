@@ -23,18 +23,19 @@ import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
-from starlette.staticfiles import NotModifiedResponse
 
 from api import calculate, chat, problems
-from api.access import ApiKeys, Limiter, RateLimit
-from api.browsers import CompressedFiles, Cors, Files
+from api.access import ApiKeys, Hosts, Limiter, RateLimit
+from api.browsers import Content, Cors, Files, or_not_modified
 from api.connections import ON_FULL
-from api.middleware import BodyLimit, RequestLog, SlowClients
+from api.logs import configure, flush
+from api.middleware import BodyLimit, RequestLog
 from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
-from api.telemetry import Metrics, configure, watch_loop
+from api.slow_clients import SlowClients
+from api.telemetry import Metrics, watch_loop
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import weights_file, with_address, with_modules
@@ -145,6 +146,7 @@ def create_app(
             with suppress(asyncio.CancelledError):
                 await task
         service.close()
+        flush()  # a worker ends by the signal
 
     app = Application(
         title="CalcGPT",
@@ -208,25 +210,14 @@ def _model_routes(service: Service) -> APIRouter:
         content, tag = files[model]
         headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
         response = Response(content, media_type="application/octet-stream", headers=headers)
-        return _or_not_modified(request, response)
+        return or_not_modified(request.headers, response)
 
     return routes
 
 
 def _tagged_weights(checkpoint: Checkpoint) -> tuple[bytes, str]:
     content = weights_file(checkpoint)
-    return content, _tag_of(content)
-
-
-def _tag_of(content: bytes) -> str:
-    return f'"{hashlib.sha256(content).hexdigest()}"'
-
-
-def _or_not_modified(request: Request, response: Response) -> Response:
-    """Returns the response, or 304 if the client already has the content with its tag."""
-    if STATIC.is_not_modified(response.headers, request.headers):
-        return NotModifiedResponse(response.headers)
-    return response
+    return content, f'"{hashlib.sha256(content).hexdigest()}"'
 
 
 def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
@@ -272,25 +263,23 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
     routes = APIRouter(include_in_schema=False)
     folder = Path(STATIC.directory or "")
     html = with_modules((folder / "index.html").read_text("utf-8"), folder)
-    page = (with_address(html, address) if address else html).encode()
-    tag = _tag_of(page)
+    page = Content((with_address(html, address) if address else html).encode(), "text/html")
 
     @routes.get("/")
     async def index(request: Request) -> Response:
-        headers = {"ETag": tag, "Accept-Ranges": "none"}
-        return _or_not_modified(request, Response(page, media_type="text/html", headers=headers))
+        return page.response(request.scope)
 
     @routes.get("/docs")
     async def docs(request: Request) -> Response:
         return await STATIC.get_response("docs.html", request.scope)
 
     @cache
-    def document_json() -> bytes:
-        return json.dumps(app.openapi()).encode()
+    def document_json() -> Content:
+        return Content(json.dumps(app.openapi()).encode(), "application/json")
 
     @routes.get("/openapi.json")
-    def openapi() -> Response:  # in a thread: the first request makes the document
-        return Response(document_json(), media_type="application/json")
+    def openapi(request: Request) -> Response:  # in a thread: the first makes the document
+        return document_json().response(request.scope)
 
     app.include_router(routes)
     app.mount("/static/swagger", SWAGGER, name="swagger")
@@ -299,7 +288,6 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Adds the middleware, the innermost first."""
-    app.add_middleware(CompressedFiles)
     if settings.rate_limit:
         limiter = Limiter(settings.rate_limit, settings.rate_storage.get_secret_value())
         app.add_middleware(RateLimit, limiter=limiter, metrics=metrics)
@@ -316,6 +304,8 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["*"],  # OpenAI's client sends many of its own
             expose_headers=["Retry-After", "X-Request-ID"],
         )
+    if settings.hosts:
+        app.add_middleware(Hosts, hosts=settings.hosts)
     limit = MAX_REQUESTS + settings.max_pending
     app.add_middleware(RequestLog, metrics=metrics, slow=slow, limit=limit)
 

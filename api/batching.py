@@ -2,9 +2,9 @@
 
 So the event loop never waits for a model, and forward passes do not compete for the CPU.
 
-Jobs of one kind (`Job.kind`) form a group (`api.groups`), which is decoded as one batch. Groups
-take turns, so that a short answer does not wait for a long one (iteration-level scheduling; Yu et
-al. 2022, Orca).
+Clients take turns in the queue (`api.fairness`). Jobs of one kind (`Job.kind`) form a group
+(`api.groups`), which is decoded as one batch. Groups take turns, so that a short answer does not
+wait for a long one (iteration-level scheduling; Yu et al. 2022, Orca).
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from functools import partial
+from itertools import chain
 
+from api.fairness import FairQueue
 from api.groups import Drafts, Job, Lockstep, Pool
 from api.telemetry import Metrics
 from calcgpt.inference.generate import Completion
@@ -35,7 +36,7 @@ class Batcher:
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Job] = deque()
+        self._waiting = FairQueue()
         self._groups: list[Drafts | Lockstep | Pool] = []
         self._unfinished: set[asyncio.Future[None]] = set()
         self._closed = False
@@ -50,7 +51,7 @@ class Batcher:
             job.done = self._loop.create_future()
             self._unfinished.add(job.done)
             job.done.add_done_callback(self._unfinished.discard)
-            self._waiting.append(job)
+            self._waiting.add(job)
             self._metrics.queue_depth.set(len(self._waiting))
             self._changed.notify()
         try:
@@ -112,26 +113,35 @@ class Batcher:
     def _admit(self) -> list[list[Job]]:
         """Lets waiting jobs join pools, and returns the jobs of new groups, up to the limits.
 
-        Jobs are considered in the order of arrival: none joins a pool while an earlier one waits.
+        Jobs are considered in the order of the queue: none joins a pool while an earlier one waits.
+        A client of whom no group has a job may have one more group.
         """
         batches: dict[Hashable, list[Job]] = {}
         if self._waiting:
             self._expects_others = len(self._waiting) > 1
-        while self._waiting:
-            job = self._waiting[0]
+        while job := next(iter(self._waiting), None):
             if job.cancelled:
-                self._waiting.popleft()
+                self._waiting.take(job)
             elif pool := self._pool_for(job):
                 if pool.is_full:
                     break
-                pool.join(self._waiting.popleft())
-            elif len(self._groups) + len(batches) < self._max_groups and job.kind not in batches:
+                self._waiting.take(job)
+                pool.join(job)
+            elif job.kind not in batches and self._may_begin(job, batches.values()):
                 if batch := self._take(job):  # it may be cancelled by now
                     batches[job.kind] = batch
             else:
                 break
         self._metrics.queue_depth.set(len(self._waiting))
         return list(batches.values())
+
+    def _may_begin(self, job: Job, begun: Collection[list[Job]]) -> bool:
+        """Returns whether a job may have a new group, beside those that begin now."""
+        n = len(self._groups) + len(begun)
+        if n != self._max_groups:
+            return n < self._max_groups
+        served = chain.from_iterable((*(group.jobs for group in self._groups), *begun))
+        return all(other.client != job.client for other in served)
 
     def _pool_for(self, job: Job) -> Pool | None:
         """Returns the pool of a job's kind that has room for its weight, even if it is full."""
@@ -141,16 +151,16 @@ class Batcher:
 
     def _take(self, first: Job) -> list[Job]:
         """Takes the first waiting job and others of its kind, as many as fit in a batch."""
-        kind, batch, others = first.kind, list[Job](), deque[Job]()
+        kind, batch = first.kind, list[Job]()
         max_rows = writer.at_once if (writer := first.writer) else self._max_batch
-        for job in self._waiting:
+        for job in list(self._waiting):
+            if len(batch) >= max_rows:
+                break
             if job.cancelled:
-                continue
-            if len(batch) < max_rows and job.kind == kind and job.fits(batch, self._max_batch):
+                self._waiting.take(job)
+            elif job.kind == kind and job.fits(batch, self._max_batch):
+                self._waiting.take(job)
                 batch.append(job)
-            else:
-                others.append(job)
-        self._waiting = others
         return batch
 
     def _begin(self, jobs: list[Job]) -> None:
@@ -191,12 +201,13 @@ class Batcher:
             self._report(turn.written, turn.ended)
 
     def _resume(self, jobs: list[Job]) -> None:
-        """Puts jobs before all others in the queue, to write what follows the confirmed beginning
-        of their drafts."""
+        """Puts jobs back where they stood in the queue, to write what follows the confirmed
+        beginning of their drafts."""
         for job in jobs:
             job.prompt, job.drafter = job.prompt + job.completion.ids, None
         with self._changed:
-            self._waiting.extendleft(reversed(jobs))
+            for job in jobs:
+                self._waiting.put_back(job)
 
     def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
         def callback() -> None:

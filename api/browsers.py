@@ -2,21 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import hashlib
 import os
+import re
+import threading
+from functools import lru_cache
+from pathlib import Path
 
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import Headers
-from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import NotModifiedResponse
+from starlette.types import Scope
 
-from api.access import is_api
 from api.problems import ProblemError
+
+MIN_BYTES = 1_000  # shorter files are not compressed
+MAX_SHARE = 0.9  # of a file that its compressed form may have
+GZIP = re.compile(r"\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))")  # in Accept-Encoding
+
+
+class Content:
+    """Bytes that many clients ask for: as they are, and compressed, if that is shorter. Each form
+    has a tag, and is made once."""
+
+    def __init__(self, content: bytes, media_type: str | None) -> None:
+        packed, tag = gzip.compress(content, 6, mtime=0), hashlib.sha256(content).hexdigest()
+        self._media_type = media_type
+        self._plain = content, {"ETag": f'"{tag}"', "Accept-Ranges": "none"}
+        self._packed = self._plain
+        if len(content) >= MIN_BYTES and len(packed) < MAX_SHARE * len(content):
+            self._plain[1]["Vary"] = "Accept-Encoding"
+            headers = {**self._plain[1], "ETag": f'"{tag}-gzip"', "Content-Encoding": "gzip"}
+            self._packed = packed, headers
+
+    def response(self, scope: Scope) -> Response:
+        """Returns the form that a client takes, or 304 if it has it already."""
+        asked = Headers(scope=scope)
+        takes_gzip = GZIP.search(asked.get("accept-encoding", ""))
+        content, headers = self._packed if takes_gzip else self._plain
+        return or_not_modified(asked, Response(content, 200, headers, self._media_type))
+
+
+def or_not_modified(asked: Headers, response: Response) -> Response:
+    """Returns the response, or 304 if the client already has the content with its tag."""
+    known = [tag.strip().removeprefix("W/") for tag in asked.get("if-none-match", "").split(",")]
+    if response.headers["ETag"] in known or known == ["*"]:
+        return NotModifiedResponse(response.headers)
+    return response
 
 
 class Files(StaticFiles):
-    """The files of a folder, always whole: Starlette refuses an invalid `Range` in plain text."""
+    """The files of a folder, each read once, and always whole."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        if not isinstance(response, FileResponse) or not response.stat_result:
+            return response
+        changed = response.stat_result.st_mtime_ns
+        content = await asyncio.to_thread(_read, str(response.path), changed, response.media_type)
+        return content.response(scope)
 
     def file_response(
         self,
@@ -25,22 +73,20 @@ class Files(StaticFiles):
         scope: Scope,
         status_code: int = 200,
     ) -> Response:
-        scope["headers"] = [header for header in scope["headers"] if header[0] != b"range"]
-        response = super().file_response(full_path, stat_result, scope, status_code)
-        response.headers["Accept-Ranges"] = "none"
-        return response
+        return FileResponse(full_path, status_code, stat_result=stat_result)
 
 
-class CompressedFiles:
-    """Compresses the page, its files and the documentation, but no answer of the API."""
+_READING = threading.Lock()  # so that a file that many ask for at once is compressed once
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._compressed = GZipMiddleware(app, minimum_size=1000, compresslevel=6)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_file = scope["type"] == "http" and not is_api(scope)
-        await (self._compressed if is_file else self._app)(scope, receive, send)
+def _read(path: str, changed: int, media_type: str | None) -> Content:
+    with _READING:
+        return _content(path, changed, media_type)
+
+
+@lru_cache(maxsize=1_000)
+def _content(path: str, changed: int, media_type: str | None) -> Content:
+    return Content(Path(path).read_bytes(), media_type)
 
 
 class Cors(CORSMiddleware):

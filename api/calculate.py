@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
@@ -15,6 +16,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
+from api.access import client_of
 from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, stream_responses
@@ -34,7 +36,7 @@ from api.schemas.calculator import (
 from api.service import Service
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
-from calcgpt.inference.calculator import Calculator, Computation, Question
+from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -57,7 +59,8 @@ EVENTS: dict[type[BaseModel], str] = {
 }
 
 SHORT = 100  # characters of an expression that is mostly planned within 10 ms
-READ_PER_OPERATION = 8  # characters of a wrong expression that count as much as an operation
+COST_OF_READING = 25  # characters to write: as much as to read one of a wrong expression
+_FUNCTION = spelling.longest_first([*spelling.FUNCTIONS, "^"])
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
 _HALVES = "".join(spelling.VULGAR)
@@ -72,6 +75,7 @@ class Inquiry:
     calculator: Calculator
     computation: Computation
     options: AnswerOptions
+    client: str
 
     async def answer(self, listener: Listener | None = None) -> Calculation:
         """Returns the answer. Asks the model together about all nodes whose operands are ready.
@@ -95,6 +99,8 @@ class Inquiry:
             tokenizer.encode(question.prompt).tolist(),
             calculator.stop,
             drafter=self.service.drafter(calculator),
+            client=self.client,
+            n_characters=calculator.limits.n_characters(question.problem),
         )
         if listener:
 
@@ -144,7 +150,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return await service.while_connected(request, inquiry.answer())
+        return await service.while_connected(request, stack, inquiry.answer())
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
@@ -152,7 +158,7 @@ def router(service: Service) -> APIRouter:
     ) -> Calculation:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
         inquiry = await _begin_query(service, query, request, stack)
-        return await service.while_connected(request, inquiry.answer())
+        return await service.while_connected(request, stack, inquiry.answer())
 
     @routes.post("/batch")
     async def calculate_batch(
@@ -164,11 +170,12 @@ def router(service: Service) -> APIRouter:
         n, limit = len(body.expressions), service.settings.max_items
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
-        service.admission.require_room()
-        inquiries, n_operations = await _begin_all(service, calculator, body)
-        await service.admit(request, stack, max(1, n_operations))
+        client = client_of(request.scope)
+        service.admission.require_room(client)
+        inquiries, cost = await _begin_all(service, calculator, body, client)
+        await service.admit(request, stack, _n_operations(cost))
         work = _batch(service, inquiries)
-        return await service.while_connected(request, work, has_deadline=False)
+        return await service.while_connected(request, stack, work, has_deadline=False)
 
     @routes.post(
         "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)
@@ -178,7 +185,7 @@ def router(service: Service) -> APIRouter:
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return EventStream(_stream(inquiry))
+        return EventStream(_stream(inquiry, stack))
 
     return routes
 
@@ -188,10 +195,11 @@ async def begin(
 ) -> Inquiry:
     """Returns the inquiry of a request, whose operations are admitted."""
     calculator = service.calculator(options.model)
-    service.admission.require_room()
+    client = client_of(request.scope)
+    service.admission.require_room(client)
     computation = await _parsed(calculator, expression, options)
-    await service.admit(request, stack, max(1, computation.n_operations))
-    return Inquiry(service, calculator, computation, options)
+    await service.admit(request, stack, _n_operations(computation.cost))
+    return Inquiry(service, calculator, computation, options, client)
 
 
 async def _begin_query(
@@ -215,9 +223,9 @@ async def _begin_query(
 
 
 async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> Computation:
-    """Returns the computation of an expression. Parses a long expression in a thread, so that other
-    requests do not wait. Raises ExpressionError."""
-    if len(text) <= SHORT:
+    """Returns the computation of an expression. Plans a long expression, or one with functions, in
+    a thread, so that other requests do not wait. Raises ExpressionError."""
+    if len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text)):
         return calculator.begin(text, options.places, options.beyond_tested, options.style)
     return await asyncio.to_thread(
         calculator.begin, text, options.places, options.beyond_tested, options.style
@@ -225,27 +233,32 @@ async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> 
 
 
 async def _begin_all(
-    service: Service, calculator: Calculator, body: BatchRequest
+    service: Service, calculator: Calculator, body: BatchRequest, client: str
 ) -> tuple[list[Inquiry | ProblemError], int]:
-    """Returns the inquiry of each expression of a batch, or its problem, and the number of
-    operations. Reading an invalid expression up to its error counts as operations, too.
+    """Returns the inquiry of each expression of a batch, or its problem, and the cost of all.
+    Reading an invalid expression up to its error counts, too.
 
-    Raises ProblemError as soon as there is no room for the operations so far.
+    Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    n_operations = 0
+    cost = 0
     for text in body.expressions:
         await asyncio.sleep(0)  # other requests go on between two expressions
         try:
             computation = await _parsed(calculator, text, body)
         except ExpressionError as error:
             inquiries.append(expression_problem(error))
-            n_operations += error.position // READ_PER_OPERATION
+            cost += error.position * COST_OF_READING
         else:
-            inquiries.append(Inquiry(service, calculator, computation, body))
-            n_operations += computation.n_operations
-        service.admission.require_room(n_operations)
-    return inquiries, n_operations
+            inquiries.append(Inquiry(service, calculator, computation, body, client))
+            cost += computation.cost
+        service.admission.require_room(client, _n_operations(cost))
+    return inquiries, cost
+
+
+def _n_operations(cost: int) -> int:
+    """Returns for how many operations of usual length a number of characters counts."""
+    return max(1, math.ceil(cost / USUAL_LENGTH))
 
 
 async def _batch(service: Service, inquiries: list[Inquiry | ProblemError]) -> BatchResponse:
@@ -275,12 +288,12 @@ def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
-async def _stream(inquiry: Inquiry) -> AsyncIterator[bytes]:
+async def _stream(inquiry: Inquiry, stack: ExitStack) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
     computation, model = inquiry.computation, inquiry.calculator.checkpoint.name
     expression, places, nodes = computation.expression, computation.places, computation.outline
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    async with aclosing(inquiry.service.follow(inquiry.answer)) as events:
+    async with aclosing(inquiry.service.follow(stack, inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield format_sse_event(event="error", data_str=json.dumps(event.document()))

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -66,8 +66,8 @@ def router(service: Service) -> APIRouter:
         inquiry = await begin(service, body.expression, body, request, stack)
         run = ChatRun(inquiry.calculator, body)
         if body.stream:
-            return EventStream(run.stream(_follow(inquiry)))
-        return run.response(await service.while_connected(request, inquiry.answer()))
+            return EventStream(run.stream(_follow(inquiry, stack)))
+        return run.response(await service.while_connected(request, stack, inquiry.answer()))
 
     return routes
 
@@ -104,10 +104,10 @@ class Transcript:
 Parts = AsyncGenerator[str | Calculation | ProblemError]
 
 
-async def _follow(inquiry: Inquiry) -> Parts:
+async def _follow(inquiry: Inquiry, stack: ExitStack) -> Parts:
     """Yields the parts of the transcript, then the calculation or what went wrong."""
     transcript = Transcript()
-    async with aclosing(inquiry.service.follow(inquiry.answer)) as events:
+    async with aclosing(inquiry.service.follow(stack, inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield event

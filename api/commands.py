@@ -85,7 +85,7 @@ def mcp(checkpoint: str, engine: str, port: int | None, plugin: Path | None) -> 
     from datagen.extras import require
 
     require("`calcgpt mcp`", "mcp")
-    from api.mcp_server import serve_http, tools
+    from api.mcp_server import serve_http, serve_stdio
     from calcgpt import plugins
     from calcgpt.errors import UserError
     from calcgpt.inference.calculator import Calculator
@@ -96,6 +96,6 @@ def mcp(checkpoint: str, engine: str, port: int | None, plugin: Path | None) -> 
         plugins.load(plugin)
     calculator = Calculator.load(checkpoint, engine)
     if port is None:
-        tools(calculator).run("stdio")
+        serve_stdio(calculator)
     else:
         serve_http(calculator, port)

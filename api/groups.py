@@ -31,6 +31,7 @@ from calcgpt.inference.generate import (
 # A pool writes about TURN tokens in a turn, and at least MIN_TURN and at most MAX_TURN of each row.
 # Other jobs join between two turns, so that the turns of many rows are short.
 TURN, MIN_TURN, MAX_TURN = 96, 16, 32
+REPORTED = 3  # times the work of others, about: `Lockstep` writes with Python between two tokens
 USUAL_LENGTH = 337  # tokens: the estimate of `_weight` for two operands of ten characters
 
 
@@ -46,6 +47,9 @@ class Job:
     on_token: Callable[[int, float], None] | None = None
     #: Drafts the text of a prompt that is a problem.
     drafter: Drafter | None = None
+    client: str = ""  # who waits for it
+    n_characters: int = 1  # to write, if the model makes no mistake
+    start: float = 0.0  # its place in a `FairQueue`
 
     completion: Completion = field(default_factory=Completion)
     cancelled: bool = False
@@ -55,6 +59,11 @@ class Job:
 
     def __post_init__(self) -> None:
         self.weight = _weight(len(self.prompt), self.decoder.config.block_size)
+
+    @property
+    def cost(self) -> int:
+        """The work as a number of characters. Those that are reported one by one take longer."""
+        return self.n_characters * (REPORTED if self.on_token else 1)
 
     @property
     def kind(self) -> Hashable:

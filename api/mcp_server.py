@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import anyio
+import anyio.to_thread
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from calcgpt import __version__
@@ -23,9 +27,15 @@ from datagen import work_errors
 from datagen.arithmetic import MAX_PLACES, answer
 from datagen.notation import answer_text, parse_prompt
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 MAX_LINE = 20_000  # characters of a line to check
 MAX_CONNECTIONS = 64
 MAX_BODY = 65_536  # bytes
+DEADLINE = 30.0  # seconds for an answer, as in the service
+BODY_SECONDS = 5.0  # for the body of a request
+DELIVERY_SECONDS = 30.0  # for a response
 INSTRUCTIONS = (
     "A calculator whose answers come from a small GPT, each checked by exact arithmetic. Trust "
     "`result` only if `verified` is true. `exact` is the exact value of the expression, rounded "
@@ -108,15 +118,16 @@ def tools(calculator: Calculator) -> MCPServer[None]:
         version=__version__,
         log_level="ERROR",
     )
-    one_at_a_time = threading.Lock()  # tools run in threads; two would compete for the CPU
+    one_at_a_time = anyio.Lock()  # two would compete for the CPU
 
     @server.tool(title="Calculate", annotations=READ_ONLY)
-    def calculate(
+    async def calculate(
         expression: Annotated[
             str,
             Field(
                 description="numbers, + - * / and parentheses, such as (12.5+3)*2; also powers "
-                "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5! and |3-5|"
+                "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5!, |3-5|, functions such as "
+                "sqrt(2), ln(10) and sin(30°), pi and e"
             ),
         ],
         places: Annotated[
@@ -129,11 +140,25 @@ def tools(calculator: Calculator) -> MCPServer[None]:
         ] = None,
     ) -> Answer:
         """Calculate an expression with a small GPT, and check the answer by exact arithmetic."""
+        is_over = threading.Event()
+
+        def check() -> None:
+            if is_over.is_set():
+                raise UserError("nobody waits for the answer")
+
+        def work() -> Answer:
+            return Answer.of(calculator.calculate(expression, places, check=check))
+
         try:
-            with one_at_a_time:
-                return Answer.of(calculator.calculate(expression, places))
+            with anyio.fail_after(DEADLINE):
+                async with one_at_a_time:
+                    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
         except UserError as error:
             raise ToolError(str(error)) from None
+        except TimeoutError:
+            raise ToolError(f"not answered within {DEADLINE:g} s") from None
+        finally:  # also if the client is gone
+            is_over.set()
 
     @server.tool(title="Check worked steps", annotations=READ_ONLY)
     def check_work(
@@ -153,6 +178,81 @@ def tools(calculator: Calculator) -> MCPServer[None]:
     return server
 
 
+def serve_stdio(calculator: Calculator) -> None:
+    """Serves the tools on stdin and stdout. At the end of the input, what was asked is answered."""
+    anyio.run(_serve_stdio, tools(calculator))
+
+
+async def _serve_stdio(server: MCPServer[None]) -> None:
+    """Runs a server, as its own `run` does. That one ends with the input, also if a tool works."""
+    lowlevel, asked = server._lowlevel_server, set[str | int]()
+    changed = anyio.Event()
+    to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    server_writes, from_server = anyio.create_memory_object_stream[SessionMessage]()
+
+    async def pass_questions() -> None:
+        nonlocal changed
+        async with to_server:
+            async for item in questions:
+                if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
+                    asked.add(item.message.id)
+                await to_server.send(item)
+            with anyio.move_on_after(DEADLINE):  # what was cancelled is never answered
+                while asked:
+                    changed = anyio.Event()
+                    await changed.wait()
+
+    async def pass_answers() -> None:
+        async with answers:
+            async for item in from_server:
+                await answers.send(item)
+                if isinstance(item.message, JSONRPCResponse | JSONRPCError):
+                    asked.difference_update([item.message.id])
+                    changed.set()
+
+    async with stdio_server() as (questions, answers), anyio.create_task_group() as group:
+        group.start_soon(pass_questions)
+        group.start_soon(pass_answers)
+        async with server_writes:
+            options = lowlevel.create_initialization_options()
+            await lowlevel.run(server_reads, server_writes, options)
+
+
+class OnlyCalls:
+    """Answers POST alone, for which the client waits: ends the work for a client that is gone, or
+    that reads too slowly. Streams of the server's own, which GET asks for, would never say anything
+    and keep connections."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        if scope["method"] != "POST":
+            headers = [(b"allow", b"POST"), (b"connection", b"close"), (b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 405, "headers": headers})
+            return await send({"type": "http.response.body"})
+        body = [await receive()]  # whole: BodyLimit has read it
+
+        async def receive_once() -> Message:
+            if not body:
+                await anyio.sleep_forever()
+            return body.pop()
+
+        async def end_without_client() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        with anyio.move_on_after(DEADLINE + DELIVERY_SECONDS):
+            async with anyio.create_task_group() as group:
+                group.start_soon(end_without_client)
+                await self._app(scope, receive_once, send)
+                group.cancel_scope.cancel()
+        return None
+
+
 def serve_http(calculator: Calculator, port: int) -> None:
     """Serves the tools under /mcp on 127.0.0.1 until SIGINT or SIGTERM. Port 0 takes a free one.
 
@@ -167,7 +267,7 @@ def serve_http(calculator: Calculator, port: int) -> None:
     listener = listen("127.0.0.1", port)
     print(f"{calculator.checkpoint.name} answers on {url_of(listener)}/mcp", file=sys.stderr)
     config = uvicorn.Config(
-        BodyLimit(app, MAX_BODY),
+        BodyLimit(OnlyCalls(app), MAX_BODY, seconds=BODY_SECONDS),
         **COMMON,
         limit_concurrency=MAX_CONNECTIONS,
     )

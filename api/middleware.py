@@ -9,9 +9,8 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -20,11 +19,13 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import telemetry
+from api import logs
 from api.access import is_api
 from api.connections import UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
+from api.slow_clients import UNREAD, GivenUpError, SlowClients
 from api.telemetry import Metrics
+from calcgpt.inference.browser import PAGE_POLICY
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +37,7 @@ MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
 MAX_DISCARDED = 1 << 25  # bytes of a refused body that are read and thrown away
 PIECE = 16_384  # bytes of a response that are sent at a time
-# The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
-POLICY = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+POLICY = f"{PAGE_POLICY}; frame-ancestors 'none'"
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -58,8 +55,9 @@ class RequestLog:
     The id is the client's `X-Request-ID` if that is a plain word, else a new one. It is in
     `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
     is logged with its traceback and becomes a response of status 500. A request ends if its client
-    reads nothing of the response for `stall_timeout` seconds, or earlier if too many are `slow`.
-    Beyond `limit` requests at once, one is refused (503), and nothing of it is kept.
+    reads nothing of the response for `stall_timeout` seconds, if the response waits for its client
+    for `delivery_timeout` seconds in all, or earlier if too many are `slow`. Beyond `limit`
+    requests at once, one is refused (503), and nothing of it is kept.
     """
 
     def __init__(
@@ -68,12 +66,14 @@ class RequestLog:
         metrics: Metrics,
         slow: SlowClients | None = None,
         stall_timeout: float = 30.0,
+        delivery_timeout: float = 120.0,
         limit: int = 2_048,
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._limit, self._n = limit, 0
-        self._slow, self._stall_timeout = slow or SlowClients(), stall_timeout
+        self._slow = slow or SlowClients()
+        self._stall_timeout, self._delivery_timeout = stall_timeout, delivery_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,11 +81,12 @@ class RequestLog:
         if self._n >= self._limit:
             self._metrics.sheds.labels("full").inc()
             return await full_problem("requests", closes=True).response()(scope, receive, send)
-        exchange = Exchange(scope, receive, send, self._slow, self._stall_timeout)
+        delivery = Delivery(send, self._slow, self._stall_timeout, self._delivery_timeout)
+        exchange = Exchange(scope, receive, delivery)
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
-        scope.setdefault("state", {})["request_id"] = exchange.id
-        token = telemetry.request_id.set(exchange.id)
+        scope.setdefault("state", {}).update({"request_id": exchange.id, UNREAD: self._slow.unread})
+        token = logs.request_id.set(exchange.id)
         started = time.perf_counter()
         self._n += 1
         try:
@@ -93,7 +94,7 @@ class RequestLog:
         finally:
             self._n -= 1
             self._record(scope, exchange, time.perf_counter() - started)
-            telemetry.request_id.reset(token)
+            logs.request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: Exchange) -> None:
         failure = internal_problem()
@@ -104,7 +105,7 @@ class RequestLog:
                 failure = ProblemError(422, detail, kind="invalid-request")
             else:
                 await self._app(scope, exchange.receive, exchange.send)
-        except (ClientDisconnect, StalledError):
+        except (ClientDisconnect, StalledError, GivenUpError):
             exchange.disconnected = True
         except asyncio.CancelledError:  # the server shuts down and does not wait any longer
             failure = ending_problem()
@@ -144,9 +145,7 @@ class StalledError(Exception):
 class Exchange:
     """One request and its response. Records what passes through `receive` and `send`."""
 
-    def __init__(
-        self, scope: Scope, receive: Receive, send: Send, slow: SlowClients, stall_timeout: float
-    ) -> None:
+    def __init__(self, scope: Scope, receive: Receive, delivery: Delivery) -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex
         self.started = False
@@ -156,8 +155,7 @@ class Exchange:
         self.method: str = scope["method"]
         self._added = _headers_for(scope)  # now: mounted applications change the path
         self._complete = False
-        self._scope, self._receive, self._send = scope, receive, send
-        self._slow, self._stall_timeout = slow, stall_timeout
+        self._scope, self._receive, self._delivery = scope, receive, delivery
 
     @property
     def status(self) -> int:
@@ -180,18 +178,44 @@ class Exchange:
             for name, value in self._added.items():
                 headers.setdefault(name, value)
             self._scope["method"] = self.method  # for the server
+            self._delivery.is_shared = "ETag" in headers
         elif message["type"] == "http.response.body":
             if self.method == "HEAD":
                 message = {**message, "body": b""}
             self.n_bytes += len(message.get("body", b""))
             self._complete = not message.get("more_body", False)
+        try:
+            await self._delivery.send(message)
+        except TimeoutError:
+            self.disconnected = True
+            raise StalledError from None
+
+
+class Delivery:
+    """Sends a response as its client reads it. Raises TimeoutError if that takes too long."""
+
+    def __init__(
+        self, send: Send, slow: SlowClients, stall_timeout: float, delivery_timeout: float
+    ) -> None:
+        self._send, self._slow = send, slow
+        self._stall_timeout, self._rest = stall_timeout, delivery_timeout
+        self.is_shared = False  # whether the body is a file, which is in memory only once
+
+    async def send(self, message: Message) -> None:
+        n_bytes = len(message.get("body", b""))
+        if n_bytes <= UNSENT_BYTES or self.is_shared:
+            await self._send_all(message)
+        else:
+            async with self._slow.unread.response(n_bytes):
+                await self._send_all(message)
+
+    async def _send_all(self, message: Message) -> None:
+        clock = asyncio.get_running_loop().time
         for piece in _pieces(message):
-            try:
-                async with self._slow.wait(self._stall_timeout):
-                    await self._send(piece)
-            except TimeoutError:
-                self.disconnected = True
-                raise StalledError from None
+            begun = clock()
+            async with self._slow.wait(min(self._stall_timeout, self._rest)):
+                await self._send(piece)
+            self._rest -= clock() - begun
 
 
 def _pieces(message: Message) -> Iterator[Message]:
@@ -297,64 +321,3 @@ class BodyLimit:
 def _refusal(status: int, detail: str, kind: str, **headers: str) -> Response:
     headers = {"Connection": "close", **headers}
     return ProblemError(status, detail, kind=kind, headers=headers).response()
-
-
-class GivenUpError(TimeoutError):
-    """Too many requests wait for their clients, and this one has waited longest."""
-
-
-class SlowClients:
-    """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
-    response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
-    together, the request that has waited longest is given up. So slow clients can neither use up
-    the memory nor keep out other clients.
-    """
-
-    def __init__(
-        self,
-        limit: int = 768,
-        max_bytes: int = 1 << 24,
-        on_given_up: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`on_given_up` is called for each request that is given up."""
-        self._limit, self._max_bytes = limit, max_bytes
-        self._on_given_up = on_given_up
-        self._waiting: dict[asyncio.Timeout, bytearray] = {}  # the oldest first, and their bodies
-        self._n_bytes = 0
-
-    @asynccontextmanager
-    async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
-        """Yields a function that adds to the body of the request and returns the body so far.
-
-        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
-        """
-        try:
-            async with asyncio.timeout(seconds) as timeout:
-                self._waiting[timeout] = bytearray()
-                self._make_room()
-                yield partial(self._add, timeout)
-        except TimeoutError:
-            if timeout in self._waiting:
-                raise
-            raise GivenUpError from None
-        finally:
-            self._n_bytes -= len(self._waiting.pop(timeout, b""))
-
-    def _add(self, timeout: asyncio.Timeout, piece: bytes) -> bytearray:
-        if timeout not in self._waiting:
-            raise GivenUpError
-        body = self._waiting[timeout]
-        body += piece
-        self._n_bytes += len(piece)
-        self._make_room()
-        return body
-
-    def _make_room(self) -> None:
-        n = len(self._waiting)
-        if n > self._limit or (n > 1 and self._n_bytes > self._max_bytes):
-            oldest = next(iter(self._waiting))
-            body = self._waiting.pop(oldest)
-            self._n_bytes -= len(body)
-            body.clear()  # frees the memory now: the request may end later
-            self._on_given_up()
-            oldest.reschedule(asyncio.get_running_loop().time())

@@ -16,9 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from api import telemetry
+from api import logs
 from calcgpt.errors import ExpressionError
 
+MAX_DETAIL = 1_000  # characters: a detail may quote what a client has sent
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:calcgpt:problem:"  # followed by the kind
 RETRY = {"Retry-After": "1"}
@@ -47,14 +48,17 @@ class ProblemError(Exception):
 
     def document(self) -> dict[str, Any]:
         """Returns the document as JSON values, without members that are None."""
+        detail = self.detail
+        if len(detail) > MAX_DETAIL:
+            detail = f"{detail[: MAX_DETAIL // 2]} ... {detail[-MAX_DETAIL // 2 :]}"
         body = {
             "type": f"{TYPE}{self.kind}" if self.kind else "about:blank",
             "title": PHRASES.get(self.status) or HTTPStatus(self.status).phrase,
             "status": self.status,
-            "detail": self.detail,
-            "message": self.detail,  # which OpenAI's clients show
+            "detail": detail,
+            "message": detail,  # which OpenAI's clients show
             **self.extra,
-            "request_id": telemetry.request_id.get(),
+            "request_id": logs.request_id.get(),
         }
         return {name: value for name, value in body.items() if value is not None}
 
@@ -137,6 +141,7 @@ DESCRIPTIONS = {
     404: "There is no such model.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
+    415: "The body has a Content-Encoding.",
     422: "The expression or the request is invalid; or the answer is wrong and `on_wrong` is "
     "`error`, or it does not reach the requested confidence or verification; or the request asks "
     "for too much work.",
@@ -160,4 +165,6 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 API_RESPONSES = responses(401, 429)  # of every endpoint under /v1/
-QUESTION_RESPONSES = responses(400, 401, 404, 408, 413, 422, 429, 503, 504)  # if a model is asked
+QUESTION_RESPONSES = responses(
+    400, 401, 404, 408, 413, 415, 422, 429, 503, 504
+)  # if a model is asked

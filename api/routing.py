@@ -6,6 +6,7 @@ accept UTF-16 and UTF-32, NaN, and several members of one name.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from fastapi.sse import format_sse_event
 from starlette.types import Receive, Scope, Send
 
 from api.problems import ProblemError
+from api.slow_clients import UNREAD, Unread
 
 MAX_MEMBERS = 1_000  # of an object: each unknown member gets an error message
 EVENT_SCHEMA: dict[str, Any] = {
@@ -29,9 +31,14 @@ DONE = format_sse_event(data_str="[DONE]")  # the last event of OpenAI's streams
 
 
 class JsonRequest(Request):
-    """A request whose `json` raises ProblemError (400) for a body that is not JSON."""
+    """A request whose `json` raises ProblemError: 400 for a body that is not JSON, 415 for one that
+    says that it is compressed."""
 
     async def json(self) -> Any:
+        if (coding := self.headers.get("content-encoding", "identity")) != "identity":
+            headers = {"Accept-Encoding": "identity"}
+            detail = f"the body has Content-Encoding {coding!r:.40}: send it as it is"
+            raise ProblemError(415, detail, headers=headers)
         try:
             return json.loads(
                 (await self.body()).decode("utf-8"),
@@ -78,11 +85,15 @@ async def _request_stack() -> AsyncIterator[ExitStack]:
 
 
 RequestStack = Annotated[ExitStack, Depends(_request_stack)]
-"""Closed once the response is sent, or its client is gone."""
+"""Closed at the end of the work for a request, and at the latest once its response is sent."""
 
 
 class EventStream(StreamingResponse):
-    """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once."""
+    """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once.
+
+    The events do not wait for the client, so that the work for them ends, however slowly it reads.
+    What it has not read yet is in an `Outbox`.
+    """
 
     media_type = "text/event-stream"
 
@@ -94,17 +105,24 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._is_whole = scope.get("http_version") == "1.0"
+        self._unread: Unread = scope["state"][UNREAD]
         await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
-        if self._is_whole:
-            self.body = b"".join([event async for event in self._events])
-            self.headers["Content-Length"] = str(len(self.body))
-            start = {"type": "http.response.start", "status": self.status_code}
-            await send({**start, "headers": self.raw_headers})
-            await send({"type": "http.response.body", "body": self.body})
-        else:
-            await super().stream_response(send)
+        async with self._unread.response() as outbox:
+            writing = asyncio.create_task(outbox.fill(self._events))
+            try:
+                if self._is_whole:
+                    await writing
+                    self.headers["Content-Length"] = str(outbox.n_bytes)
+                start = {"type": "http.response.start", "status": self.status_code}
+                await send({**start, "headers": self.raw_headers})
+                while piece := await outbox.take():
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await writing  # raises what the events raise
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                writing.cancel()
 
 
 def stream_responses(description: str, example: str) -> dict[int | str, dict[str, Any]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
 import time
 from itertools import chain
+from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
 
@@ -22,6 +24,8 @@ from uvicorn.supervisors.multiprocess import Process
 from api import problems
 from api.app import create_app, health_routes, prepare
 from api.connections import Connection
+from api.forwarded import Forwarded
+from api.logs import flush
 from api.middleware import BodyLimit, RequestLog
 from api.problems import RETRY, ProblemError, ending_problem
 from api.service import LoadedModel, Service, loader
@@ -32,16 +36,19 @@ from datagen.parallel import end_with_parent
 
 log = logging.getLogger(__name__)
 
+OWN_FILES = 100  # open files of a process that are no connections, at most
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
 GRACE_SECONDS = 1  # for the open requests of such a server when it ends
 RECEIVE_BYTES, SEND_BYTES = 16_384, 65_536  # about what the system keeps for a connection
 HANG_SECONDS = 20  # until a silent worker is killed; a busy machine may delay one for seconds
+NO_EFFECT = (signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)  # with one worker or several
 COMMON: dict[str, Any] = {  # options of all servers
     "log_config": None,  # `prepare` configures the logs
     "access_log": False,  # RequestLog writes one
     "server_header": False,
+    "proxy_headers": False,  # `Forwarded` reads them
     "ws": "none",
     "http": Connection,
 }
@@ -54,13 +61,16 @@ def run(settings: Settings) -> None:
     """
     prepare(settings)
     listener = listen(settings.host, settings.port)
-    if settings.workers == 1 and settings.health_port is None:
-        _serve(settings, listener)
-    else:
-        _supervise(settings, listener)
+    try:
+        if settings.workers == 1 and settings.health_port is None:
+            _serve(settings, listener)
+        else:
+            _supervise(settings, listener)
+    finally:
+        flush()  # an error comes after what was logged
 
 
-def worker() -> FastAPI:
+def worker() -> ASGIApp:
     """Returns the application of a worker process, with settings from CALCGPT_... variables.
 
     The default model is loaded first, so that other workers answer until this one is ready.
@@ -68,6 +78,8 @@ def worker() -> FastAPI:
     settings = load_settings({})
     prepare(settings)
     end_with_parent()
+    for signum in NO_EFFECT:  # a terminal that closes sends SIGHUP to all processes
+        signal.signal(signum, signal.SIG_IGN)
     models = loader(settings)()
     try:
         first = next(models)
@@ -78,7 +90,7 @@ def worker() -> FastAPI:
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
     app = create_app(settings, lambda: chain([first], models))
     Worker.service = app.state.service
-    return app
+    return _forwarded(app, settings)
 
 
 def _serve(settings: Settings, listener: socket.socket) -> None:
@@ -100,14 +112,20 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         server.should_exit = True
 
     app = create_app(settings, loader(settings), on_ready, on_failure)
-    server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
+    server = uvicorn.Server(uvicorn.Config(_forwarded(app, settings), **_options(settings)))
     # For signals before uvicorn installs its handlers. After it ends, uvicorn restores these
     # handlers and raises the signal again.
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: setattr(server, "should_exit", True))
+    for signum in NO_EFFECT:
+        signal.signal(signum, lambda *_: _ignore_signal())
     server.run(sockets=[listener])
     if failures:
         raise failures[0]
+
+
+def _ignore_signal() -> None:
+    log.warning("SIGHUP, SIGTTIN and SIGTTOU have no effect: restart the service instead")
 
 
 def _supervise(settings: Settings, listener: socket.socket) -> None:
@@ -150,6 +168,7 @@ class Worker(Process):
         is_serving = self.server.started and not self.server.should_exit
         if is_serving and self.service and not self.service.batcher.is_alive:
             log.critical("worker %d ends: its model's thread has ended", os.getpid())
+            flush()
             os._exit(1)  # this is not the main thread: an exception would end only the thread
         super().pong()
 
@@ -202,7 +221,7 @@ class Supervisor(Multiprocess):
     def handle_hup(self) -> None:
         """Does nothing, also at SIGTTIN and SIGTTOU: uvicorn would start and end workers of which
         this class does not know whether they serve."""
-        log.warning("SIGHUP, SIGTTIN and SIGTTOU have no effect: restart the service instead")
+        _ignore_signal()
 
     handle_ttin = handle_ttou = handle_hup
 
@@ -252,8 +271,12 @@ class Supervisor(Multiprocess):
             self._fallback = ThreadServer(BodyLimit(_refuse, limit=1 << 20), self.sockets[0].dup())
 
     def _end_worker(self, worker: Process) -> None:
-        worker.kill()  # it may hang instead of being dead
+        worker.process.join(GRACE_SECONDS)  # it may be about to end
+        hangs = worker.process.is_alive()
+        worker.kill()
         worker.join()
+        how = f"it did not answer for {HANG_SECONDS} s" if hangs else _ending(worker.process)
+        log.error("worker %d has ended: %s", worker.process.pid, how)
         self._ended.add(worker)
         if worker not in self._served:
             self._n_failed += 1
@@ -270,6 +293,12 @@ class Supervisor(Multiprocess):
         for listener in self.sockets:
             listener.close()
         super().terminate_all()
+
+
+def _ending(process: BaseProcess) -> str:
+    """Returns how a process has ended, such as `exit code 2` or `SIGKILL`."""
+    code = process.exitcode or 0
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
@@ -299,14 +328,29 @@ class ThreadServer:
         self._thread.join(2 * GRACE_SECONDS)
 
 
+def _max_connections(settings: Settings) -> int:
+    """Returns how many connections a process takes at once: no more than it may open files, of
+    which some are its own. Beyond that, the system would accept connections that nobody answers."""
+    n_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if n_files == resource.RLIM_INFINITY:
+        return settings.max_connections
+    most = max(1, (n_files - OWN_FILES) * 4 // 5)  # a quarter more are refused in words
+    if most < settings.max_connections:
+        log.warning("at most %d connections at once: %d files may be open", most, n_files)
+    return min(most, settings.max_connections)
+
+
 def _options(settings: Settings) -> dict[str, Any]:
     return {
         **COMMON,
-        "limit_concurrency": settings.max_connections,
+        "limit_concurrency": _max_connections(settings),
         "timeout_graceful_shutdown": max(1, round(settings.drain)),
         "timeout_worker_healthcheck": HANG_SECONDS,
-        "forwarded_allow_ips": settings.trusted_proxies,
     }
+
+
+def _forwarded(app: ASGIApp, settings: Settings) -> ASGIApp:
+    return Forwarded(app, settings.trusted_proxies, settings.proxies)
 
 
 def url_of(listener: socket.socket) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from api.access import charge_for
+from api.access import charge_for, client_of
 from api.batching import Batcher
-from api.problems import RETRY, ProblemError, full_problem, internal_problem
+from api.fairness import Admission
+from api.problems import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
 from api.telemetry import Metrics
@@ -171,40 +172,6 @@ class ModelPool:
         raise ProblemError(404, f"no model {name!r}; there are: {names}", kind="unknown-model")
 
 
-class Admission:
-    """Limits how many operations are in progress at a time.
-
-    More are refused at once, so that admitted operations are answered in time.
-    """
-
-    def __init__(self, limit: int, metrics: Metrics) -> None:
-        self._limit = limit
-        self._metrics = metrics
-        self._n = 0
-
-    def require_room(self, n: int = 1) -> None:
-        """Raises ProblemError unless there is room for `n` operations: 422 if `n` exceeds the
-        limit, else 503. Call it before counting the operations of a request, which takes time."""
-        if n > self._limit:
-            detail = f"{n:,} operations; the limit is {self._limit:,}"
-            raise ProblemError(422, detail, kind="too-many-items")
-        if self._n + n > self._limit:
-            self._metrics.sheds.labels("full").inc()
-            raise full_problem("requests")
-
-    @contextmanager
-    def enter(self, n: int) -> Iterator[None]:
-        """Admits `n` operations. Raises what `require_room` raises."""
-        self.require_room(n)
-        self._n += n
-        self._metrics.in_flight.inc(n)
-        try:
-            yield
-        finally:
-            self._n -= n
-            self._metrics.in_flight.dec(n)
-
-
 class Service:
     """The state of one application. Models can run only between `start` and `close`."""
 
@@ -254,11 +221,12 @@ class Service:
         return self._drafters[calculator]
 
     async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
-        """Admits the operations of a request until `stack` is closed.
+        """Admits the operations of a request until `stack` is closed, as `while_connected` and
+        `follow` do at the end of the work.
 
         Raises ProblemError: 422 or 503 as `Admission`, 429 if they exceed the rate of the client.
         """
-        stack.enter_context(self.admission.enter(n_operations))
+        stack.enter_context(self.admission.enter(client_of(request.scope), n_operations))
         await charge_for(request.scope, n_operations)
 
     def deadline_passed(self) -> ProblemError:
@@ -268,9 +236,14 @@ class Service:
         return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
 
     async def while_connected(
-        self, request: Request, work: Coroutine[Any, Any, Result], has_deadline: bool = True
+        self,
+        request: Request,
+        stack: ExitStack,
+        work: Coroutine[Any, Any, Result],
+        has_deadline: bool = True,
     ) -> Result:
-        """Returns the result of `work`. The body of the request must have been read.
+        """Returns the result of `work`, and closes `stack`. The body of the request must have been
+        read.
 
         Cancels `work` and raises ProblemError (504) at the deadline, or ClientDisconnect if the
         client is gone. Without `has_deadline`, `work` must keep the deadline itself.
@@ -292,11 +265,13 @@ class Service:
         finally:
             task.cancel()
             disconnected.cancel()
+            stack.close()
 
     async def follow(
-        self, work: Work[Event, Result]
+        self, stack: ExitStack, work: Work[Event, Result]
     ) -> AsyncGenerator[Event | Result | ProblemError]:
-        """Yields the events that `work` reports, then its result.
+        """Yields the events that `work` reports, then its result. Closes `stack` when the work
+        ends, even if events are not read yet.
 
         Raises nothing, because the status of the response is already sent: if `work` fails, yields
         a ProblemError instead of the result. Cancels `work` at the deadline, or if this generator
@@ -307,6 +282,7 @@ class Service:
         task = asyncio.create_task(
             asyncio.wait_for(work(events.put_nowait), self.settings.deadline)
         )
+        task.add_done_callback(lambda _: stack.close())
         task.add_done_callback(lambda _: events.put_nowait(end))
         try:
             while (event := await events.get()) is not end:

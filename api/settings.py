@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -16,6 +17,7 @@ from calcgpt.errors import ConfigError, unknown_name
 from datagen.parallel import usable_cores
 
 PREFIX = "CALCGPT_"
+OTHERS = ("CALCGPT_CACHE", "CALCGPT_COMPLETE")  # of the native engine, of `calcgpt completion`
 
 
 class Settings(BaseSettings):
@@ -73,7 +75,8 @@ class Settings(BaseSettings):
     max_pending: int = Field(
         1_024,
         ge=1,
-        description="Maximum number of operations in progress; more are refused with 503.",
+        description="Maximum number of operations of a client in progress; all together a quarter "
+        "more. More are refused with 503.",
     )
     max_items: int = Field(100, ge=1, description="Maximum number of expressions in one request.")
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
@@ -91,6 +94,11 @@ class Settings(BaseSettings):
         SecretStr("async+memory://"),
         description="Where rates are counted: in each process, or in async+redis://HOST.",
     )
+    hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Names under which the service is reached, separated by commas. If set, "
+        "requests for another Host are refused with 421.",
+    )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Origins, separated by commas, whose pages may call the API."
     )
@@ -98,7 +106,15 @@ class Settings(BaseSettings):
         None, description="The URL of the page: link previews then show a picture."
     )
     trusted_proxies: str = Field(
-        "127.0.0.1", description="Proxies whose X-Forwarded-For is trusted; * trusts everyone."
+        "127.0.0.1",
+        description="Addresses or networks of proxies, whose X-Forwarded-For is trusted; * trusts "
+        "everyone.",
+    )
+    proxies: int = Field(
+        1,
+        ge=1,
+        le=16,
+        description="With --trusted-proxies *: the number of proxies before the service.",
     )
 
     log_format: Literal["auto", "json", "text"] = Field(
@@ -150,14 +166,14 @@ class Settings(BaseSettings):
             raise ValueError("unknown storage for rates; use async+memory:// or async+redis://HOST")
         return storage
 
-    @field_validator("api_keys", "cors_origins", mode="before")
+    @field_validator("api_keys", "cors_origins", "hosts", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
         parts = [part.strip() for part in value.split(",") if part.strip()]
-        if value and not parts:  # else no key would be set, and everybody could come in
-            raise ValueError("contains only separators; omit it to set none")
+        if not parts:  # else no key would be set, and everybody could come in
+            raise ValueError("contains nothing; omit it to set none")
         return parts
 
     @field_validator("cors_origins")
@@ -226,10 +242,11 @@ class Settings(BaseSettings):
         values["api_keys"] = ",".join(key.get_secret_value() for key in self.api_keys)
         values["rate_storage"] = self.rate_storage.get_secret_value()
         values["cors_origins"] = ",".join(self.cors_origins)
+        values["hosts"] = ",".join(self.hosts)
         return {
             f"{PREFIX}{name}".upper(): str(value)
             for name, value in values.items()
-            if value is not None
+            if value not in (None, "")
         }
 
 
@@ -246,7 +263,15 @@ def _as_browsers_send(origin: str) -> str | None:
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:
-    """Returns the settings. Raises ConfigError if a value is not valid."""
+    """Returns the settings.
+
+    Raises ConfigError if a value is not valid, or a CALCGPT_... variable is none of the settings:
+    it may be one that would keep others out.
+    """
+    variables = [*(f"{PREFIX}{name}".upper() for name in Settings.model_fields), *OTHERS]
+    for name in map(str.upper, os.environ):
+        if name.startswith(PREFIX) and name not in variables:
+            raise ConfigError(unknown_name("variable", name, variables))
     try:
         return Settings(**flags)
     except ValidationError as error:

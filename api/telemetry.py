@@ -1,22 +1,20 @@
-"""Logs, as JSON or text, and metrics for Prometheus."""
+"""Metrics for Prometheus."""
 
 from __future__ import annotations
 
 import asyncio
-import collections
+import errno
 import logging
+import mmap
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -26,124 +24,16 @@ from prometheus_client import (
     Histogram,
     disable_created_metrics,
     generate_latest,
+    values,
 )
+from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-from pythonjsonlogger.core import RESERVED_ATTRS
-from pythonjsonlogger.json import JsonFormatter
 
+from api.logs import take_dropped
 from calcgpt.errors import UserError
 from datagen.files import locked
 
-request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""The id of the current request, added to its log records."""
-
-
-def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "info") -> None:
-    """Sends the records of all loggers, uvicorn's included, to stderr.
-
-    `auto` means text if stderr is a terminal, else JSON. uvicorn needs `log_config=None`, or it
-    restores its own configuration.
-    """
-    if format == "auto":
-        format = "text" if sys.stderr.isatty() else "json"
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
-    handler.addFilter(_add_request_id)
-    handler.addFilter(RateLimitFilter().passes)
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
-    logging.captureWarnings(True)
-    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
-        logger = logging.getLogger(name)
-        logger.handlers.clear()
-        logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
-
-
-MAX_RECORDS = 20  # a minute, from one line of a library's code
-LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers whose records clients can cause
-
-
-class RateLimitFilter:
-    """A filter against floods of log records, which clients can cause in libraries.
-
-    Passes MAX_RECORDS per minute from each line of a library's code. The last record says that more
-    are dropped. The service itself writes one record for each request.
-    """
-
-    def __init__(self) -> None:
-        self._minute = 0
-        self._counts: collections.Counter[tuple[str, int]] = collections.Counter()
-
-    def passes(self, record: logging.LogRecord) -> bool:
-        """Returns whether the record is to be written."""
-        if record.name.partition(".")[0] not in LIBRARIES:
-            return True
-        if self._minute != (minute := int(record.created // 60)):
-            self._minute = minute
-            self._counts.clear()
-        caller = record.pathname, record.lineno
-        self._counts[caller] += 1
-        if self._counts[caller] == MAX_RECORDS:
-            record.msg = f"{record.msg} (and no more of these in this minute)"
-        return self._counts[caller] <= MAX_RECORDS
-
-
-def _add_request_id(record: logging.LogRecord) -> bool:
-    if identity := request_id.get():
-        record.request_id = identity
-    return True
-
-
-def _time(record: logging.LogRecord) -> str:
-    """Returns the time in UTC, such as 2026-01-31T23:59:59.999+00:00."""
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-
-
-class JsonLogFormatter(JsonFormatter):
-    """Formats a record as one JSON object.
-
-    The object has time, level, logger, message, request_id, the extras of the record, and
-    `exception`, the traceback as one string.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            "%(asctime)s %(levelname)s %(name)s %(message)s",
-            rename_fields={
-                "asctime": "time",
-                "levelname": "level",
-                "name": "logger",
-                "exc_info": "exception",
-                "stack_info": "stack",
-            },
-            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's coloured copy
-        )
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
-        return _time(record)
-
-
-class TextLogFormatter(logging.Formatter):
-    """Formats a record as one line: time, level, logger, message, request id.
-
-    The lines of a traceback follow, indented, so that they cannot be mistaken for records.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = f"{_time(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
-        if identity := getattr(record, "request_id", None):
-            line += f" [{identity}]"
-        lines = [line]
-        if record.exc_info:
-            lines += self.formatException(record.exc_info).splitlines()
-        if record.stack_info:
-            lines += record.stack_info.splitlines()
-        return "\n    ".join(_printable(line) for line in lines)
-
-
-def _printable(text: str) -> str:
-    """Returns the text with control characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
+log = logging.getLogger(__name__)
 
 # The `_created` series would double every counter and histogram, and nothing reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -153,7 +43,62 @@ LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 BATCH_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SHEDS = ("full", "rate", "deadline", "disconnected")
 FOLDER_PREFIX = "calcgpt-metrics-"
+FILE_BYTES = 1 << 16  # of a new file of values
+MAX_ENTRY = 64  # bytes of a value in it, beside its name
 LOCK_SECONDS = 60  # until a process has locked its new folder, at most
+
+
+class AllocatedDict(MmapedDict):
+    """Values of a process in a file, whose blocks are allocated before they are used.
+
+    prometheus_client makes sparse files. If the disk is full, writing to one kills the process
+    (SIGBUS). This class then keeps the values in memory instead, and /metrics lacks them.
+    """
+
+    _f: Any = None  # None: the values are in memory alone
+
+    def __init__(self, filename: str) -> None:
+        try:
+            with Path(filename).open("ab") as file:
+                if not file.tell():
+                    _allocate(file.fileno(), FILE_BYTES)
+        except OSError as error:
+            Path(filename).unlink(missing_ok=True)
+            self._m, self._capacity = mmap.mmap(-1, FILE_BYTES), FILE_BYTES
+            self._positions, self._used = dict[str, int](), 8
+            self._warn(error)
+        else:
+            super().__init__(filename)  # type: ignore[no-untyped-call]
+
+    def _init_value(self, key: str) -> None:
+        size = self._capacity
+        if self._used + len(key.encode()) + MAX_ENTRY > size:
+            try:
+                if self._f:
+                    _allocate(self._f.fileno(), size)
+                    self._m = mmap.mmap(self._f.fileno(), 2 * size)
+            except OSError as error:
+                self._f.truncate(size)
+                self._f.close()
+                self._f = None
+                self._warn(error)
+            if not self._f:
+                self._m, old = mmap.mmap(-1, 2 * size), self._m
+                self._m[:size] = old[:size]
+            self._capacity = 2 * size
+        super()._init_value(key)  # type: ignore[no-untyped-call]
+
+    def _warn(self, error: OSError) -> None:
+        log.warning("/metrics lacks values of process %d: %s", os.getpid(), error.strerror)
+
+
+def _allocate(file: int, n_bytes: int) -> None:
+    """Appends zeros to a file, which must be open for appending. Raises OSError."""
+    if os.write(file, bytes(n_bytes)) < n_bytes:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+values.MmapedDict = AllocatedDict  # type: ignore[assignment, attr-defined]  # it makes files
 
 
 class Metrics:
@@ -202,6 +147,9 @@ class Metrics:
             "Seconds that the event loop was late",
             buckets=LAG_SECONDS,
         )
+        self.dropped = counter(
+            "calcgpt_log_records_dropped", "Log records that were not read in time"
+        )
         for reason in SHEDS:  # start at 0: Prometheus cannot watch a series that does not exist
             self.sheds.labels(reason)
 
@@ -243,9 +191,12 @@ def _remove_dead_processes(folder: Path) -> None:
 
 
 async def watch_loop(metrics: Metrics, interval: float = 0.1) -> None:
-    """Measures the lag of the event loop every `interval` seconds, until cancelled."""
+    """Measures the lag of the event loop every `interval` seconds, until cancelled. Also counts the
+    log records that are dropped."""
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + interval
         await asyncio.sleep(interval)
         metrics.loop_lag.observe(max(0.0, loop.time() - due))
+        if n := take_dropped():
+            metrics.dropped.inc(n)

@@ -12,23 +12,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError, one_line
+from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.model.parameters import KIND_TABLES, count
+from calcgpt.model.parameters import count, n_stored
 from calcgpt.recipe import build
+from calcgpt.tensors import (
+    HEADER_BYTES,
+    VALUE_BYTES,
+    check_header,
+    read_tensors,
+    reason,
+    shown,
+    write_tensors,
+)
 from calcgpt.variants import plugins_of
 from datagen.extras import require
 from datagen.files import (
@@ -41,7 +48,6 @@ from datagen.files import (
     write_text,
 )
 from datagen.operations import SIGNS
-from datagen.slots import Kind
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
     import torch
@@ -52,7 +58,7 @@ CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors
 METRICS, CARD = "metrics.json", "README.md"
 # A key in each of our files that other programs do not write into their files of the same name.
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
-WEIGHT_TYPE = "F32"  # as safetensors names it
+STATES = 16  # the state of a training has at most that many times the size of the weights
 DOMAIN = "domain"  # a key of config.json
 OLD_LAYOUTS = {"0.1.0", "0.2.0"}  # versions whose worked steps read signs elsewhere
 SPLITS = {
@@ -63,7 +69,6 @@ SPLITS = {
 SUFFIX = Path(WEIGHTS).suffix
 HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
 ALSO = "also"  # the key of scores on further files, which are named by the user
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -100,19 +105,22 @@ class Checkpoint:
     def load(cls, folder: Path) -> Checkpoint:
         """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
         run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
-        weights are not finite. Does not check that the weights fit the recipe: their first use
-        does."""
+        weights are not finite, or not as many as the recipe says. Does not compare their names and
+        shapes with the recipe: their first use does."""
         from safetensors.numpy import load_file
 
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
-        _check_hash(path, hashes)
-        _check_types(path)
-        arrays = _read_safetensors(load_file, path)
+        n_value = _n_stored(recipe, tokenizer)
+        _check_hash(path, hashes, VALUE_BYTES * n_value + HEADER_BYTES)
+        check_header(path, n_value)
+        arrays = read_tensors(load_file, path)
         for name, array in arrays.items():
             if not np.isfinite(array).all():
-                raise CheckpointError(f"{path}: tensor {name!r} has values that are not finite")
+                raise CheckpointError(
+                    f"{path}: tensor {shown(name)} has values that are not finite"
+                )
         metrics = _load_metrics(folder, hashes)
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain)
 
@@ -126,7 +134,7 @@ class Checkpoint:
 
         with new_folder(folder) as staging:
             write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            _write_safetensors(save_file, self.arrays, staging / WEIGHTS)
+            write_tensors(save_file, self.arrays, staging / WEIGHTS)
             for name, tensors in (extra or {}).items():
                 _save_tensors(tensors, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
@@ -167,11 +175,15 @@ def _name(folder: Path) -> str:
 
 def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
     """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
-    file is missing or has another hash than `config.json` says."""
+    file is missing, is much larger than the weights or has another hash than `config.json` says."""
     from safetensors.torch import load_file
 
-    _check_hash(folder / name, read_config(folder)[1])
-    return _read_safetensors(load_file, folder / name)
+    weights = folder / WEIGHTS
+    n_byte = weights.stat().st_size if weights.exists() else 0
+    max_bytes = STATES * n_byte + HEADER_BYTES
+    _check_hash(folder / name, read_config(folder)[1], max_bytes)
+    check_header(folder / name)
+    return read_tensors(load_file, folder / name)
 
 
 def load_metrics(folder: Path) -> dict[str, Any]:
@@ -253,44 +265,33 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
     from safetensors.torch import save_file
 
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    _write_safetensors(save_file, contiguous, path)
-
-
-def _write_safetensors(
-    write: Callable[[dict[str, T], Path], None], content: dict[str, T], path: Path
-) -> None:
-    """Calls `write`, a `save_file` of safetensors. Raises CheckpointError if it fails."""
-    try:
-        write(content, path)
-        path.chmod(0o644)  # safetensors makes files that only their owner can read
-    except SafetensorError as error:  # for example a full disk, which is not an OSError here
-        raise CheckpointError(f"cannot write {path}: {_reason(error)}") from None
+    write_tensors(save_file, contiguous, path)
 
 
 def _new_model(
     recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], file: str
 ) -> LanguageModel:
-    """Returns an untrained model with the shapes of `tensors`.
+    """Returns an untrained model with the names and shapes of `tensors`."""
+    from calcgpt.model.gpt import build_model
 
-    A config may ask for a model of any size. If its number of parameters differs from that of the
-    file, the shapes are compared before memory is allocated.
-    """
+    model = build_model(recipe.model, len(tokenizer))
+    _check_shapes(model, tensors, file)
+    return model
+
+
+def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:
+    """Returns how many numbers the weights are. No memory is allocated for them: a config may ask
+    for a model of any size."""
+    if not plugins_of(recipe.model):
+        return n_stored(recipe.model, len(tokenizer))
+    require("a model with a plug-in", "torch")
     import torch
 
     from calcgpt.model.gpt import build_model
 
-    is_own = not plugins_of(recipe.model)
-    n_parameter = sum(count(recipe.model, len(tokenizer)).values()) if is_own else None
-    n_stored = sum(
-        (tensor[: len(Kind)] if name in KIND_TABLES else tensor).numel()
-        for name, tensor in tensors.items()
-    )
-    if n_parameter != n_stored:
-        with torch.device("meta"):  # slow: torch imports its compiler
-            _check_shapes(build_model(recipe.model, len(tokenizer)), tensors, file)
-    model = build_model(recipe.model, len(tokenizer))
-    _check_shapes(model, tensors, file)
-    return model
+    with torch.device("meta"):  # slow: torch imports its compiler
+        tensors = _stored_tensors(build_model(recipe.model, len(tokenizer)))
+    return sum(tensor.numel() for tensor in tensors.values())
 
 
 def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], file: str) -> None:
@@ -299,7 +300,7 @@ def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], file: 
         if name not in tensors:
             raise CheckpointError(f"{file}: tensor {name!r} is missing")
         if name not in expected:
-            raise CheckpointError(f"{file}: tensor {name!r} is not part of this model")
+            raise CheckpointError(f"{file}: tensor {shown(name)} is not part of this model")
         shape, expected_shape = tuple(tensors[name].shape), tuple(expected[name].shape)
         if shape != expected_shape:
             raise CheckpointError(
@@ -312,7 +313,7 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
     try:
         return tokenizer_from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, CheckpointError) as error:
-        raise CheckpointError(f"{path}: {_reason(error)}") from None
+        raise CheckpointError(f"{path}: {reason(error)}") from None
 
 
 def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
@@ -326,32 +327,12 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     return content
 
 
-def _read_safetensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[str, T]:
-    """Returns the result of `read`, a reader of safetensors files. Raises CheckpointError if the
-    file is missing or damaged."""
+def _check_hash(path: Path, hashes: dict[str, str], max_bytes: int = MAX_JSON_BYTES) -> None:
     try:
-        return read(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: {_reason(error)}") from None
-
-
-def _check_types(path: Path) -> None:
-    for name, kind in _read_safetensors(_tensor_types, path).items():
-        if kind != WEIGHT_TYPE:
-            raise CheckpointError(f"{path}: tensor {name!r} has type {kind}, not {WEIGHT_TYPE}")
-
-
-def _tensor_types(path: Path) -> dict[str, str]:
-    with safe_open(path, "np") as file:
-        return {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-
-
-def _check_hash(path: Path, hashes: dict[str, str]) -> None:
-    try:
-        check_file(path, None if path.suffix == SUFFIX else MAX_JSON_BYTES)
+        check_file(path, max_bytes)
         digest = sha256(path)
     except OSError as error:
-        raise CheckpointError(f"{path}: {_reason(error)}") from None
+        raise CheckpointError(f"{path}: {reason(error)}") from None
     if digest != hashes.get(path.name):
         raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
 
@@ -395,8 +376,3 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
             "train it again"
         )
     return recipe, measured, hashes
-
-
-def _reason(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return one_line(text)

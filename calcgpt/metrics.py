@@ -19,7 +19,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.recipe import build
 from datagen.arithmetic import USUAL_PLACES
-from datagen.files import parse_json, read_text, write_text
+from datagen.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
 from datagen.notation import MAX_WIDTH
 from datagen.operations import SIGNS, Sign
 
@@ -212,11 +212,12 @@ def read_rows(path: Path) -> list[Row]:
 
 def step_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Returns (line, object) for each line that is a JSON object with an integer `step`; [] if
-    there is no file.
+    there is no such file.
 
     Reads `metrics.jsonl` and `environment.jsonl` of a run that may have been killed while it wrote.
     """
     try:
+        check_file(path, MAX_TEXT_BYTES)
         text = path.read_text("utf-8", errors="replace")
     except OSError:
         return []

@@ -29,6 +29,7 @@ from calcgpt.errors import (
     unknown_name,
 )
 from calcgpt.variants import ADDED, plugins_of
+from datagen.files import read_bytes
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
@@ -167,8 +168,7 @@ def with_recipe_beside(table: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _read_text(name: str, kind: str) -> str:
     try:
-        with Path(name).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_bytes(Path(name), MAX_BYTES)
         if len(content) > MAX_BYTES:
             raise ConfigError(f"{kind} {one_line(name)} has more than {MAX_BYTES:,} bytes")
         return content.decode("utf-8")

@@ -1,7 +1,8 @@
 """Data sets on disk: `train.txt`, `val.txt`, `test.txt` and `manifest.json` in a folder.
 
-The files are written to a temporary folder within it, and renamed when all are whole, the manifest
-last. After an interruption, the same call begins again.
+The files are written to a temporary folder within it, and replace those of another data set when
+all are whole, the manifest last. After an interruption, the same call begins again; if it came
+while files were replaced, the next call replaces the others first.
 """
 
 import hashlib
@@ -40,12 +41,12 @@ __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
 MANIFEST = "manifest.json"
 SOURCE = "source.json"  # of a text
-# What a data set may hold, in the order of its removal, and what earlier versions left behind.
+# What a data set may hold, in reverse order of its replacement, and what earlier versions left.
 NAMES = (
     *(MANIFEST, SOURCE, *(f"{split}.txt" for split in Split)),
     *("journal.json", *(f"{split}.txt.partial" for split in Split)),
 )
-_STAGING = ".new-"  # prefix of the temporary folder
+_STAGING, _WHOLE = ".new-", ".whole-"  # prefixes of the temporary folder: before, and when whole
 
 T = TypeVar("T")
 Model = TypeVar("Model", bound=BaseModel)
@@ -233,6 +234,8 @@ def writing(out: Path) -> Iterator[None]:
     it, or in place of an error of the files or of workers in the block."""
     try:
         with locked(out, "writing a data set", DataError):
+            for whole in out.glob(f"{_WHOLE}*"):  # of a process that was killed
+                _replace_files(whole, out)
             yield
     except WorkersDiedError as error:
         raise DataError(f"{error}: nothing was written") from error
@@ -246,17 +249,32 @@ def staged(out: Path) -> Iterator[Path]:
     data set in `out`. Other files in `out` stay."""
     for left in out.glob(f"{_STAGING}*"):  # by a process that was killed
         shutil.rmtree(left)
+    for name in NAMES:
+        if (out / name).is_dir():
+            raise DataError(f"{out / name} is a folder, and a file is needed")
     folder = Path(tempfile.mkdtemp(prefix=_STAGING, dir=out))
     try:
         yield folder
         for name in NAMES:
-            (out / name).unlink(missing_ok=True)
-        for name in reversed(NAMES):
-            if (folder / name).exists():
-                (folder / name).replace(out / name)
+            (folder / name).touch()  # what stays empty is removed from `out`
+        whole = folder.replace(out / folder.name.replace(_STAGING, _WHOLE))
+        _replace_files(whole, out)
     except OSError as error:
         if error.filename and Path(error.filename).parent == folder:
             error.filename = str(out / Path(error.filename).name)  # the name that the user knows
         raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replace_files(whole: Path, out: Path) -> None:
+    """Moves the files of a whole data set into `out`, the manifest last."""
+    for name in reversed(NAMES):
+        if not (whole / name).exists():  # was moved before a process was killed
+            continue
+        if (whole / name).stat().st_size:
+            (whole / name).replace(out / name)
+        else:
+            (out / name).unlink(missing_ok=True)
+            (whole / name).unlink()
+    whole.rmdir()

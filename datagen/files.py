@@ -17,15 +17,16 @@ from typing import Any
 
 from datagen.errors import ConfigError, DataError, UserError
 
-MAX_JSON_BYTES = 1 << 28
+MAX_JSON_BYTES = 1 << 24  # 16 MiB take at most half a gigabyte when they are read
 MAX_TEXT_BYTES = 1 << 31  # 2 GiB: two million lines of 1,000 characters
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def write_bytes(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Writes to a temporary file beside `path`, then renames it.
 
     Each call uses a unique temporary name, so two processes never share a file. A path that is not
-    a regular file, such as /dev/stdout or a pipe, is written to, not replaced.
+    a regular file, such as /dev/stdout or a pipe, is written to, not replaced. `mode` has the most
+    permissions of a new file: the umask may remove some.
     """
     if is_stream(path):
         with path.open("ab") as opened:
@@ -33,6 +34,7 @@ def write_bytes(path: Path, content: bytes) -> None:
         return
     temporary = path.with_name(f".{uuid.uuid4().hex}.partial")  # short: a name has 255 bytes
     try:
+        temporary.touch(mode)
         temporary.write_bytes(content)
         temporary.replace(path)
     except BaseException as error:
@@ -179,6 +181,24 @@ def locked(
         lock.release()
 
 
+def read_bytes(path: Path, max_bytes: int) -> bytes:
+    """Returns the content of a file or of a pipe, or the first `max_bytes` + 1 bytes of more.
+
+    Raises OSError for a pipe that no process has opened to write: reading might wait for ever.
+    """
+
+    def open_at_once(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    with open(path, "rb", opener=open_at_once) as file:
+        is_pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+        os.set_blocking(file.fileno(), True)
+        content = file.read(max_bytes + 1)
+    if is_pipe and not content:
+        raise OSError(errno.EPIPE, "nothing was written to this pipe")
+    return content
+
+
 def read_text(path: Path, max_bytes: int | None = None) -> str:
     """Returns the text of a file with its line endings unchanged. Raises DataError if the file is
     empty, has more than `max_bytes` bytes (by default MAX_TEXT_BYTES), is not UTF-8, or cannot be
@@ -186,8 +206,7 @@ def read_text(path: Path, max_bytes: int | None = None) -> str:
     if max_bytes is None:
         max_bytes = MAX_TEXT_BYTES
     try:
-        with path.open("rb") as file:
-            content = file.read(max_bytes + 1)
+        content = read_bytes(path, max_bytes)
         if len(content) > max_bytes:
             raise DataError(f"{path} has more than {max_bytes:,} bytes")
         text = content.decode("utf-8")

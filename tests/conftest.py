@@ -259,7 +259,8 @@ def serve_here(run_cli: Callable[..., Outcome]) -> Iterator[Callable[..., Outcom
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)
+    signals = {number: signal.getsignal(number) for number in numbers}
     open_files, interval = resource.getrlimit(resource.RLIMIT_NOFILE), sys.getswitchinterval()
     yield lambda *args: run_cli("serve", *args)
     root.handlers[:] = handlers

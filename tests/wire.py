@@ -20,9 +20,16 @@ def address(running: Server) -> tuple[str, int]:
     return host, int(port)
 
 
-def connect(running: Server) -> socket.socket:
-    """Returns a new connection. Its timeout leaves time for a busy machine."""
-    return socket.create_connection(address(running), timeout=PATIENCE)
+def connect(running: Server, receive_buffer: int | None = None) -> socket.socket:
+    """Returns a new connection. Its timeout leaves time for a busy machine. `receive_buffer` is
+    how many bytes the system keeps for it, about."""
+    if receive_buffer is None:
+        return socket.create_connection(address(running), timeout=PATIENCE)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    connection.settimeout(PATIENCE)
+    connection.connect(address(running))
+    return connection
 
 
 def head(path: str, *headers: str, method: str = "POST") -> bytes:

@@ -137,7 +137,7 @@ def main() -> None:
     if not set(arguments.operations) <= set(OPERATIONS):
         options.error("--operations are some of + - * /")
     torch.set_num_threads(arguments.threads)
-    checkpoint, decoder = load_for_scoring(
+    checkpoint, _, decoder = load_for_scoring(
         resolve(arguments.checkpoint), "cpu", arguments.engine, None
     )
     changes = {

@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -179,13 +179,25 @@ def _is_right(calculation: dict[str, Any], value: int) -> bool:
 
 
 @contextmanager
-def serving(*flags: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Yields the first process of a service that is ready, and its port."""
+def serving(
+    *flags: str, prefix: Sequence[str] = (), stderr: int | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Yields the first process of a service that is ready, and its port. `prefix` is a command that
+    runs the service."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "calcgpt", "serve", "--port", str(port), "--no-others"]
+    command = [
+        *prefix,
+        sys.executable,
+        "-m",
+        "calcgpt",
+        "serve",
+        "--port",
+        str(port),
+        "--no-others",
+    ]
     command += ["--log-level", "error", *flags]
-    with subprocess.Popen(command) as process:  # nosec B603  # this Python
+    with subprocess.Popen(command, stderr=stderr) as process:  # nosec B603  # this Python
         try:
             wait_until_ready(port, process)
             yield process, port

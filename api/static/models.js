@@ -189,7 +189,7 @@ function displayName({ id, domain }) {
   return `${name} (${id})`;
 }
 
-/** Returns a line on a model, such as `205,632 parameters, exact on 99.99% of 10,000 test problems;
+/** Returns a line on a model, such as `206,016 parameters, exact on 99.99% of 10,000 test problems;
  * numbers of up to 100 digits (60 in products and quotients), 30 places`.
  * @param {Model} model */
 function describeModel({ parameters, metrics, domain }) {

@@ -19,12 +19,13 @@ import click
 
 from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, training
 from calcgpt.cli.calc import calc
-from calcgpt.cli.options import signal_of
+from calcgpt.cli.options import NEGATIVE, signal_of
 from datagen.errors import UserError, file_error, one_line
 
 STDOUT = 1
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # in torch's RuntimeErrors
 ENTRY_POINTS = "calcgpt.commands"
+NAME_OF_COMMAND = re.compile(r"|[A-Za-z][\w.-]*")  # or nothing; an expression has signs or spaces
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -54,15 +55,9 @@ class Commands(click.Group):
             return loaded
         return None
 
-    def resolve_command(
-        self, context: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates."""
-        first = args[0]
-        is_text = not first[:1].isalpha() or " " in first.strip()
-        if is_text and any(c.isdigit() for c in first) and not self.get_command(context, first):
-            return super().resolve_command(context, ["calc", *args])
-        return super().resolve_command(context, args)
+        return super().parse_args(context, ["calc", *args] if _calculates(args) else args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands in SECTIONS, each with the first sentence of its help."""
@@ -112,6 +107,14 @@ class Commands(click.Group):
                 "not enough memory: in training, a smaller train.batch_size or a larger "
                 "train.grad_accum needs less"
             )
+
+
+def _calculates(arguments: Sequence[str]) -> bool:
+    """Returns whether the first argument is an expression, or `-` for those of standard input."""
+    first = next((argument for argument in arguments if argument != "--"), "")
+    is_option = first.startswith("-") and not NEGATIVE.match(first)
+    is_name = NAME_OF_COMMAND.fullmatch(first.strip()) is not None
+    return first == "-" or not (is_option or is_name)
 
 
 @contextmanager

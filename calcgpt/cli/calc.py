@@ -94,8 +94,9 @@ def calc(
 ) -> None:
     """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
 
-    Without one, expressions are read from standard input, one per line, or at a prompt. There,
-    `ans` or `_` is the last answer, `x = 5` names a value, and `*2` continues from the last answer.
+    Without one, or for `-`, expressions are read from standard input, one per line, or at a prompt.
+    There, `ans` or `_` is the last answer, `x = 5` names a value, and `*2` continues from the last
+    answer.
 
     An expression has numbers with at most 30 decimal places, + - * / ^ and parentheses, percent
     (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, functions (sqrt(16), ln 10, sin 30°,
@@ -110,7 +111,7 @@ def calc(
     from calcgpt.inference.calculator import Calculator
     from calcgpt.inference.expression_stack import Style
 
-    texts = as_expressions(expressions)
+    texts = as_expressions(() if expressions == ("-",) else expressions)
     if not texts and sys.stdin is None:
         raise UserError("standard input is closed: give an EXPRESSION")
     calculator, style = Calculator.load(checkpoint, engine), Style(percent, decimal_comma, angle)

@@ -137,7 +137,7 @@ def eval_(
         )
     folder = resolve(checkpoint)
     engine, device = engine_and_device(engine, device, ray_address)
-    loaded, decoder = in_shards.load_for_scoring(folder, device, engine, None)
+    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
     if predicts_text(loaded):
         if not data:
             raise UserError(f"{loaded.name} predicts text: it has no answers to score")
@@ -249,7 +249,7 @@ def publish(
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine, device = engine_and_device(engine, device)
-    loaded, decoder = load_for_scoring(resolve(run), device, engine, None)
+    loaded, _, decoder = load_for_scoring(resolve(run), device, engine, None)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")

@@ -42,8 +42,10 @@ class NamedPath(click.Path):
 
 NAME = Name()
 PATH = NamedPath(path_type=Path)
+GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
 SEED = click.IntRange(0, 2**63 - 1)
-NEGATIVE = re.compile(r"-[-+(\s]*[0-9.]")  # the beginning of an expression such as -5+3
+# The beginning of an expression such as -5+3, -(2^3) or -½. An option has a letter there.
+NEGATIVE = re.compile(r"-(?!-?[A-Za-z]|-?$)")
 
 
 class Number(click.FloatRange):
@@ -158,8 +160,8 @@ engine_option = click.option(
 scoring_engine_option = click.option(
     "--engine",
     shell_complete=complete_engine,
-    help="The engine that decodes: torch or, on the CPU, native or auto.  "
-    "[default: torch, or native without it]",
+    help="What decodes: torch or, on the CPU, native or auto.  "
+    "[default: torch on a GPU, else native if it can, else torch]",
 )
 device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
@@ -199,20 +201,34 @@ plugin_option = click.option(
 def engine_and_device(
     engine: str | None, device: str, ray_address: str | None = None
 ) -> tuple[str, str]:
-    """Returns the names of the engine and the device that score. Raises UserError if the engine, or
-    the machines of --ray-address, cannot use the device of --device."""
-    engine = engine or ("torch" if is_installed("torch") else "native")
+    """Returns the names of the engine and the device that score: without --engine, the fastest.
+    Raises UserError if the engine, or the machines of --ray-address, cannot use the device of
+    --device."""
     if device not in ("auto", "cpu"):
         if ray_address:
             raise UserError("--ray-address scores on CPUs")
-        if engine != "torch":
+        if engine not in (None, "torch"):
             raise UserError(f"--device {device} is for --engine torch")
+        engine = "torch"
+    if engine is None:
+        on_gpu = device == "auto" and not ray_address and _has_gpu()
+        engine = "torch" if on_gpu else "auto"
     if engine != "torch":
         return engine, "cpu"
     require("--engine torch", "torch")
     from calcgpt.training.devices import pick_device
 
     return engine, str(pick_device("cpu" if ray_address else device))
+
+
+def _has_gpu() -> bool:
+    """Returns whether torch can use a GPU. Imports torch only where there is a driver: that takes
+    seconds."""
+    if not (is_installed("torch") and any(driver.exists() for driver in GPU_DRIVERS)):
+        return False
+    from calcgpt.training.devices import pick_device
+
+    return pick_device("auto").type != "cpu"
 
 
 def echo_report(

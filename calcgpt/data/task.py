@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -257,9 +258,11 @@ def load_task(reference: str) -> AnyTask:
 def run_file(path: Path) -> ModuleType:
     """Runs a Python file of the user's, with all its side effects, and returns it as a module.
     Raises ConfigError, one line with the place of the error in the file, if it fails."""
-    if not path.exists():
+    if not path.is_file():
         raise ConfigError(f"cannot read {path}: no such file")
-    spec = importlib.util.spec_from_file_location(f"calcgpt_file_{path.stem}", path)
+    name = f"calcgpt_file_{path.stem}"
+    loader = SourceFileLoader(name, str(path))  # whatever the suffix
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -96,7 +96,7 @@ class Scoring:
     loaded: Checkpoint | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, shard: Shard) -> list[ScoredAnswer]:
-        checkpoint, decoder = _load(self)
+        checkpoint, _, decoder = _load(self)
         if isinstance(shard, ProblemArray):
             text = renderer(self.format)(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
@@ -118,19 +118,19 @@ class Scoring:
 
 
 @lru_cache(maxsize=2)
-def _load(scoring: Scoring) -> tuple[Checkpoint, Decoder]:
-    """Returns the checkpoint and its decoder, which are kept for the next shard."""
+def _load(scoring: Scoring) -> tuple[Checkpoint, str, Decoder]:
+    """Returns the checkpoint, the engine and its decoder, which are kept for the next shard."""
     checkpoint = scoring.loaded or Checkpoint.load(scoring.checkpoint)
     if scoring.engine == "torch":
         checkpoint.model.to(scoring.device)
-    return checkpoint, load_decoder(checkpoint, scoring.engine, scoring.threads)[1]
+    return checkpoint, *load_decoder(checkpoint, scoring.engine, scoring.threads)
 
 
 def load_for_scoring(
     folder: Path, device: str, engine: str, threads: int | None
-) -> tuple[Checkpoint, Decoder]:
-    """Returns a checkpoint and its decoder. Only the engine `torch` uses `device`: the others run
-    on the CPU."""
+) -> tuple[Checkpoint, str, Decoder]:
+    """Returns a checkpoint, the name of the engine, which may be given as "auto", and its decoder.
+    Only the engine `torch` uses `device`: the others run on the CPU."""
     return _load(Scoring(folder, device, engine, threads=threads))
 
 

@@ -41,6 +41,7 @@ from calcgpt.inference.browser import (
     weights_file,
     with_address,
     with_modules,
+    with_policy,
 )
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
@@ -97,7 +98,7 @@ def export_page(
         _remove_service(staging)
         page = staging / "index.html"
         html = with_modules(page.read_text("utf-8"), staging / "static", (*SCRIPTS, WORKER))
-        write_text(page, with_address(html, address) if address else html)
+        write_text(page, with_policy(with_address(html, address) if address else html))
         _fill_service_worker(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 

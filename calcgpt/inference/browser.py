@@ -24,6 +24,10 @@ from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.native.positions import unsupported_part
 from datagen.coordinates import rotary_frequencies
 
+# The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
+PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'none'"
+)
 MAX_ADDRESS = 2_000
 SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
@@ -117,6 +121,13 @@ def with_address(html: str, address: str) -> str:
     """Returns the page with the full address of its preview: most programs that show a preview of a
     link need it."""
     return html.replace(f'"{PREVIEW}"', f'"{escape(address)}{PREVIEW}"')
+
+
+def with_policy(html: str) -> str:
+    """Returns the page with its Content-Security-Policy, for a host that sends none."""
+    encoding = '    <meta charset="utf-8">\n'
+    policy = f'    <meta http-equiv="Content-Security-Policy" content="{PAGE_POLICY}">\n'
+    return html.replace(encoding, encoding + policy, 1)
 
 
 def with_modules(html: str, static: Path, scripts: Sequence[str] = SCRIPTS) -> str:

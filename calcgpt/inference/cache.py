@@ -1,7 +1,8 @@
 """Files that take long to make and are made again if they are lost: machine code.
 
 They are in $CALCGPT_CACHE, or else in `calcgpt` within $XDG_CACHE_HOME or ~/.cache. A file is the
-SHA-256 of its content followed by the content.
+SHA-256 of its content followed by the content. The code runs with the rights of the user, so a
+folder or a file that others may change is not used.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from datagen.errors import UserError
-from datagen.files import locked, write_bytes
+from datagen.files import check_file, locked, write_bytes
 
 LOCK_TIMEOUT = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
@@ -42,6 +44,11 @@ def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
     result. If several processes call it at once, one makes the content. `what` describes it in
     the log."""
     path = cache_folder() / name
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if others := changeable(path.parent):
+        log.warning("%s is not used to cache %s: others may change %s", path.parent, what, others)
+        return make()
     content = read_cached(path)
     if content is not None:
         return content
@@ -60,8 +67,13 @@ def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
 
 
 def read_cached(path: Path) -> bytes | None:
-    """Returns the content of a cache file, or None if the file is missing or damaged."""
+    """Returns the content of a cache file, or None if the file is missing or damaged, or if others
+    may change it."""
     try:
+        check_file(path)
+        if _is_changeable(path.stat()):
+            log.warning("%s is made again: others may change it", path)
+            return None
         stored = path.read_bytes()
     except OSError:
         return None
@@ -81,7 +93,7 @@ def write_cached(path: Path, content: bytes) -> None:
     The file is whole or absent, even if several processes write it at once.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, hashlib.sha256(content).digest() + content)
+    write_bytes(path, hashlib.sha256(content).digest() + content, mode=0o644)
     with suppress(OSError):  # another process may be removing the same files
         for partial in path.parent.glob(".*.partial"):
             if time.time() - partial.stat().st_mtime > WRITE_SECONDS:
@@ -89,3 +101,38 @@ def write_cached(path: Path, content: bytes) -> None:
         files = path.parent.glob(f"*{path.suffix}")
         for old in sorted(files, key=lambda file: file.stat().st_mtime)[:-MAX_FILES]:
             old.unlink()
+
+
+def changeable(folder: Path) -> Path | None:
+    """Returns the part of a folder's path that other users may change, or None. In a folder with
+    the sticky bit, such as /tmp, they cannot replace what is not theirs."""
+    paths = (folder.absolute(), folder.resolve())
+    for part in dict.fromkeys(part for path in paths for part in (path, *path.parents)):
+        with suppress(OSError):  # what is missing or no folder is of no use either
+            status = part.stat()
+            is_sticky = bool(status.st_mode & stat.S_ISVTX) and part not in paths
+            if stat.S_ISDIR(status.st_mode) and _is_changeable(status, is_sticky):
+                return part
+    return None
+
+
+def _is_changeable(status: os.stat_result, is_sticky: bool = False) -> bool:
+    """Returns whether others than root and this user own a file, or may write to it."""
+    if status.st_uid not in (0, os.geteuid()):
+        return True
+    if is_sticky or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return False
+    return bool(status.st_mode & stat.S_IWOTH) or not _is_private(status.st_gid)
+
+
+def _is_private(group: int) -> bool:
+    """Returns whether a group is this user's alone: many systems give each user one."""
+    import grp
+    import pwd
+
+    if group != os.getegid():
+        return False
+    users = {user.pw_uid for user in pwd.getpwall() if user.pw_gid == group}
+    with suppress(KeyError):
+        users |= {pwd.getpwnam(name).pw_uid for name in grp.getgrgid(group).gr_mem}
+    return users <= {0, os.geteuid()}

@@ -9,7 +9,7 @@ batches the questions of many requests.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -39,6 +39,7 @@ from datagen.arithmetic import MAX_PLACES, Number, Problem, answer, is_rounded
 from datagen.notation import NAN, answer_text, render_prompt
 
 USUAL_LENGTH = 200  # characters that the model writes for an operation
+CHECKED_AT_ONCE = 4  # operations
 
 
 class Question(NamedTuple):
@@ -121,9 +122,11 @@ class Computation:
         return self.plan.n_characters(self._limits)
 
     @cached_property
-    def n_operations(self) -> int:
-        """The cost of the computation, in operations of usual length."""
-        return max(len(self.outline), self.n_characters // USUAL_LENGTH)
+    def cost(self) -> int:
+        """The work as characters to write. An operation is at least one of usual length, for what
+        it takes beside them."""
+        lengths = (self._limits.n_characters(step.problem) for step in self.plan.steps)
+        return sum(max(USUAL_LENGTH, length) for length in lengths)
 
     def questions(self) -> list[Question]:
         """Returns all new questions whose operands are known.
@@ -278,11 +281,13 @@ class Calculator:
         beyond_tested: bool = False,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
+        check: Callable[[], object] | None = None,
     ) -> Calculation:
         """Returns the answer; `calculator("1+1")` is short for it. The arguments and the errors are
-        those of `begin`."""
+        those of `begin`. `check` is called before each few operations, which take about a second at
+        most; what it raises ends the work."""
         computation = self.begin(expression, places, beyond_tested, style, names)
-        return self._complete([computation])[0]
+        return self._complete([computation], check)[0]
 
     __call__ = calculate
 
@@ -306,15 +311,22 @@ class Calculator:
         answers = iter(self._complete([c for c in begun if isinstance(c, Computation)]))
         return [next(answers) if isinstance(c, Computation) else c for c in begun]
 
-    def _complete(self, computations: Sequence[Computation]) -> list[Calculation]:
+    def _complete(
+        self, computations: Sequence[Computation], check: Callable[[], object] | None = None
+    ) -> list[Calculation]:
         """Asks the model all questions. Those with prompts of one length are one batch."""
         tokenizer = self.checkpoint.tokenizer
         while asked := [(c, question) for c in computations for question in c.questions()]:
-            prompts = [question.prompt for _, question in asked]
-            completions = complete(self.decoder, tokenizer, prompts, self.stop)
-            for (computation, question), completion in zip(asked, completions, strict=True):
-                output = tokenizer.decode(completion.ids)
-                computation.answer(question.node, output, completion.probabilities)
+            n_part = CHECKED_AT_ONCE if check else len(asked)
+            for start in range(0, len(asked), n_part):
+                if check:
+                    check()
+                part = asked[start : start + n_part]
+                prompts = [question.prompt for _, question in part]
+                completions = complete(self.decoder, tokenizer, prompts, self.stop)
+                for (computation, question), completion in zip(part, completions, strict=True):
+                    output = tokenizer.decode(completion.ids)
+                    computation.answer(question.node, output, completion.probabilities)
         return [computation.calculation() for computation in computations]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.expression_tree import Expression, fold
@@ -17,9 +17,6 @@ from calcgpt.inference.functions import FUNCTIONS, SORTED, Rows
 from calcgpt.inference.real import Real, call
 from calcgpt.inference.spelling import MAX_OPERATIONS
 from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
-
-if TYPE_CHECKING:
-    from calcgpt.inference.planners import Planner
 
 MAX_TURNS = 100  # of a series or an iteration; one that gains a digit a turn needs 60
 T = TypeVar("T")
@@ -32,6 +29,18 @@ class Term(NamedTuple, Generic[T]):
 
     number: T
     value: Fraction
+
+
+class Planner(Protocol[T]):
+    """What a program needs of a planner (`calcgpt.inference.planners`)."""
+
+    path: tuple[str, ...]
+
+    def constant(self, value: Fraction, more_places: int = 3) -> T: ...
+    def value(self, number: T) -> Fraction: ...
+    def is_zero(self, value: Fraction) -> bool: ...
+    def rounded(self, a: T, places: int) -> T: ...
+    def operation(self, node: Expression, operands: Sequence[Term[T]], real: Real | None) -> T: ...
 
 
 class _Constant(NamedTuple):

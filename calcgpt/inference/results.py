@@ -37,6 +37,7 @@ EXAMPLE_NODE: dict[str, JsonValue] = {
     "expression": "12.5+3",
     "position": 0,
     "end": 6,
+    "path": [],
     "problem": "12.5+3",
     "prompt": EXAMPLE_PROMPT,
     "work": EXAMPLE_WORK,

@@ -13,7 +13,7 @@ from typing import Any
 
 from calcgpt.config import ModelConfig
 from datagen.extras import require
-from datagen.slots import Kind
+from datagen.slots import N_KINDS, Kind
 
 # Tensors with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
 KIND_TABLES = ("positions.kinds.weight", "positions.next_kinds.weight")
@@ -123,6 +123,13 @@ def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
     """Returns part -> its parameters. Shared parameters count once, in the first of their parts.
     Variants of plug-ins have no formulas."""
     return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
+
+
+def n_stored(config: ModelConfig, vocab_size: int) -> int:
+    """Returns how many numbers a checkpoint's weights are: the parameters, and the rows of
+    KIND_TABLES that are reserved."""
+    letters = {**sizes(config, vocab_size), "Y": N_KINDS}
+    return sum(_parts(config, SimpleNamespace(**letters)).values())
 
 
 def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from calcgpt import __version__
 from calcgpt.config import Recipe
@@ -59,7 +59,7 @@ class Start(PartialModel):
     platform: str
     processor: str
     cores: int  # available to the process
-    threads: int  # of torch
+    threads: Annotated[int, Field(ge=1, le=1024)]  # of torch
     device: str
     device_name: str
     processes: int

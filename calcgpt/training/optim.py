@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import TrainConfig
+from calcgpt.training.run_folder import OPTIMIZER
 from calcgpt.variants import register
 
 Named = tuple[str, nn.Parameter]
@@ -144,7 +145,6 @@ def lr_factor(config: TrainConfig, step: int) -> float:
 
 
 Weights = dict[str, torch.Tensor]  # by name
-_STATE = "optimizer."  # prefix of the names of optimizer states
 
 
 class WeightAverage:
@@ -196,23 +196,27 @@ def load_weights(
 def optimizer_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Weights:
     """Returns the states of the optimizers as tensors with flat names."""
     return {
-        f"{_STATE}{index}.{parameter}.{key}": torch.as_tensor(value)
+        f"{OPTIMIZER}{index}.{parameter}.{key}": torch.as_tensor(value)
         for index, optimizer in enumerate(optimizers)
         for parameter, state in optimizer.state_dict()["state"].items()
         for key, value in state.items()
     }
 
 
-def state_names(
+def state_shapes(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, torch.Tensor]
-) -> Iterator[str]:
-    """Yields the names of all states that the optimizers need. If one parameter of an optimizer has
-    a state among the tensors, all of its parameters need that state."""
+) -> dict[str, torch.Size]:
+    """Returns the names and shapes of all states that the optimizers need: each has the shape of
+    its parameter. If one parameter of an optimizer has a state among the tensors, all of its
+    parameters need that state."""
+    shapes: dict[str, torch.Size] = {}
     for index, optimizer in enumerate(optimizers):
-        prefix = f"{_STATE}{index}."
+        prefix = f"{OPTIMIZER}{index}."
         keys = {name.rpartition(".")[2] for name in tensors if name.startswith(prefix)} or {"*"}
-        n_parameter = sum(len(group["params"]) for group in optimizer.param_groups)
-        yield from (f"{prefix}{number}.{key}" for number in range(n_parameter) for key in keys)
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        for number, parameter in enumerate(parameters):
+            shapes |= {f"{prefix}{number}.{key}": parameter.shape for key in keys}
+    return shapes
 
 
 def load_optimizer_tensors(
@@ -221,8 +225,8 @@ def load_optimizer_tensors(
     """Restores the states from the result of `optimizer_tensors`, among other tensors."""
     states: list[dict[int, dict[str, torch.Tensor]]] = [{} for _ in optimizers]
     for name, tensor in tensors.items():
-        if name.startswith(_STATE):
-            index, number, key = name.removeprefix(_STATE).split(".", 2)
+        if name.startswith(OPTIMIZER):
+            index, number, key = name.removeprefix(OPTIMIZER).split(".", 2)
             states[int(index)].setdefault(int(number), {})[key] = tensor
     for optimizer, state in zip(optimizers, states, strict=True):
         groups = optimizer.state_dict()["param_groups"]

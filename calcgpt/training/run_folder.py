@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
-from calcgpt.checkpoint import Checkpoint, load_tensors
-from calcgpt.config import Recipe
-from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.metrics import step_lines
-from calcgpt.recipe import differences
+from pydantic import Field
+
+from calcgpt.checkpoint import METRICS, Checkpoint, load_tensors
+from calcgpt.config import MAX_STEPS, Recipe
+from calcgpt.errors import CheckpointError, ConfigError, one_line
+from calcgpt.metrics import Count, PartialModel, step_lines
+from calcgpt.recipe import build, differences
 from calcgpt.registry import ENVIRONMENT_FILE as ENVIRONMENT_FILE
 from calcgpt.registry import best
 from datagen.files import locked
@@ -35,6 +37,8 @@ N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
 TRAINING = "training.safetensors"
+RNG_CPU, RNG_CUDA = "rng.cpu", "rng.cuda"  # in it: the states of random generators
+OPTIMIZER = "optimizer."  # in it: prefix of the states of optimizers
 
 # Fields that may differ on resume: the description, the length of a run (unless its schedule
 # depends on it), its reports, and the hardware it runs on. The tokenizer of a run is saved, so
@@ -60,13 +64,13 @@ class Counters:
     tokens: int = 0
     seconds: float = 0.0  # of training, without validation and saving
 
-    @classmethod
-    def from_json(cls, metrics: dict[str, Any]) -> Self:
-        """Returns the counters in a checkpoint's metrics. Raises CheckpointError without one."""
-        try:
-            return cls(**{field.name: metrics[field.name] for field in fields(cls)})
-        except KeyError as error:
-            raise CheckpointError(f"metrics.json: {error} is missing") from None
+
+class StoredCounters(PartialModel):
+    """The counters in a checkpoint's `metrics.json`."""
+
+    step: Annotated[int, Field(ge=0, le=MAX_STEPS)]
+    tokens: Count
+    seconds: Annotated[float, Field(ge=0)]
 
 
 @dataclass
@@ -103,10 +107,67 @@ class SavedState:
         if fingerprint != self.checkpoint.metrics.get("data_sha256"):
             raise ConfigError("cannot resume: the run started on other data")
 
-    def check_tensors(self, names: Iterable[str]) -> None:
-        """Raises CheckpointError if one of these tensors is not in `training.safetensors`."""
-        if missing := {*names} - self.tensors.keys():
-            raise CheckpointError(f"{self.folder / TRAINING}: tensor {min(missing)!r} is missing")
+    def counters(self) -> Counters:
+        """Returns the progress of the run. Raises CheckpointError if it is missing, wrong, or not
+        that of the folder's name."""
+        path = self.folder / METRICS
+        try:
+            stored = build(StoredCounters, self.checkpoint.metrics, str(path))
+        except ConfigError as error:
+            raise CheckpointError(str(error)) from None
+        if (name := step_name(stored.step)) != self.folder.name:
+            raise CheckpointError(f"{path}: step is {stored.step:,}: that is not {name}")
+        return Counters(**stored.model_dump())
+
+    def check_tensors(self, shapes: Mapping[str, torch.Size]) -> None:
+        """Raises CheckpointError as `check_shapes` does, and if there are other states of
+        optimizers."""
+        self.check_shapes(shapes)
+        states = {name for name in self.tensors if name.startswith(OPTIMIZER)}
+        if others := states - shapes.keys():
+            raise CheckpointError(
+                f"{self.folder / TRAINING}: tensor {min(others)!r:.80} is not of this run"
+            )
+
+    def check_shapes(self, shapes: Mapping[str, torch.Size]) -> None:
+        """Raises CheckpointError if one of these tensors is not in `training.safetensors`, or has
+        another shape and is no count of steps."""
+        file = self.folder / TRAINING
+        for name, shape in sorted(shapes.items()):
+            tensor = self.tensors.get(name)
+            if tensor is None:
+                raise CheckpointError(f"{file}: tensor {name!r} is missing")
+            if tensor.dim() == 0 and 0 <= tensor.item() <= MAX_STEPS:
+                continue
+            if tensor.shape != shape:
+                sizes = tuple(tensor.shape), tuple(shape)
+                raise CheckpointError(f"{file}: tensor {name!r} is {sizes[0]}, not {sizes[1]}")
+
+    def restore_random_state(self, device: torch.device) -> None:
+        """Restores the states of the random generators. Raises CheckpointError if one is wrong."""
+        import torch
+
+        self.check_shapes({RNG_CPU: torch.get_rng_state().shape})
+        try:
+            torch.set_rng_state(self.tensors[RNG_CPU])
+            if RNG_CUDA in self.tensors and device.type == "cuda":
+                torch.cuda.set_rng_state(self.tensors[RNG_CUDA], device)
+        except (RuntimeError, TypeError) as error:
+            reason = one_line(str(error).splitlines()[0])
+            raise CheckpointError(f"{self.folder / TRAINING}: {reason}") from None
+
+
+def step_name(step: int) -> str:
+    """Returns the name of the folder of the checkpoint after `step` steps."""
+    return f"step-{step:08d}"
+
+
+def random_states(device: torch.device) -> dict[str, torch.Tensor]:
+    """Returns the states of the random generators of a training on `device`."""
+    import torch
+
+    states = {RNG_CPU: torch.get_rng_state()}
+    return states | ({RNG_CUDA: torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
 
 def _has_content(path: Path) -> bool:
@@ -126,7 +187,7 @@ class RunFolder:
 
     def step_folder(self, step: int) -> Path:
         """Returns the folder of the checkpoint after `step` steps."""
-        return self.path / f"step-{step:08d}"
+        return self.path / step_name(step)
 
     def checkpoints(self) -> list[Path]:
         """Returns the folders of the checkpoints, oldest first."""
@@ -135,6 +196,9 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Locks the folder. Raises ConfigError if another process trains in it."""
+        for name in (METRICS_FILE, ENVIRONMENT_FILE):
+            if (self.path / name).exists() and not (self.path / name).is_file():
+                raise ConfigError(f"{self.path / name} is not a regular file")
         with locked(self.path, "training"):
             for old in self.path.glob(".step-*.old.*/step-*"):  # was about to be replaced
                 if not (self.path / old.name).exists():

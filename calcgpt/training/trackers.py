@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from calcgpt.config import Recipe
-from calcgpt.errors import ConfigError, TrainingError, one_line
+from calcgpt.errors import ConfigError, DataError, TrainingError, one_line
 from calcgpt.metrics import step_lines
 from calcgpt.training.run_folder import TENSORBOARD, RunFolder
 from datagen.extras import require
-from datagen.files import write_text
+from datagen.files import read_text, write_text
 
+MAX_RUN_ID = 1_000  # bytes
 MetricsRow = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
 Write = Callable[[MetricsRow], None]
 
@@ -209,7 +210,9 @@ def _run_id(run: RunFolder, continues: bool) -> str:
     """Returns the id in the run's folder, or a new one if the run is new or was not tracked."""
     path = run.path / "wandb" / "run-id"
     if continues and path.exists():
-        run_id = path.read_text("utf-8", errors="replace").strip()
+        run_id = ""
+        with suppress(DataError):
+            run_id = read_text(path, MAX_RUN_ID).strip()
         if not re.fullmatch("[a-z0-9]{1,64}", run_id):
             raise ConfigError(f"{path} does not contain a run id; delete it to begin a new run")
         return run_id

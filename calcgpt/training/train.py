@@ -41,9 +41,9 @@ from calcgpt.training.optim import (
     load_weights,
     lr_factor,
     optimizer_tensors,
-    state_names,
+    state_shapes,
 )
-from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState
+from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
 from calcgpt.training.speed import Clock, fastest
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Write, trackers_of
@@ -51,9 +51,9 @@ from datagen.parallel import usable_cores
 from datagen.progress import progress_bar
 from datagen.splits import Split
 
-# In training.safetensors: the names of the states of random generators, and the prefix of the
-# weights in training, which are stored if the checkpoint has their average.
-_RNG_CPU, _RNG_CUDA, _RAW = "rng.cpu", "rng.cuda", "weights."
+# In training.safetensors: the prefix of the weights in training, which are stored if the checkpoint
+# has their average.
+_RAW = "weights."
 NONE_YET = "there is no checkpoint yet: --force starts the run again"
 
 
@@ -368,11 +368,8 @@ class Trainer:
                 self.folder.prune(folder)
 
     def _training_tensors(self, raw: Weights) -> Weights:
-        tensors = {_RNG_CPU: torch.get_rng_state()}
-        tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
-        if self.device.type == "cuda":
-            tensors[_RNG_CUDA] = torch.cuda.get_rng_state(self.device)
-        return tensors | optimizer_tensors(self.optimizers)
+        tensors = {f"{_RAW}{name}": value for name, value in raw.items()}
+        return random_states(self.device) | tensors | optimizer_tensors(self.optimizers)
 
     def resume(self) -> None:
         """Continues the newest checkpoint that loads."""
@@ -386,19 +383,18 @@ class Trainer:
             state.check_same_run(self.recipe, self.data.fingerprint)
             if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
                 raise ConfigError("cannot resume: the run started with another vocabulary")
-            raw_names = [f"{_RAW}{name}" for name in state.weights] if self.average else []
-            needed = state_names(self.optimizers, state.tensors)
-            state.check_tensors([_RNG_CPU, *raw_names, *needed])
+            raw_weights = state.weights if self.average else {}
+            shapes = {f"{_RAW}{name}": weight.shape for name, weight in raw_weights.items()}
+            shapes |= state_shapes(self.optimizers, state.tensors)
+            state.check_tensors(shapes)
+            self.counters = state.counters()
+            state.restore_random_state(self.device)
         load_weights(dict(self.model.named_parameters()), state.weights)
         load_optimizer_tensors(self.optimizers, state.tensors)
-        torch.set_rng_state(state.tensors[_RNG_CPU])
-        if _RNG_CUDA in state.tensors and self.device.type == "cuda":
-            torch.cuda.set_rng_state(state.tensors[_RNG_CUDA], self.device)
         if self.average:
             raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
             self.average.resume(raw)
         metrics = state.checkpoint.metrics
-        self.counters = Counters.from_json(metrics)
         self.needs_validation = self._validates(self.counters.step) and "val_loss" not in metrics
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)

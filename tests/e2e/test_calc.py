@@ -139,8 +139,18 @@ def test_a_sentence_is_one_expression(run_cli: Callable[..., Any], wide: Path) -
 def test_an_expression_needs_no_command(run_cli: Callable[..., Any], wide: Path) -> None:
     outcome = run_cli("12.5*3", "--checkpoint", wide)
     assert (outcome.code, outcome.out) == (0, "37.5\n")
-    assert run_cli("what is half of 12?", "--checkpoint", wide).out == "6\n"
-    assert "No such command" in run_cli("trian2", "x").err
+    for typed, answer in {
+        "what is half of 12?": "6",
+        "half of twelve": "6",
+        "-5+3": "-2",
+        "-½": "-0.5",
+        "½+1": "1.5",
+        "- (2^3)": "-8",
+    }.items():
+        assert run_cli(typed, "--checkpoint", wide).out == f"{answer}\n"
+    for typed in ("trian2", "--trian", "-x"):
+        outcome = run_cli(typed, "x")
+        assert (outcome.code, "No such" in outcome.err) == (2, True)
 
 
 def test_file_names_in_place_of_a_star_are_recognized(
@@ -193,6 +203,9 @@ def test_lines_of_standard_input_are_answered_one_by_one(wide: Path) -> None:
     errors = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert [line.split(": ")[1] for line in errors] == ["line 3", "line 4", "line 5"]
     assert max(map(len, ended.stderr.splitlines())) < 100
+    for dash in (["calc", "-"], ["-"]):
+        named = CliRunner().invoke(cli, [*dash, "--checkpoint", str(wide)], input=typed)
+        assert (named.exit_code, named.output) == (ended.exit_code, ended.output)
     nothing = CliRunner().invoke(cli, ["calc", "--checkpoint", str(wide)], input="")
     assert (nothing.exit_code, nothing.output) == (0, "")
 
@@ -292,16 +305,20 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
     assert file.read_text().splitlines() == ["x = 7", "_", "2*", "x = 7", "quit"]
 
 
-def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
-    program = f"""
+IMPORTS = """
 import atexit, sys
 from calcgpt.cli import cli
-atexit.register(lambda: print(sorted({{"torch", "numba", "llvmlite"}} & sys.modules.keys())))
-cli.main(["calc", "782+21", "--checkpoint", {str(tiny_folder)!r}, "--engine", "native"])
+atexit.register(lambda: print(sorted({"torch", "numba", "llvmlite"} & sys.modules.keys())))
+cli.main(sys.argv[1:])
 """
+
+
+def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
+    native = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "native"]
     machine_code.object_code()  # is cached from now on
     by_torch = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "torch"]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    program = [sys.executable, "-c", IMPORTS, *native]
+    done = subprocess.run(program, capture_output=True, text=True)
     *answer, imported = done.stdout.splitlines()
     assert imported == "['llvmlite']", done.stderr
     ended = CliRunner().invoke(cli, by_torch)  # random weights may write no number

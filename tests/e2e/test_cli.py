@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,10 +16,13 @@ from typing import Any
 
 import click
 import pytest
+import torch
+from checkpoint_folders import make
 
 from calcgpt.checkpoint import Checkpoint, load_metrics
-from calcgpt.cli import cli
+from calcgpt.cli import cli, options
 from calcgpt.inference.calculator import Calculator
+from calcgpt.training import devices
 from datagen.extras import install_line
 from datagen.files import sha256
 
@@ -325,6 +329,43 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     assert files_in(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["train", "--recipe", "{pipe}.toml", "--out", "run"],
+        ["train", "--recipe", "nano", "--data", "{pipe}", "--out", "run"],
+        ["train", "--recipe", "task", "--task", "{pipe}", "--out", "run"],
+        ["calc", "1+1", "--plugin", "{pipe}"],
+        ["eval", "{tiny}", "--data", "{pipe}"],
+        ["plot", "out", "{pipe}"],
+        ["calc", "1+1", "--checkpoint", "{pipe}"],
+        ["sweep", "{pipe}.toml", "--out", "out"],
+        ["datagen", "text", "--source", "{pipe}"],
+    ],
+    ids=lambda args: "-".join(args[:3]),
+)
+def test_a_pipe_to_which_nothing_writes_is_one_line(
+    run_cli: Callable[..., Any],
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    args: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for suffix in ("", ".toml"):
+        os.mkfifo(f"pipe{suffix}")
+    outcome = run_cli(*(arg.format(tiny=tiny_folder, pipe="pipe") for arg in args))
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("error: ")
+
+
+def test_a_file_of_code_needs_no_suffix(run_cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("VALUE = 1")
+    outcome = run_cli("calc", "1+1", "--plugin", tmp_path / "mine")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "adds no variant to a table" in outcome.err
+
+
 def test_a_warm_up_that_never_ends_is_noted(
     run_cli: Callable[..., Any],
     data_folder: Path,
@@ -493,3 +534,29 @@ train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False
     )
     assert ended.returncode == 0, ended.stderr
     assert Checkpoint.load(out / "step-00000002").metrics["step"] == 2
+
+
+def test_scoring_takes_the_fastest_engine_by_itself(
+    tiny_folder: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(attention="landmark").save(tmp_path / "landmark")  # is not for the native engine
+    program = """
+import atexit, sys
+from calcgpt.cli import cli, options
+atexit.register(lambda: print("torch" in sys.modules))
+cli.main(sys.argv[1:])
+"""
+    for folder, engine in ((tiny_folder, "native"), (tmp_path / "landmark", "torch")):
+        shards = tmp_path / engine
+        command = ["eval", folder, "--data", data_folder, "--n", "5", "--shards", shards]
+        ended = subprocess.run(
+            [sys.executable, "-c", program, *command], capture_output=True, text=True
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stdout.endswith(f"{engine == 'torch'}\n")
+        assert json.loads((shards / "scoring.json").read_text())["engine"] == engine
+    monkeypatch.setattr(options, "GPU_DRIVERS", [tiny_folder])
+    for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
+        monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))
+        assert options.engine_and_device(None, "auto") == (engine, gpu)
+    assert options.engine_and_device(None, "auto", "host:1") == ("auto", "cpu")

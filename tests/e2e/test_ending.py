@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import pytest
 from forks import PATIENCE
 from server_forks import ForkedProcess
-from serving import DEFAULTS, Server, server, wait_for
+from serving import DEFAULTS, Server, free_port, server, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
 
 # Texts of this length share no batch, so this is seconds of work. The limits leave time for it on a
@@ -125,6 +125,27 @@ def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
         assert "Traceback" not in running.log
 
 
+@workers
+def test_a_log_that_nobody_reads_stops_nothing(workers: int, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    os.mkfifo(log)
+    reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4_096)  # enough for a dozen records
+    port = free_port()
+    options = ["--port", str(port), "--checkpoint", "calculator", "--workers", str(workers)]
+    process = ForkedProcess(["serve", *options], os.environ | DEFAULTS, log)
+    try:
+        running = Server(process, f"http://127.0.0.1:{port}", log)
+        wait_for(lambda: listens(*address(running)) and status(running) == 200)
+        for _ in range(60):
+            ask(running, "1+1")
+        process.terminate()
+        assert process.wait() == 0
+    finally:
+        process.kill()
+        os.close(reader)
+
+
 @pytest.fixture
 def leased(tiny_copy: Path) -> Iterator[BinaryIO]:
     """A leased file of a checkpoint: the kernel blocks whoever opens it until the lease ends.
@@ -155,14 +176,18 @@ def test_a_signal_before_it_is_ready_ends_it(
     assert "Traceback" not in (tmp_path / "log").read_text()
 
 
-def test_signals_that_would_change_the_workers_have_no_effect(tiny_folder: Path) -> None:
-    with server(tiny_folder, "--workers", 2) as running:
-        wait_for(lambda: len(ready(running)) == 2)
+@workers
+def test_signals_that_would_change_the_workers_have_no_effect(
+    workers: int, tiny_folder: Path
+) -> None:
+    with server(tiny_folder, "--workers", workers) as running:
+        wait_for(lambda: status(running) == 200 and workers in (1, len(ready(running))))
+        n_ready = len(ready(running))
         for number in (signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU):
             n_before = running.log.count("have no effect")
             running.process.send_signal(number)
             wait_for(lambda n=n_before: running.log.count("have no effect") > n)
-        assert len(ready(running)) == 2
+        assert len(ready(running)) == n_ready
         assert status(running) == 200
 
 
@@ -175,6 +200,8 @@ def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> Non
         assert running.process.wait(PATIENCE) == 2
         assert not listens(*address(running))
         *_, last = running.log.splitlines()
+        for reason in ("SIGKILL", "exit code 2"):
+            assert len(re.findall(rf"worker \d+ has ended: {reason}", running.log)) >= 2
     assert re.fullmatch(r"error: \d workers in a row could not start", last)
 
 

@@ -7,6 +7,7 @@ import re
 import resource
 import select
 import shutil
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import PATIENCE
 from serving import Server, events_of, server, wait_for
-from wire import answer, ask, connect, head, memory, metric, refusal, request
+from wire import address, answer, ask, connect, head, memory, metric, refusal, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -26,7 +28,7 @@ SLOW = "12345678901234567890" + "*(7777777777/3)/(7777777777/3)" * 10
 # Products whose texts share no batch, so that the model is busy for many times as long as a test.
 # They count as N_OPERATIONS.
 LONG: dict[str, Any] = {"expressions": [f"{'9' * 40}*{'8' * 40}"] * 100}
-N_OPERATIONS = 1_700
+N_OPERATIONS = 1_763
 SLOW_BODIES: dict[str, Any] = {
     "/v1/calculate": {"expression": SLOW},
     "/v1/calculate/batch": {"expressions": [SLOW, "1+1"]},
@@ -84,6 +86,39 @@ def test_a_client_that_disconnects_frees_its_place(patient: Server, path: str) -
     written = metric(patient, "calcgpt_tokens_total")
     n_new = len(ask(patient)["nodes"][0]["output"])
     assert metric(patient, "calcgpt_tokens_total") == written + n_new
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/calculate/batch", {"expressions": ["1+1+1+1+1+1"] * 100}),
+        ("/v1/calculate/stream", {"expression": "+".join(["7/8"] * 20)}),
+    ],
+)
+def test_a_client_that_reads_nothing_keeps_no_room(
+    patient: Server, path: str, body: dict[str, Any]
+) -> None:
+    """Its response waits for it: more than the system would keep."""
+    with connect(patient, receive_buffer=4_096) as connection:
+        connection.sendall(request(path, body))
+        wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") > 0)
+        wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") == 0)
+        status, _, content = answer(connection)
+    assert (status, len(content) > 150_000) == (200, True)
+    assert content.endswith((b'"problem":null}]}', b'"model":"calculator"}\n\n'))  # it is whole
+
+
+def test_the_streams_of_one_client_do_not_keep_another_waiting(patient: Server) -> None:
+    n = 40
+    with ExitStack() as stack:
+        for _ in range(n):
+            stream = stack.enter_context(connect(patient))
+            stream.sendall(request("/v1/calculate/stream", {"expression": LONG["expressions"][0]}))
+        with socket.create_connection(address(patient), PATIENCE, ("127.0.0.2", 0)) as other:
+            other.sendall(request("/v1/calculate", {"expression": "1+1"}))
+            assert answer(other)[0] == 200
+        assert metric(patient, "calcgpt_requests_in_flight") > n / 2 * N_OPERATIONS / 100
+    wait_for(lambda: metric(patient, "calcgpt_requests_in_flight") == 0)
 
 
 def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
+from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
@@ -16,6 +22,8 @@ from serving import wait_for
 mcp = pytest.importorskip("mcp", reason="mcp is not installed: the extra `mcp` installs it")
 import anyio  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
+
+from api.mcp_server import MAX_CONNECTIONS  # noqa: E402
 
 COMMAND = ["mcp", "--checkpoint", "calculator"]
 
@@ -67,6 +75,106 @@ async def use(client: Any) -> None:
 def test_over_stdin_and_stdout() -> None:
     server = StdioServerParameters(command=sys.executable, args=["-m", "calcgpt", *COMMAND])
     anyio.run(use, mcp.Client(stdio_client(server)))
+
+
+def rpc(number: int, method: str, **params: Any) -> bytes:
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    return json.dumps(message).encode() + b"\n"
+
+
+OPENING = (
+    rpc(
+        0,
+        "initialize",
+        protocolVersion="2025-06-18",
+        capabilities={},
+        clientInfo={"name": "test", "version": "1"},
+    )
+    + b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n'
+)
+
+
+def call(number: int, expression: str) -> bytes:
+    return rpc(number, "tools/call", name="calculate", arguments={"expression": expression})
+
+
+def test_what_was_asked_before_the_end_of_the_input_is_answered() -> None:
+    asked = OPENING + b"".join(call(n, f"{n}*2") for n in range(1, 4))
+    command = [sys.executable, "-m", "calcgpt", *COMMAND]
+    ended = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE)
+    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    results = {a["id"]: a["result"].get("structuredContent", {}).get("result") for a in answers}
+    assert (ended.returncode, results) == (0, {0: None, 1: "2", 2: "4", 3: "6"}), ended.stderr
+
+
+# A calculator that says when it begins, and calculates until it is told to stop.
+ENDLESS = """
+import sys, time
+from api import mcp_server
+from calcgpt.inference.calculator import Calculator
+
+def calculate(self, expression, places, check):
+    print("begun", flush=True)
+    try:
+        while True:
+            check()
+            time.sleep(0.01)
+    finally:
+        print("ended", flush=True)
+
+Calculator.calculate = calculate
+mcp_server.DEADLINE = float(sys.argv[1])
+mcp_server.serve_http(Calculator.load("calculator", "native"), 0)
+"""
+HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+
+
+@contextmanager
+def endless(deadline: float) -> Iterator[tuple[IO[str], str]]:
+    """Yields a process that serves such a calculator, and its address."""
+    program = [sys.executable, "-c", ENDLESS, str(deadline)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(program, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout
+    assert process.stderr
+    try:
+        yield process.stdout, process.stderr.readline().split()[-1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_work_ends_with_its_client() -> None:
+    with endless(PATIENCE) as (output, address):
+        url = urlsplit(address)
+        connection = HTTPConnection(url.hostname or "", url.port, timeout=PATIENCE)
+        connection.request("POST", url.path, call(1, "1+1"), HEADERS)
+        assert output.readline() == "begun\n"
+        connection.close()
+        assert output.readline() == "ended\n"
+
+
+def test_work_ends_at_the_deadline() -> None:
+    with endless(0.5) as (output, address):
+        response = httpx.post(address, content=call(1, "1+1"), headers=HEADERS, timeout=PATIENCE)
+        [content] = response.json()["result"]["content"]
+        assert content["text"].endswith("not answered within 0.5 s")
+        assert [output.readline() for _ in range(2)] == ["begun\n", "ended\n"]
+
+
+def test_idle_streams_keep_nobody_out() -> None:
+    with endless(0.5) as (_, address), ExitStack() as stack:
+        url = urlsplit(address)
+        for _ in range(MAX_CONNECTIONS + 1):
+            connection = HTTPConnection(url.hostname or "", url.port, timeout=PATIENCE)
+            stack.callback(connection.close)
+            connection.request("GET", url.path, headers=HEADERS)
+        response = connection.getresponse()
+        assert (response.status, response.headers["Allow"]) == (405, "POST")
+        listed = httpx.post(
+            address, content=rpc(1, "tools/list"), headers=HEADERS, timeout=PATIENCE
+        )
+        assert len(listed.json()["result"]["tools"]) == 2
 
 
 def test_over_http(tmp_path: Path) -> None:

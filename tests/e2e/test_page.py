@@ -155,9 +155,9 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
     expect(choice).to_have_value("calculator")
-    expect(facts).to_contain_text("205,632 parameters, exact on ")
-    expect(facts).to_contain_text("numbers of up to 40 digits, 30 places")
-    expect(page.locator("footer")).to_contain_text("a GPT of 205,632 parameters")
+    expect(facts).to_contain_text("206,016 parameters, exact on ")
+    expect(facts).to_contain_text("numbers of up to 100 digits (60 in products and quotients), 30 places")
+    expect(page.locator("footer")).to_contain_text("a GPT of 206,016 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("1,189,248 parameters, exact on 64.12%")
     calculate(page, "753.78+910")
@@ -171,13 +171,13 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
 
 
 def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> None:
-    number = "123456789" * 4 + "12345"
-    calculate(page, f"{number}+2", "calculator")
-    expect(page.get_by_role("alert")).to_contain_text("measured for numbers of at most 40 digits")
+    number = "123456789" * 6 + "1234567"
+    calculate(page, f"{number}*2", "calculator")
+    expect(page.get_by_role("alert")).to_contain_text("measured for numbers of at most 100 digits")
     page.get_by_role("button", name="Calculate anyway").click()
     expect(page.locator("#answer")).to_contain_text("for such numbers or so many places.")
     expect(page.get_by_role("alert")).to_be_empty()
-    expect(page.locator("#nodes h3")).to_contain_text(f"{number}+2 = ")
+    expect(page.locator("#nodes h3")).to_contain_text(f"{number}×2 = ")
 
 
 def test_the_history_survives_a_reload(page: Page) -> None:

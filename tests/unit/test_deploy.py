@@ -138,15 +138,41 @@ def test_without_ray_its_application_names_the_extra(monkeypatch: pytest.MonkeyP
         importlib.import_module("api.ray_app")
 
 
-def locked() -> dict[str, list[str]]:
-    """The packages of deploy/requirements.lock, `name==version`, and the hashes of each."""
-    text = (DEPLOY / "requirements.lock").read_text("utf-8").replace("\\\n", " ")
+LOCKS = ("requirements.lock", "build.lock")
+
+
+def locked(lock: str) -> dict[str, list[str]]:
+    """The packages of a file in deploy/, `name==version`, and the hashes of each."""
+    text = (DEPLOY / lock).read_text("utf-8").replace("\\\n", " ")
     lines = [line.partition(" --hash=") for line in text.splitlines()]
     return {pin.partition(";")[0].strip(): hashes.split() for pin, _, hashes in lines}
 
 
-def test_the_lock_has_the_tested_versions_and_a_hash_of_each() -> None:
-    pins = locked()
+def test_the_image_fetches_nothing_without_a_hash() -> None:
+    calls = [
+        call
+        for word, rest in instructions()
+        if word == "RUN"
+        for call in re.findall(r"pip (?:install|wheel)[^&]*", rest)
+    ]
+    assert len(calls) == 4
+    for call in calls:
+        assert "--no-index" in call or "--require-hashes" in call, call
+        named = re.findall(r"--requirement (\S+)", call)
+        assert {*named} <= {*LOCKS}
+        assert "wheel" not in call.split() or "--no-build-isolation" in call  # else it fetches
+    base = argument("ARG").removeprefix("BASE=")
+    images = [service["image"] for service in read_yaml("compose.yaml")["services"].values()]
+    for image in [base, *images]:
+        assert image == "calcgpt" or re.search("@sha256:[0-9a-f]{64}$", image), image
+    sources = {rest.split()[0] for word, rest in instructions() if word == "FROM"}
+    assert sources == {"${BASE}"}
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_has_the_tested_versions_and_a_hash_of_each(lock: str) -> None:
+    pins = locked(lock)
+    assert pins
     assert all(hashes for hashes in pins.values())
     tested = dict(
         line.split("==") for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()

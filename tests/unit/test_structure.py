@@ -19,7 +19,7 @@ LAYERS = [
     {"calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
-    {"calcgpt.metrics"},
+    {"calcgpt.metrics", "calcgpt.tensors"},
     {"calcgpt.plots", "calcgpt.checkpoint", "calcgpt.plugins"},
     {"calcgpt.registry"},
     {"calcgpt.inference"},

@@ -96,6 +96,8 @@ def compile_kernels() -> bytes:
     """Compiles the kernels and returns the object file. This takes some seconds."""
     import numba
 
+    numba.config.DISABLE_JIT = 0  # NUMBA_DISABLE_JIT is for the functions of others
+
     from calcgpt.inference.native import kernels, numba_types
 
     llvm = _llvm()

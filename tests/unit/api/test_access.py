@@ -126,6 +126,25 @@ def test_anything_else_is_refused(headers: Any) -> None:
     assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
+def test_every_wrong_key_counts_until_all_are_refused() -> None:
+    """Two in a request, one of them beside a valid key."""
+    app = locked(client=("192.0.2.7", 5))
+    both = {"X-API-Key": "wrong", "Authorization": "Bearer wrong, too"}
+    valid = {**both, "Authorization": f"Bearer {KEYS[0]}"}
+    statuses = [app.get("/v1/items/5", headers=both).status_code for _ in range(29)]
+    assert set(statuses) == {401}
+    assert app.get("/v1/items/5", headers=valid).status_code == 200
+    problem(app.get("/v1/items/5", headers=both), 429, "rate-limited")  # the 60th and the 61st
+    assert app.get("/v1/items/5", headers={"X-API-Key": "wrong"}).status_code == 401
+    problem(app.get("/v1/items/5", headers=valid), 429, "rate-limited")
+
+
+def test_more_than_two_keys_are_refused() -> None:
+    headers = [("X-API-Key", KEYS[0])] * 3
+    problem(locked().get("/v1/items/5", headers=headers), 401, "unauthorized")
+    assert locked().get("/v1/items/5", headers=headers[:2]).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["/v1/items/5", "/v1/nothing", "/v1/", "/%761/items/5"])
 def test_every_path_under_v1_needs_a_key(path: str) -> None:
     assert locked().get(path).status_code == 401

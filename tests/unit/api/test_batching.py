@@ -122,6 +122,28 @@ def shorter(next_token: Callable[[list[int]], int | None]) -> Callable[[list[int
     return next_one
 
 
+def test_a_client_without_a_group_may_have_one_more() -> None:
+    decoder = gated_decoder()
+    decoder.next_token = shorter(decoder.next_token)
+    finished: list[str] = []
+
+    async def work(batcher: Batcher) -> None:
+        async def ask(name: str, new_job: Job) -> None:
+            await batcher.complete(new_job)
+            finished.append(name)
+
+        asked = [asyncio.create_task(ask("many", job(decoder, client="many")))]
+        await asyncio.to_thread(decoder.called.wait)
+        for name in ("many", "other"):
+            asked.append(asyncio.create_task(ask(name, job(decoder, PRODUCT, client=name))))
+        await asyncio.sleep(0)  # they are waiting now
+        decoder.gate.set()
+        await asyncio.gather(*asked)
+
+    run(work, max_groups=1, max_batch=1)
+    assert finished == ["other", "many", "many"]
+
+
 @pytest.mark.parametrize(("max_groups", "order"), [(2, ["short", "long"]), (1, ["long", "short"])])
 def test_groups_take_turns_up_to_their_limit(max_groups: int, order: list[str]) -> None:
     decoder = gated_decoder()

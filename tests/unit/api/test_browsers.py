@@ -5,8 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -133,8 +135,27 @@ def test_the_page_and_its_files_are_compressed_but_no_answer_is(client: TestClie
         assert "Content-Encoding" not in whole.headers
         assert compressed.content == whole.content  # the client decompresses
         assert all("Accept-Encoding" in r.headers["Vary"] for r in (compressed, whole))
+        assert compressed.headers["ETag"] != whole.headers["ETag"]
+        refused = client.get(path, headers={"Accept-Encoding": "br, gzip;q=0"})
+        assert refused.headers["ETag"] == whole.headers["ETag"]
     assert "Content-Encoding" not in client.get("/static/preview.png").headers
-    assert "Content-Encoding" not in client.get("/v1/models").headers
+    for path in ("/v1/models", "/metrics"):
+        assert "Content-Encoding" not in client.get(path).headers
+
+
+def test_a_file_is_compressed_once(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    compressed: list[str] = []
+
+    def counted(name: str) -> Callable[..., Any]:
+        function = getattr(zlib, name)
+        return lambda *args, **options: compressed.append(name) or function(*args, **options)
+
+    for name in ("compress", "compressobj"):
+        monkeypatch.setattr(zlib, name, counted(name))
+    for _ in range(3):
+        response = client.get("/static/swagger/swagger-ui-bundle.js")
+        assert response.headers["Content-Encoding"] == "gzip"
+    assert len(compressed) <= 1  # an earlier test may have asked for it
 
 
 def test_the_page_lists_all_modules_that_it_loads(client: TestClient) -> None:

@@ -17,9 +17,12 @@ from serving import JSON, ask, client_of, events_of, problem
 
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.calibration import confidence_record
-from calcgpt.inference.calculator import Calculator, Computation
+from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation
 from calcgpt.inference.results import Confidence
+
+WORKED = worked_model()
 
 
 def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
@@ -46,6 +49,7 @@ def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
         "expression": "12.5+3",
         "position": 6,
         "end": 14,
+        "path": [],
         "problem": "12.5+3",
         "prompt": "$(00000012.5+0000000003)=",
         "work": "+5210+0300+5510:5510+",
@@ -112,7 +116,7 @@ def test_a_wrong_answer_is_reported_or_an_error(client: TestClient) -> None:
         ("", "syntax", 0),
         ("1,234,5+2", "decimal-comma", 5),
         ("5 5", "no-operation", 2),
-        ("2^0.5", "out-of-range", 2),
+        ("1.5!", "out-of-range", 0),
         ("1" * 60_000, "too-long", 10_000),
         ("1+\x00", "syntax", 2),
         ("<script>", "syntax", 0),
@@ -195,6 +199,25 @@ def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
     assert 'reason="wrong-answer"' not in client.get("/metrics").text
 
 
+@pytest.mark.parametrize("more", [{"model": "x" * 60_000}, {"x" * 60_000: 1}])
+def test_a_refusal_quotes_little_of_the_request(client: TestClient, more: dict[str, Any]) -> None:
+    refused = ask(client, "1+1", **more)
+    assert refused.status_code in (404, 422)
+    assert len(refused.content) < 4_000
+
+
+@pytest.mark.parametrize(("coding", "status"), [("gzip", 415), ("br", 415), ("identity", 200)])
+def test_a_body_that_says_it_is_compressed_is_refused(
+    client: TestClient, coding: str, status: int
+) -> None:
+    headers = {"Content-Encoding": coding}
+    response = client.post("/v1/calculate", json={"expression": "1+1"}, headers=headers)
+    assert response.status_code == status
+    if status != 200:
+        assert problem(response, status)
+        assert response.headers["Accept-Encoding"] == "identity"
+
+
 def test_a_batch_has_a_limit() -> None:
     with client_of(calculator_model(), max_items=3) as client:
         for n, status in ((3, 200), (4, 422)):
@@ -249,11 +272,24 @@ def test_more_operations_than_the_rate_are_never_allowed() -> None:
 
 def test_operations_of_long_numbers_count_as_several() -> None:
     with client_of(worked_model(), max_items=3, max_pending=5) as client:
-        expressions = [f"{'1' * 13}*{'2' * 13}"] * 3  # 2 each
+        expressions = [f"{'1' * 13}*{'2' * 13}"] * 3  # 434 characters each, 200 an operation
         two, all_ = ({"expressions": expressions[:n], "beyond_tested": True} for n in (2, 3))
         assert client.post("/v1/calculate/batch", json=two).status_code == 200
         refused = client.post("/v1/calculate/batch", json=all_)
-        assert "6 operations; the limit is 5" in problem(refused, 422, "too-many-items")["detail"]
+        assert "7 operations; the limit is 5" in problem(refused, 422, "too-many-items")["detail"]
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**30), st.sampled_from("+*/")), min_size=1, max_size=4))
+def test_no_operation_counts_for_more_characters_than_a_usual_one(
+    terms: list[tuple[int, str]],
+) -> None:
+    text = "1" + "".join(f"{sign}{n + 1}" for n, sign in terms)
+    try:
+        computation = WORKED.calculator.begin(text, beyond_tested=True)
+    except ExpressionError:
+        return
+    assert computation.n_characters <= computation.cost
+    assert len(computation.outline) * USUAL_LENGTH <= computation.cost
 
 
 @pytest.mark.parametrize("end", ["", "/0"])
@@ -304,7 +340,7 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
             "model": "exact",
             "places": 2,
             "nodes": [
-                {name: node[name] for name in ("expression", "position", "end")}
+                {name: node[name] for name in ("expression", "position", "end", "path")}
                 for node in whole["nodes"]
             ],
         },

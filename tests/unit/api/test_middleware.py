@@ -13,9 +13,10 @@ import pytest
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
+from forks import PATIENCE
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api import telemetry
+from api import logs
 from api.connections import UNSENT_BYTES
 from api.middleware import RequestLog
 from api.telemetry import Metrics
@@ -83,7 +84,7 @@ def metrics() -> Metrics:
 
 
 def add_request_id(record: logging.LogRecord) -> bool:
-    record.request_id = telemetry.request_id.get()
+    record.request_id = logs.request_id.get()
     return True
 
 
@@ -265,11 +266,11 @@ def test_the_request_id_is_reset_after_a_request(metrics: Metrics) -> None:
     seen: list[str | None] = []
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
-        seen.append(telemetry.request_id.get())
+        seen.append(logs.request_id.get())
 
     async def through(scope: Scope, receive: Any, send: Any) -> None:
         await RequestLog(app, metrics)({**scope}, receive, send)
-        seen.append(telemetry.request_id.get())
+        seen.append(logs.request_id.get())
 
     run(through, headers=[(b"x-request-id", b"mine")])
     assert seen == ["mine", None]
@@ -332,6 +333,28 @@ def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
     scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
     asyncio.run(RequestLog(app, Metrics(), stall_timeout=0.01)(scope, receive, never))
     assert ended
+
+
+def test_a_client_that_reads_a_little_at_a_time_is_disconnected_in_the_end() -> None:
+    n_sent = 0
+
+    async def slowly(message: Message) -> None:
+        nonlocal n_sent
+        await asyncio.sleep(0.001)  # the client reads on, so the response never stalls
+        n_sent += 1
+
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
+    app = RequestLog(endless, Metrics(), stall_timeout=PATIENCE, delivery_timeout=0.02)
+    asyncio.run(asyncio.wait_for(app(scope, receive, slowly), PATIENCE))
+    assert n_sent < 100
 
 
 def test_a_long_response_is_sent_in_pieces() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: Servic
             return {"type": "http.disconnect"}
 
         with pytest.raises(ClientDisconnect):
-            await service.while_connected(Request({"type": "http"}, receive), work())
+            await service.while_connected(Request({"type": "http"}, receive), ExitStack(), work())
         await work.cancelled.wait()
 
     asyncio.run(asyncio.wait_for(ask(), PATIENCE))
@@ -75,7 +76,7 @@ def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: Servic
 def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(service: Service) -> None:
     async def read() -> None:
         work = EndlessWork()
-        events = service.follow(work)
+        events = service.follow(ExitStack(), work)
         assert await anext(events) == "first"
         await events.aclose()
         await work.cancelled.wait()

@@ -28,8 +28,33 @@ def test_lists_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = load_settings({})
     assert [key.get_secret_value() for key in settings.api_keys] == ["one", "two"]
     assert settings.cors_origins == ("https://a.example", "https://b.example")
-    monkeypatch.setenv("CALCGPT_API_KEYS", "")
-    assert load_settings({}).api_keys == ()
+
+
+@pytest.mark.parametrize("value", ["", " ", ",", " , "])
+def test_no_keys_are_not_taken_for_keys(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("CALCGPT_API_KEYS", value)
+    with pytest.raises(ConfigError, match=r"CALCGPT_API_KEYS: contains nothing"):
+        load_settings({})
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("CALCGPT_API_KEY", "CALCGPT_API_KEYS"),
+        ("calcgpt_rate_limits", "CALCGPT_RATE_LIMIT"),
+        ("CALCGPT_TRUSTED_PROXY", "CALCGPT_TRUSTED_PROXIES"),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, nearest: str
+) -> None:
+    """It may be meant to keep others out."""
+    monkeypatch.setenv("CALCGPT_CACHE", "folder")  # of the native engine
+    load_settings({})
+    monkeypatch.setenv(name, "secret")
+    with pytest.raises(ConfigError, match=rf"{name.upper()}.*{nearest}") as error:
+        load_settings({})
+    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +92,8 @@ def test_secrets_are_not_shown() -> None:
         ({"max_items": 2_000}, "max_items must not exceed max_pending"),
         ({"threads": 1_000}, "1000 threads are more than the "),
         ({"drain": math.inf}, "--drain: "),
-        ({"api_keys": ",,,"}, "--api-keys: contains only separators"),
-        ({"api_keys": " "}, "--api-keys: contains only separators"),
+        ({"api_keys": ",,,"}, "--api-keys: contains nothing"),
+        ({"api_keys": " "}, "--api-keys: contains nothing"),
         ({"trusted_proxies": "127.0.0.1,notanip"}, "--trusted-proxies: 'notanip' is not an addr"),
         ({"trusted_proxies": "127.0.0.9/8"}, "--trusted-proxies: '127.0.0.9/8' is not the address"),
         ({"trusted_proxies": "::1, *"}, "--trusted-proxies: * trusts everyone, and stands alone"),

@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,20 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert (os.read(reader, 100), pipe.is_fifo()) == (b"text", True)
     os.close(reader)
     assert names(tmp_path) == ["pipe"]
+
+
+def test_a_pipe_is_read_only_if_something_writes_to_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match="pipe: nothing was written to this pipe"):
+        read_text(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with pipe.open("w") as writer, ThreadPoolExecutor() as pool:
+        content = pool.submit(read_text, pipe)
+        writer.write("text")
+        writer.close()
+        assert content.result() == "text"
+    os.close(reader)
 
 
 def test_an_open_file_is_appended_to_by_its_number(tmp_path: Path) -> None:

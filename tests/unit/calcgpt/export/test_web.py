@@ -34,6 +34,9 @@ def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
     picture = "static/preview.png"
     assert f'content="https://a.example/{picture}"' in (out / "index.html").read_text()
     assert (out / picture).is_file()
+    before, policy = (out / "index.html").read_text().split("http-equiv", 1)
+    assert "<script" not in before  # all of them come under the policy
+    assert policy.startswith('="Content-Security-Policy" content="default-src \'self\'; ')
     assert picture not in (out / web.MARKER).read_text()  # other programs show it
 
 

@@ -68,6 +68,75 @@ def test_a_damaged_file_is_made_again(
     assert path.read_bytes() == whole
 
 
+OTHER = 12_345  # a user and a group
+
+
+def forge(folder: Path) -> None:
+    """Writes a file with a right digest, as another user would."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_cached(folder / "a.o", b"forged")
+
+
+def open_to_a_group(path: Path, group: int) -> None:
+    os.chown(path, -1, group)
+    path.chmod(0o775)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+@pytest.mark.parametrize(
+    ("open_to_others", "is_used"),
+    [
+        (lambda folder: folder.chmod(0o777), False),
+        (lambda folder: folder.chmod(0o1777), False),
+        (lambda folder: folder.parent.chmod(0o777), False),
+        (lambda folder: folder.parent.chmod(0o1777), True),  # as /tmp is
+        (lambda folder: os.chown(folder, OTHER, OTHER), False),
+        (lambda folder: os.chown(folder.parent, OTHER, OTHER), False),
+        (lambda folder: (folder / "a.o").chmod(0o666), False),
+        (lambda folder: os.chown(folder / "a.o", OTHER, OTHER), False),
+        (lambda folder: open_to_a_group(folder, OTHER), False),
+        (lambda folder: open_to_a_group(folder, os.getegid()), True),
+        (lambda folder: None, True),
+    ],
+)
+def test_what_others_may_change_is_not_used(
+    open_to_others: Callable[[Path], None],
+    is_used: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made: list[int] = []
+    for folder in (tmp_path / "of" / "cache", tmp_path / "linked" / "cache"):
+        forge(folder)
+        open_to_others(folder)
+    (tmp_path / "link").symlink_to(tmp_path / "linked" / "cache")
+    for folder in (tmp_path / "of" / "cache", tmp_path / "link"):
+        monkeypatch.setenv("CALCGPT_CACHE", str(folder))
+        content = cache.cached("a.o", counting(made), "the code")
+        assert content == (b"forged" if is_used else bytes(range(256)))
+    assert len(made) == (0 if is_used else 2)
+    assert ("others may change" in caplog.text) == (not is_used)
+
+
+def test_a_pipe_in_the_cache_is_not_read(folder: Path) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / "a.o")
+    assert read_cached(folder / "a.o") is None
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
+def test_what_is_cached_is_used_again_with_any_umask(folder: Path, umask: int) -> None:
+    made: list[int] = []
+    before = os.umask(umask)
+    try:
+        for _ in range(2):
+            cache.cached("a.o", counting(made), "the code")
+    finally:
+        os.umask(before)
+    assert len(made) == 1
+
+
 @pytest.mark.parametrize("has_home", [True, False])
 def test_if_nothing_can_be_cached_there_is_one_warning(
     has_home: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from forks import PATIENCE
@@ -48,3 +50,12 @@ def test_it_can_be_loaded_into_crowded_memory() -> None:
     command = [sys.executable, "-c", PROGRAM]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert (ended.returncode, ended.stdout) == (0, "loaded\n"), ended.stderr
+
+
+def test_the_kernels_are_compiled_where_others_are_not(tmp_path: Path) -> None:
+    program = "from calcgpt.inference.native.machine_code import load_decode; load_decode()"
+    settings = {"NUMBA_DISABLE_JIT": "1", "CALCGPT_CACHE": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import math
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+from checkpoint_folders import claim_hash, edit_json
 from safetensors.torch import load_file
 from small_runs import (
     CPU,
@@ -29,7 +32,7 @@ from calcgpt.data import sources
 from calcgpt.data.sources import training_data
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.training import train as training_module
-from calcgpt.training.run_folder import RunFolder
+from calcgpt.training.run_folder import TRAINING, Counters, RunFolder
 from calcgpt.training.train import Trainer
 from datagen.dataset import DatasetPlan, generate
 from datagen.files import sha256
@@ -114,6 +117,59 @@ def test_resume_names_a_tensor_that_is_missing(
     config_path.write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=re.escape(f"{path}: tensor '{reported}' is missing")):
         run(data, tmp_path, *settings, "train.optimizer=muon", resume=True)
+
+
+NAN, HUGE = torch.tensor(float("nan")), torch.tensor(1e30)
+
+
+@pytest.mark.parametrize(
+    ("forged", "reason"),
+    [
+        ({"rng.cpu": torch.zeros(5056, dtype=torch.uint8)}, "nvalid mt19937 state"),
+        ({"rng.cpu": torch.zeros(5056)}, "RNG state must be a torch.ByteTensor"),
+        ({"rng.cpu": torch.zeros(9, dtype=torch.uint8)}, "'rng.cpu' is (9,), not (5056,)"),
+        ({"optimizer.0.0.exp_avg": torch.zeros(2, 3)}, "'optimizer.0.0.exp_avg' is (2, 3), not"),
+        ({"optimizer.0.0.step": NAN}, "'optimizer.0.0.step' is (), not"),
+        ({"optimizer.0.0.step": -torch.ones(())}, "'optimizer.0.0.step' is (), not"),
+        ({"optimizer.0.0.step": HUGE}, "'optimizer.0.0.step' is (), not"),
+        ({"optimizer.7.0.step": NAN}, "'optimizer.7.0.step' is not of this run"),
+        ({"optimizer.x": NAN}, "'optimizer.x' is not of this run"),
+        ({"step": 10**15}, "step: Input should be less than or equal to 99999999"),
+        ({"step": 6}, "step is 6: that is not step-00000006"),
+        ({"step": math.nan}, "no checkpoint loads"),
+        ({"tokens": math.nan}, "tokens: "),
+        ({"seconds": math.inf}, "seconds: "),
+        ({"seconds": None}, "seconds: "),
+    ],
+    ids=str,
+)
+def test_a_forged_state_is_refused_in_one_line(
+    data: Path, tmp_path: Path, forged: dict[str, Any], reason: str
+) -> None:
+    settings = ("train.steps=5", "train.eval_problems=0")
+    folder = run(data, tmp_path, *settings)
+    name = "metrics.json" if any(key in {*Counters().__dict__} for key in forged) else TRAINING
+    if name == TRAINING:
+        safetensors.torch.save_file({**load_file(folder / name), **forged}, folder / name)
+    else:
+        edit_json(folder / name, lambda metrics: metrics.update(forged))
+    claim_hash(folder, name)
+    with pytest.raises(CheckpointError) as caught:
+        run(data, tmp_path, *settings, resume=True)
+    assert reason in str(caught.value)
+    assert str(folder if name == TRAINING else tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "environment.jsonl"])
+def test_a_pipe_in_the_place_of_a_file_of_a_run_is_refused(
+    data: Path, tmp_path: Path, name: str
+) -> None:
+    run(data, tmp_path, "train.steps=5")
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ConfigError, match=f"{name} is not a regular file"):
+        run(data, tmp_path, "train.steps=5", resume=True)
 
 
 def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(

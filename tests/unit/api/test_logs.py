@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import telemetry
+from api import logs
 
 log = logging.getLogger("service.part")
 
@@ -36,7 +37,7 @@ def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
         library.setLevel(logging.NOTSET)
         library.disabled = False
     try:
-        telemetry.configure(*args)
+        logs.configure(*args)
         yield stream
     finally:
         root.handlers, sys.stderr = handlers, stderr
@@ -66,9 +67,9 @@ def test_a_record_is_one_json_object_with_its_extras() -> None:
 @pytest.mark.parametrize("format", ["json", "text"])
 def test_records_have_the_id_of_the_current_request(format: str) -> None:
     with logging_to(io.StringIO(), format) as stream:
-        token = telemetry.request_id.set("request-7")
+        token = logs.request_id.set("request-7")
         log.info("within")
-        telemetry.request_id.reset(token)
+        logs.request_id.reset(token)
         log.info("after")
     within, after = stream.getvalue().splitlines()
     assert "request-7" in within
@@ -77,14 +78,37 @@ def test_records_have_the_id_of_the_current_request(format: str) -> None:
 
 def test_what_clients_make_a_library_write_has_a_bound() -> None:
     with logging_to(io.StringIO(), "json") as stream:
-        for _ in range(3 * telemetry.MAX_RECORDS):
+        for _ in range(3 * logs.MAX_RECORDS):
             logging.getLogger("uvicorn.error").warning("a client is rude")
             log.info("answered")
     messages = [record["message"] for record in records(stream)]
     rude = [message for message in messages if message != "answered"]
-    assert len(messages) - len(rude) == 3 * telemetry.MAX_RECORDS
-    assert len(rude) <= 2 * telemetry.MAX_RECORDS  # a new minute may have begun
+    assert len(messages) - len(rude) == 3 * logs.MAX_RECORDS
+    assert len(rude) <= 2 * logs.MAX_RECORDS  # a new minute may have begun
     assert any("no more of these" in message for message in rude)
+
+
+def test_records_that_nobody_reads_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "MAX_QUEUED", 100_000)
+    reader, writer = os.pipe()
+    handler = logs.QueuedHandler(writer)
+    handler.setFormatter(logging.Formatter())
+    monkeypatch.setattr(logs.log, "handlers", [handler])
+    n, dropped = 1_000, 0
+    for i in range(n):
+        logs.log.error("%04d %s", i, "x" * 995)  # nothing waits, although the pipe is soon full
+    dropped = handler.take_dropped()
+    assert 0 < dropped < n
+    assert handler.take_dropped() == 0
+    with os.fdopen(reader, encoding="utf-8") as file:
+        lines = iter(file.readline, "")
+        written = [int(next(lines)[:4]) for _ in range(n - dropped)]
+        assert written == sorted(set(written))
+        assert next(lines).startswith(f"{dropped} log records were dropped")
+        handler.close()
+        assert next(lines, None) is None
 
 
 def test_a_traceback_is_one_string() -> None:
@@ -148,12 +172,12 @@ def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
 
 
 def test_a_new_minute_has_room_for_new_records() -> None:
-    only = telemetry.RateLimitFilter()
+    only = logs.RateLimitFilter()
 
     def passes(second: float) -> bool:
         content = {"name": "uvicorn.error", "msg": "rude", "created": second, "lineno": 1}
         return only.passes(logging.makeLogRecord(content))
 
-    assert sum(passes(30.0) for _ in range(50)) == telemetry.MAX_RECORDS
+    assert sum(passes(30.0) for _ in range(50)) == logs.MAX_RECORDS
     assert not passes(59.9)
     assert passes(60.0)

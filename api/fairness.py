@@ -1,0 +1,105 @@
+"""Which work is admitted, and which is next, so that no client keeps others waiting.
+
+A client is the owner of an API key or, without keys, an address.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from api.groups import Job
+from api.problems import ProblemError, full_problem
+from api.telemetry import Metrics
+
+MAX_IDLE = 1_000  # clients that are remembered although none of their jobs waits, about
+GREED = 4  # a client may have that many times the room that is left
+
+
+class Admission:
+    """Limits how many operations are in progress at a time.
+
+    More are refused at once, so that admitted operations are answered in time. A client may have at
+    most `limit`, and at most GREED times what it leaves to others (dynamic thresholds; Choudhury
+    and Hahne 1998). So there is always room for one more client, and all together have at most
+    `limit` * (1 + 1 / GREED).
+    """
+
+    def __init__(self, limit: int, metrics: Metrics) -> None:
+        self._limit = limit
+        self._metrics = metrics
+        self._n = 0
+        self._by_client: Counter[str] = Counter()
+
+    def require_room(self, client: str, n: int = 1) -> None:
+        """Raises ProblemError unless there is room for `n` operations of a client: 422 if `n`
+        exceeds the limit, else 503. Call it before counting the operations of a request, which
+        takes time."""
+        if n > self._limit:
+            detail = f"{n:,} operations; the limit is {self._limit:,}"
+            raise ProblemError(422, detail, kind="too-many-items")
+        left = self._limit * (GREED + 1) - (self._n + n) * GREED  # GREED times what would be left
+        if self._by_client[client] + n > left:
+            self._metrics.sheds.labels("full").inc()
+            raise full_problem("requests")
+
+    @contextmanager
+    def enter(self, client: str, n: int) -> Iterator[None]:
+        """Admits `n` operations. Raises what `require_room` raises."""
+        self.require_room(client, n)
+        self._count(client, n)
+        try:
+            yield
+        finally:
+            self._count(client, -n)
+
+    def _count(self, client: str, n: int) -> None:
+        self._n += n
+        self._by_client[client] += n
+        if not self._by_client[client]:
+            del self._by_client[client]
+        self._metrics.in_flight.inc(n)
+
+
+class FairQueue:
+    """Jobs that wait, in an order in which clients take turns (start-time fair queueing; Goyal,
+    Vin and Cheng 1996).
+
+    A job stands behind the work that its client already waits for, measured in characters. The
+    first job of a client that had none stands beside the first jobs of all others.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: list[Job] = []  # sorted by `start`
+        self._now = 0.0  # the `start` of the last job that was taken when it was first
+        self._ends: dict[str, float] = {}  # by client, of its last job
+
+    def add(self, job: Job) -> None:
+        """Adds a job."""
+        job.start = max(self._now, self._ends.get(job.client, 0.0))
+        self._ends[job.client] = job.start + job.cost
+        if len(self._ends) > 2 * len(self._jobs) + MAX_IDLE:
+            self._ends = {name: end for name, end in self._ends.items() if end > self._now}
+        self.put_back(job)
+
+    def put_back(self, job: Job) -> None:
+        """Adds a job that was taken earlier, where it stood."""
+        insort(self._jobs, job, key=lambda other: other.start)
+
+    def take(self, job: Job) -> None:
+        """Removes a job."""
+        if job is self._jobs[0]:
+            self._now = max(self._now, job.start)
+        self._jobs.remove(job)
+
+    def clear(self) -> None:
+        """Removes all jobs."""
+        self._jobs.clear()
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self._jobs)
+
+    def __len__(self) -> int:
+        return len(self._jobs)

@@ -1,0 +1,78 @@
+"""What is kept of responses for clients that read slowly, in bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from forks import PATIENCE
+from starlette.responses import Response
+from starlette.types import Message, Scope
+
+from api.middleware import RequestLog
+from api.slow_clients import GivenUpError, SlowClients, Unread
+from api.telemetry import Metrics
+
+LIMIT = 10_000
+
+
+async def events(*pieces: bytes) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
+
+
+def test_the_response_of_which_most_is_unread_is_given_up() -> None:
+    given_up: list[bool] = []
+    unread = Unread(LIMIT, lambda: given_up.append(True))
+
+    async def read_nothing(*pieces: bytes) -> bytes:
+        async with unread.response() as outbox:
+            await outbox.fill(events(*pieces))
+            await asyncio.Event().wait()
+        raise AssertionError
+
+    async def all_at_once() -> None:
+        others = [asyncio.create_task(read_nothing(bytes(n))) for n in (1_000, 5_000, 2_000)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE), unread.response() as quick:
+            for _ in range(100):  # what is read takes no room
+                await quick.fill(events(bytes(LIMIT // 10)))
+                assert len(await quick.take()) == LIMIT // 10
+            assert not given_up
+            await quick.fill(events(bytes(2_001)))
+            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+            assert [task.done() for task in others] == [False, True, False]
+            assert isinstance(others[1].exception(), GivenUpError)
+        for task in others:
+            task.cancel()
+
+    asyncio.run(all_at_once())
+    assert given_up == [True]
+
+
+@pytest.mark.parametrize(("is_file", "n_given_up"), [(False, 1), (True, 0)])
+def test_long_responses_count_unless_they_are_files(is_file: bool, n_given_up: int) -> None:
+    """All who ask for a file get the same bytes."""
+    given_up: list[bool] = []
+    slow = SlowClients(on_given_up=lambda: given_up.append(True), max_unread=LIMIT)
+    headers = {"ETag": '"tag"'} if is_file else {}
+    app = RequestLog(Response(bytes(LIMIT * 3 // 4), headers=headers), Metrics(), slow)
+
+    async def never(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def ask() -> None:
+        scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+        tasks = [asyncio.create_task(app({**scope}, receive, never)) for _ in range(2)]
+        done, others = await asyncio.wait(tasks, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+        assert len(done) == n_given_up
+        for task in others:
+            task.cancel()
+
+    asyncio.run(ask())
+    assert len(given_up) == n_given_up
