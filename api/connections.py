@@ -21,8 +21,9 @@ HEAD_BYTES = 16_384  # most bytes of a request line and its headers; also of tra
 PIECE = 8_192  # bytes that are read at a time
 MAX_PARTS, SMALL = 512, 64  # parts of a body of less than that many bytes
 PAUSE = 1e-9  # seconds; in effect the shortest pause that the system makes, about 60 us
-SPARE = 1_000  # connections above the limit that get a response, or a quarter of the limit if that
-# is less; more are closed at once
+# Connections above the limit that get a response: a quarter of it, within these bounds. More are
+# closed at once.
+LEAST_SPARE, SPARE = 16, 1_000
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
 # thousands of clients that read nothing would keep hundreds of megabytes.
 UNSENT_BYTES = 4_096
@@ -87,7 +88,7 @@ class Connection(H11Protocol):
         limit, self.limit_concurrency = self.limit_concurrency, None
         if limit and len(self.connections) > limit:
             self.app = _refuse
-            if len(self.connections) > limit + min(SPARE, limit // 4):
+            if len(self.connections) > limit + min(SPARE, max(LEAST_SPARE, limit // 4)):
                 transport.abort()
         self._check(before=None)
         if self.config.workers > 1:

@@ -117,7 +117,7 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
 def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
     with server("calculator", "--workers", workers, "--drain", 1) as running:
         with connect(running) as connection:
-            connection.sendall(request("/v1/calculate/batch", {"expressions": [LONG] * 60}))
+            connection.sendall(request("/v1/calculate/batch", {"expressions": [LONG] * 50}))
             wait_for(lambda: metric(running, "calcgpt_requests_in_flight") >= 100)
             running.process.terminate()
             assert int(refusal(connection, 503, "ending")["retry-after"]) >= 1

@@ -156,7 +156,8 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     choice = page.get_by_role("combobox", name="Model")
     expect(choice).to_have_value("calculator")
     expect(facts).to_contain_text("206,016 parameters, exact on ")
-    expect(facts).to_contain_text("numbers of up to 100 digits (60 in products and quotients), 30 places")
+    domain = "numbers of up to 100 digits (60 in products and quotients), 30 places"
+    expect(facts).to_contain_text(domain)
     expect(page.locator("footer")).to_contain_text("a GPT of 206,016 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("1,189,248 parameters, exact on 64.12%")
