@@ -121,8 +121,8 @@ class Group {
       this.#details.open = true;
     }
     if (this.#nodes.size < this.#count) return;
-    const isWrong = this.element.classList.contains("wrong");
-    this.#mark.append(createIcon(isWrong ? "✗" : "✓", ""), createElement("span", "unseen", isWrong ? "wrong" : "right"));
+    const [sign, verdict] = this.element.classList.contains("wrong") ? ["✗", "wrong"] : ["✓", "right"];
+    this.#mark.append(createIcon(sign, ""), createElement("span", "unseen", verdict));
     this.#heading.append(" = ", createElement("strong", "", formatResult(node.result)));
     const iterations = this.#iterations();
     if (iterations.flat().some(Boolean)) this.list.before(plot(iterations));
@@ -172,10 +172,12 @@ function plot(iterations) {
   for (let power = Math.floor(top / TICK) * TICK; power >= bottom; power -= TICK) {
     const at = `${y(power)}%`;
     const label = { y: at, dx: "-0.5em", dy: "0.35em", "text-anchor": "end" };
-    svg.append(createSvg("line", { class: "grid", x2: "100%", y1: at, y2: at }), createSvg("text", label, `1e${power}`));
+    const line = createSvg("line", { class: "grid", x2: "100%", y1: at, y2: at });
+    svg.append(line, createSvg("text", label, `1e${power}`));
   }
   for (const turns of logs) {
-    const points = turns.map((log, index) => [(100 * index) / (most - 1), y(log)]).filter(([, at]) => !Number.isNaN(at));
+    const all = turns.map((log, index) => [(100 * index) / (most - 1), y(log)]);
+    const points = all.filter(([, at]) => !Number.isNaN(at));
     const line = createSvg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none" });
     const path = points.map((point) => point.join(",")).join(" ");
     line.append(createSvg("polyline", { points: path, "vector-effect": "non-scaling-stroke" }));

@@ -36,7 +36,8 @@ def test_an_error_marks_its_position(page: Page) -> None:
             "😀",
             "A number is expected, not '😀' (character 5).",
         ),  # two units of UTF-16, one character
-        ("√2", "√", "not '√'; this calculator has numbers, + − × ÷ ^ %"),
+        ("∜2", "∜", "not '∜'; this calculator has numbers, + − × ÷ ^ %"),
+        ("√2", "√2", "A model without worked steps has no functions"),
         ("6÷2(1+2)", "(", "; 6÷2(3) is (6÷2)×3 to some and 6÷(2×3) to others"),
         ("2×/3", "/", "A number is expected, not '/'"),
         ("12345678901*2", "12345678901", "more than 10 characters"),

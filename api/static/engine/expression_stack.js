@@ -20,8 +20,8 @@ import { Text, format, search, shorten, strip } from "./text.js";
  * such percentages.
  * @typedef {{node: Expression, start: number, end: number, isPercentage?: boolean}} Part */
 
-/** An operation, a sign before an operand, or a parenthesis. character: the operation, a function, a parenthesis, a bar,
- * or the first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3 from 10;
+/** An operation, a sign before an operand, or a parenthesis. character: the operation, a function, a parenthesis, a
+ * bar, or the first words of a pair; isSaid: whether the reading repeats the operation; isReversed: subtract 3 from 10;
  * called: the function before a parenthesis.
  * @typedef {{character: string, rank: number, start: number, isSaid?: boolean, isReversed?: boolean,
  * called?: Called}} Sign */

@@ -35,10 +35,10 @@ const TOO_LARGE_OF_PROGRAM = 10n ** 100n; // no operand has so many digits
 
 /** A number of a plan and its exact value. @template T @typedef {{number: T, value: Fraction}} Term */
 
-/** How the values of parts are represented as T. typed: a number that was typed; number: a whole one; constant: one that
- * the planner has worked out, to the places of the operations and some more; value: of a T; isZero: whether a value is
- * 0 at the places of the operations; apply: the result of an operation; rounded: to some places; nearest: the whole
- * number nearest to a / b, also as an integer; finish: the result, rounded to the places of the answer.
+/** How the values of parts are represented as T. typed: a number that was typed; number: a whole one; constant: one
+ * that the planner has worked out, to the places of the operations and some more; value: of a T; isZero: whether a
+ * value is 0 at the places of the operations; apply: the result of an operation; rounded: to some places; nearest: the
+ * whole number nearest to a / b, also as an integer; finish: the result, rounded to the places of the answer.
  * @template T
  * @typedef {{typed: (number: Decimal) => T, number: (value: Fraction) => T,
  *   constant: (value: Fraction, morePlaces?: number) => T, value: (number: T) => Fraction,
@@ -190,8 +190,8 @@ export const rounding = (places, guardPlaces) => (planner) => ({
   },
 });
 
-/** Works with numbers times 10**scale, because no number has more than MAX_PLACES places. The `scale` of a number is 0 if
- * it was typed or is known exactly.
+/** Works with numbers times 10**scale, because no number has more than MAX_PLACES places. The `scale` of a number is 0
+ * if it was typed or is known exactly.
  * @typedef {{n: Operand, scale: number}} Scaled
  * @type {(places: number, most: number) => (planner: Planner<Scaled>) => Way<Scaled>} */
 export const scaled = (places, most) => (planner) => {

@@ -3,7 +3,9 @@
 
 import { divideHalfEven } from "./arithmetic.js";
 import * as elementary from "./elementary.js";
-import { add, compare, floor, fraction, gcd, inverse, magnitude, multiply, negative, subtract, whole } from "./fractions.js";
+import {
+  add, compare, floor, fraction, gcd, inverse, magnitude, multiply, negative, subtract, whole,
+} from "./fractions.js";
 
 const PLACES = 150; // of a value that is not exact
 const UNIT = 10n ** BigInt(PLACES);
@@ -22,8 +24,8 @@ const [TOO_LARGE, TOO_SMALL] = [150n, -310n]; // powers of e beyond LARGEST, and
  * approach a value. */
 export class ArithmeticError extends Error {}
 
-/** A function has no value there. key: of the message; index: of the argument that is wrong, or -1 for the function as a
- * whole. */
+/** A function has no value there. key: of the message; index: of the argument that is wrong, or -1 for the whole
+ * function. */
 export class DomainError extends ArithmeticError {
   /** @param {string} key @param {number} index */
   constructor(key, index) {
