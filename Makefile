@@ -9,7 +9,7 @@ WEB ?= web
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/calculator,$(wildcard checkpoints/*)))
 
-.PHONY: serve web train test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
+.PHONY: serve web train course test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -20,6 +20,10 @@ web: .venv/serve.stamp
 
 # What `calcgpt train` and what else runs torch needs, beside the calculator.
 train: .venv/train.stamp
+
+# The notebooks of docs/course, in a browser.
+course: .venv/course.stamp
+	$(BIN)/jupyter lab docs/course
 
 # Lint and tests in parallel, because mypy uses one core for most of a minute on a fresh clone.
 test: .venv/dev.stamp
@@ -105,6 +109,11 @@ results: .venv/dev.stamp
 	$(PIP) --editable '.[train]'
 	touch $@ .venv/serve.stamp
 
+.venv/course.stamp: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing the notebooks into .venv, 1.5 GB in all. This takes a minute or more."
+	$(PIP) --editable '.[course]'
+	touch $@ .venv/serve.stamp .venv/train.stamp
+
 .venv/dev.stamp: .venv/bin/python pyproject.toml constraints.txt
 	@echo "Installing what the tests need into .venv, about 3 GB. This takes some minutes."
 	$(PIP) --editable '.[dev,lab]'
@@ -144,7 +153,7 @@ tables: .venv/dev.stamp
 constraints:
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev,docs,lab]' torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[course,dev,docs,lab]' torch==2.13.0
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:

@@ -28,7 +28,7 @@ from datagen.errors import UserError
 ROOT = Path(__file__).parents[2]
 PAGES = {
     str(page.relative_to(ROOT)): page.read_text("utf-8")
-    for folder in (".", "docs", "docs/guide", "research")
+    for folder in (".", "docs", "docs/course", "docs/guide", "research")
     for page in sorted((ROOT / folder).glob("*.md"))
 }
 USERS = [name for name in PAGES if not name.startswith(("research/", "CHANGELOG"))]
