@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import select
 import shutil
 import stat
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 
 from datagen.errors import ConfigError, DataError, UserError
 
+WRITER_SECONDS = 5.0  # for which a reader of a pipe waits
 MAX_JSON_BYTES = 1 << 24  # 16 MiB take at most half a gigabyte when they are read
 MAX_TEXT_BYTES = 1 << 31  # 2 GiB: two million lines of 1,000 characters
 
@@ -184,7 +186,8 @@ def locked(
 def read_bytes(path: Path, max_bytes: int) -> bytes:
     """Returns the content of a file or of a pipe, or the first `max_bytes` + 1 bytes of more.
 
-    Raises OSError for a pipe that no process has opened to write: reading might wait for ever.
+    Raises OSError for a pipe to which no process begins to write within WRITER_SECONDS: reading
+    might wait for ever.
     """
 
     def open_at_once(name: str, flags: int) -> int:
@@ -192,8 +195,10 @@ def read_bytes(path: Path, max_bytes: int) -> bytes:
 
     with open(path, "rb", opener=open_at_once) as file:
         is_pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+        # A process that opens the pipe to write may have waited for this one.
+        is_ready = not is_pipe or select.select([file], [], [], WRITER_SECONDS)[0]
         os.set_blocking(file.fileno(), True)
-        content = file.read(max_bytes + 1)
+        content = file.read(max_bytes + 1) if is_ready else b""
     if is_pipe and not content:
         raise OSError(errno.EPIPE, "nothing was written to this pipe")
     return content

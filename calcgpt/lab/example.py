@@ -27,7 +27,7 @@ from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.generate import generate
-from calcgpt.inference.results import Calculation
+from calcgpt.inference.results import Calculation, Span
 from calcgpt.lab.inspection import attention_weights, layer_logits
 from calcgpt.model.gpt import GPT
 from datagen.files import new_folder, write_text
@@ -83,7 +83,7 @@ def _events(
 ) -> list[tuple[str, dict[str, Any]]]:
     """Returns the events of the service's stream."""
     [node] = calculation.nodes
-    span = {"expression": node.expression, "position": node.position, "end": node.end}
+    span = {name: getattr(node, name) for name in Span.model_fields}
     question = {"problem": node.problem, "prompt": node.prompt}
     about = {"expression": calculation.expression, "model": calculation.model}
     written = zip(node.output or "", probabilities, strict=True)

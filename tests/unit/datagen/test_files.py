@@ -132,9 +132,12 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert names(tmp_path) == ["pipe"]
 
 
-def test_a_pipe_is_read_only_if_something_writes_to_it(tmp_path: Path) -> None:
+def test_a_pipe_is_read_only_if_something_writes_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
+    monkeypatch.setattr(files, "WRITER_SECONDS", 0.0)
     with pytest.raises(DataError, match="pipe: nothing was written to this pipe"):
         read_text(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
