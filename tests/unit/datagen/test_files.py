@@ -137,9 +137,10 @@ def test_a_pipe_is_read_only_if_something_writes_to_it(
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    monkeypatch.setattr(files, "WRITER_SECONDS", 0.0)
-    with pytest.raises(DataError, match="pipe: nothing was written to this pipe"):
-        read_text(pipe)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "WRITER_SECONDS", 0.0)
+        with pytest.raises(DataError, match="pipe: nothing was written to this pipe"):
+            read_text(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     with pipe.open("w") as writer, ThreadPoolExecutor() as pool:
         content = pool.submit(read_text, pipe)
