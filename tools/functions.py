@@ -179,8 +179,8 @@ def main() -> None:
         [
             name,
             *(row[key] for key in shown),
-            f"{row['median_seconds']:.3f}",
-            f"{row['most_seconds']:.3f}",
+            f"{row['seconds_each']:.3f}",
+            f"{row['seconds_alone']:.3f}",
             sum(row["refused"].values()),
         ]
         for name, row in results.items()
