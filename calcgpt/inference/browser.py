@@ -53,7 +53,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     return {
         "name": checkpoint.name,
         "description": checkpoint.recipe.description,
-        "parameters": sum(array.size for array in checkpoint.arrays.values()),
+        "parameters": checkpoint.n_parameters,
         "metrics": scores_on_test(checkpoint),
         "vocabulary": json.loads(tokenizer.to_json())["vocabulary"],
         "has_work": checkpoint.recipe.has_work,
