@@ -19,7 +19,6 @@ class Rounding(Planner[Operand]):
 
     def __init__(self, parts: Parts, places: int, guard_places: int) -> None:
         super().__init__(parts, places, places + guard_places)
-        self.guard_places = guard_places
 
     def number(self, value: Fraction) -> Operand:
         return Operand(Number(int(value)))

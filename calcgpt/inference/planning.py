@@ -117,7 +117,7 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
     if approaches and limits.most_places < MAX_PLACES:
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["direct"]
         raise ExpressionError(kind, reason, root.start, root.end)
-    first, found = None, False
+    first = None
     most = limits.most_places - places
     # Fewer attempts for functions, whose plans take longer to make.
     few = sorted({*range(2, most, 3), max(most - 1, 0), most})
@@ -129,14 +129,13 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
         first = first or plan
         if is_outside or equal(plan.result.number, right):
             yield plan  # more guard places do not make numbers shorter
-            found = True
             break
-    scales = range(4, MAX_SCALE + 1, 4) if approaches and not found else ()
-    for scale in scales:
-        plan = _plan(Scaled(parts, places, scale), exact, MAX_PLACES + scale - places)
-        if plan and equal(plan.result.number, right):
-            yield plan
-            break
+    else:
+        for scale in range(4, MAX_SCALE + 1, 4) if approaches else ():
+            plan = _plan(Scaled(parts, places, scale), exact, MAX_PLACES + scale - places)
+            if plan and equal(plan.result.number, right):
+                yield plan
+                break
     if not approaches and (by_fractions := _plan(Fractions(parts, places), exact)):
         yield by_fractions
     if limits.most_places < MAX_PLACES and first:

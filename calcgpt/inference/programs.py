@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from calcgpt.errors import ExpressionError
+from calcgpt.inference.exact import value_of_node
+from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.functions import FUNCTIONS, SORTED, Rows
 from calcgpt.inference.real import Real, call
@@ -22,6 +24,7 @@ MAX_TURNS = 100  # of a series or an iteration; one that gains a digit a turn ne
 T = TypeVar("T")
 _SIGNS = {"+": ADDITION, "-": SUBTRACTION, "*": MULTIPLICATION, "/": DIVISION}
 _NAME = "="  # the sign of a node that stands for a name, before the name
+_NAMES = ("result", *"abcdghjkmnpqrstuwxyz")  # of a program; e is a constant
 
 
 class Term(NamedTuple, Generic[T]):
@@ -166,22 +169,15 @@ def _unchanged(sign: str, operands: Sequence[Any]) -> Any:
     return None
 
 
-@lru_cache
+@cache  # the rows of all functions
 def _parsed(text: str) -> Expression:
     """Returns the tree of a row's expression. Names are nodes whose signs begin with _NAME."""
-    from calcgpt.inference.expression import parse
-
-    names = {name: Expression(f"{_NAME}{name}", (), 0, 0) for name in NAMES}
+    names = {name: Expression(f"{_NAME}{name}", (), 0, 0) for name in _NAMES}
     return parse(text, names=names).expression
-
-
-NAMES = ("result", *"abcdghjkmnpqrstuwxyz")
 
 
 def _value_of(node: Expression, operands: list[Real]) -> Real:
     """Raises ArithmeticError where there is no value, because numbers have too few places."""
-    from calcgpt.inference.exact import value_of_node
-
     try:
         return value_of_node(node, operands)
     except ExpressionError:

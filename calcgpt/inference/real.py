@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 PLACES = 150  # of a value that is not exact
 LARGEST = 10**60  # of such a value
+MAX_ROOT, MAX_POWER = 1_000, 100_000  # exponents of roots, and of e or another number
+MAX_ROUND = 30  # places to which a number is rounded
 _DIGITS = PLACES + 80  # of mpmath's numbers
 _UNIT = 10**PLACES
 _SIMPLE = 10**20  # denominator of a simple fraction
@@ -99,9 +101,6 @@ def _check(name: str, arguments: Sequence[Fraction]) -> None:
         raise DomainError("large", -1)
 
 
-MAX_ROOT, MAX_POWER = 1_000, 100_000
-
-
 def _root(mp: Any, x: Any, n: Any) -> Any:
     return -mp.root(-x, int(n)) if x < 0 else mp.root(x, int(n))
 
@@ -158,9 +157,6 @@ def _round(arguments: Sequence[Fraction]) -> Fraction:
     if places.denominator != 1 or abs(places) > MAX_ROUND:
         raise DomainError("round-places", 1)
     return Fraction(round(arguments[0], int(places)))
-
-
-MAX_ROUND = 30
 
 
 def _whole(function: Callable[..., int]) -> Callable[[Sequence[Fraction]], int]:
