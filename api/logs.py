@@ -120,8 +120,15 @@ class QueuedHandler(logging.Handler):
                 self._unreported -= n
                 self._changed.notify_all()
             if n:
-                log.warning("%d log records were dropped: they were not read in time", n)
+                self._report(n)
         os.close(self._file)
+
+    def _report(self, n: int) -> None:
+        """Writes how many were dropped, past the queue: there it could be dropped, too."""
+        message = f"{n} log records were dropped: they were not read in time"
+        values = {"name": log.name, "levelno": logging.WARNING, "levelname": "WARNING"}
+        record = logging.makeLogRecord(values | {"msg": message})
+        self._write(f"{self.format(record)}\n".encode())
 
     def _write(self, line: bytes) -> bool:
         try:
