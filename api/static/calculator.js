@@ -11,11 +11,12 @@ import { History } from "./history.js";
 import { addInside } from "./inside.js";
 import { meanWeights } from "./inside/bars.js";
 import { addLearning } from "./learning.js";
-import { Link } from "./link.js";
+import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
 import { renderError } from "./outcome.js";
 import { Readout } from "./readout.js";
 import { Runner } from "./runner.js";
+import { store } from "./state.js";
 import { legend } from "./steps.js";
 import { Tour } from "./tour.js";
 
@@ -63,7 +64,7 @@ const tour = new Tour({
   ask: (expression) => ask(expression, models.modelInSteps((choiceBeforeTour ?? models.choice).model)),
   canAskWithoutWork: () => models.directModel !== "",
   askWithoutWork: (expression) => ask(expression, models.directModel),
-  view: showView,
+  view: (view) => store.set({ view }),
   pointAt: (at) => runner.steps.at(-1)?.pointAt(at),
   restore() {
     const { model } = models.choice;
@@ -72,9 +73,8 @@ const tour = new Tour({
     if (field.text && models.choice.model !== model) start({ isKept: false }); // the same question
   },
 });
-const link = new Link();
 const readout = new Readout();
-const runner = new Runner({ field, history, link, readout }, {
+const runner = new Runner({ field, history, readout }, {
   addPanels(step, node, model) {
     addInside(step, node, model);
     addComparison(step, node, model, () => models.all);
@@ -94,10 +94,10 @@ let isEdited = false; // whether the user has typed since the address was opened
 
 /** Calculates the expression in the field. Returns whether the result is shown.
  *
- * beyond_tested: whether to ask about numbers for which the model was not measured; opened: the part of the address's
- * state that the calculation keeps; isKept: whether the history lists the calculation.
+ * beyond_tested: whether to ask about numbers for which the model was not measured; opened: the part of the state that
+ * the calculation keeps, if an address led to it; isKept: whether the history lists the calculation.
  * @param {{beyond_tested?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
-async function start({ beyond_tested = false, opened = {}, isKept = true } = {}) {
+async function start({ beyond_tested = false, opened, isKept = true } = {}) {
   const typed = field.text;
   if (!typed.trim()) {
     runner.stop();
@@ -106,7 +106,7 @@ async function start({ beyond_tested = false, opened = {}, isKept = true } = {})
     return false;
   }
   const { model, places } = models.choice;
-  const comma = typed === link.question ? link.comma : Number(POINT === ",");
+  const comma = typed === store.state.question ? store.state.comma : Number(POINT === ",");
   const state = { question: typed, comma, angle: angle.value, model, places, ...opened };
   const options = {
     model: model || undefined,
@@ -115,12 +115,12 @@ async function start({ beyond_tested = false, opened = {}, isKept = true } = {})
     decimal_comma: state.comma > 0 || undefined,
     angle: state.angle === "degrees" ? /** @type {const} */ ("degrees") : undefined,
   };
-  return runner.play((signal) => calculate(typed, options, signal), state, { isKept });
+  return runner.play((signal) => calculate(typed, options, signal), state, { isKept, isOpened: opened !== undefined });
 }
 
 /** Calculates what is shown again. Otherwise the page would show the answer of another choice. */
 function askAgain() {
-  const isShown = field.text && field.text === link.question && byId("example").hidden;
+  const isShown = field.text && field.text === store.state.question && byId("example").hidden;
   if (isShown) start({ isKept: false });
 }
 
@@ -169,12 +169,11 @@ async function openAddress() {
     if (isShown && !models.has(exampleModel)) runner.clear();
     return;
   }
-  if (link.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
+  if (store.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
   models.choose(state);
   angle.value = state.angle === "degrees" ? state.angle : "";
-  showView(state.view);
   field.text = state.question;
-  const { question, model, places, view, ...opened } = state;
+  const { question, model, places, ...opened } = state;
   if (!(await start({ opened, isKept: false }))) return;
   const step = runner.steps[(state.step || runner.steps.length) - 1];
   if (state.at) step?.pointAt(state.at - 1);
@@ -190,7 +189,7 @@ async function openAddress() {
  * @type {(question: string, model: string) => Promise<void>} */
 async function ask(question, model) {
   choiceBeforeTour ??= models.choice;
-  const isAsked = field.text === question && link.question === question;
+  const isAsked = field.text === question && store.state.question === question;
   const isShown = isAsked && !runner.isRunning && byId("answer").textContent;
   for (const step of runner.steps) {
     step.showAll();
@@ -203,13 +202,13 @@ async function ask(question, model) {
   await start({ isKept: false });
 }
 
-/** Shows the work on paper, as raw text, or both. @param {string} view */
-function showView(view) {
+/** Shows the work on paper, as raw text, or both. */
+function showView() {
+  const { view } = store.state;
   const selected = VIEWS.includes(view) ? view : VIEWS[0];
   byId("work").dataset.view = selected;
   /** @type {HTMLInputElement | null} */ const radio = document.querySelector(`input[name=view][value=${selected}]`);
   if (radio) radio.checked = true;
-  link.setView(selected === VIEWS[0] ? "" : selected);
 }
 
 /** Returns the number of a step for the address, or 0 if there is only one step. @param {Step} step */
@@ -324,7 +323,7 @@ nodes.addEventListener("point", (event) => {
   const step = stepOf(event);
   if (!step) return;
   readout.show(anchor, step.describe(at), (weights) => step.showSources(at, weights));
-  if (isChosen) link.update({ step: numberOf(step), at: at + 1 });
+  if (isChosen) store.set({ step: numberOf(step), at: at + 1 });
 });
 nodes.addEventListener("pointerover", (event) => {
   if (event.pointerType === "mouse" && !targetOf(event).closest("[data-at]")) readout.hide();
@@ -335,11 +334,16 @@ nodes.addEventListener("focusout", () => readout.isTouched || readout.hide());
 nodes.addEventListener("state", (event) => {
   const step = stepOf(event);
   const { detail } = /** @type {CustomEvent<Partial<State>>} */ (event);
-  if (step) link.update({ ...detail, step: numberOf(step) });
+  if (step) store.set({ ...detail, step: numberOf(step) });
 });
 
 angle.addEventListener("change", askAgain);
-byId("views").addEventListener("change", (event) => showView(/** @type {HTMLInputElement} */ (event.target).value));
+byId("views").addEventListener("change", ({ target }) => {
+  const { value } = /** @type {HTMLInputElement} */ (target);
+  store.set({ view: value === VIEWS[0] ? "" : value });
+});
+store.on(["view"], showView);
+setUpLink();
 byId("take-tour").addEventListener("click", () => tour.start());
 byId("fold").addEventListener("click", () => {
   const all = [...nodes.querySelectorAll("details")];
@@ -352,7 +356,7 @@ addEventListener("hashchange", () => {
   else runner.clear(); // back to where nothing was asked
 });
 addEventListener("beforeprint", () => runner.steps.forEach((step) => step.showAll()));
-addEventListener("pageshow", () => showView(byId("work").dataset.view ?? "")); // a browser may restore another button
+addEventListener("pageshow", showView); // a browser may restore another button
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation
   byId("work").scrollIntoView();

@@ -6,6 +6,7 @@ import { ServiceError } from "./client.js";
 import { byId, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";
 import { Playback } from "./playback.js";
+import { store } from "./state.js";
 import { Step } from "./steps.js";
 
 /** @import { State } from "./address.js" */
@@ -18,7 +19,7 @@ import { Step } from "./steps.js";
 
 /** The parts of the page that a calculation changes.
  * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
- * link: import("./link.js").Link, readout: import("./readout.js").Readout}} Parts */
+ * readout: import("./readout.js").Readout}} Parts */
 
 /** The callbacks of the page. ask: called when the user asks for another reading; askBeyondTested: called when the user
  * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
@@ -62,11 +63,11 @@ export class Runner {
   }
 
   /** Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and the
-   * user or another one can stop it.
+   * user or another one can stop it. isOpened: whether the address led to it.
    * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
    * @param {Partial<State> & {question: string}} state
-   * @param {{isExample?: boolean, isKept?: boolean}} kind */
-  async play(source, state, { isExample = false, isKept = false }) {
+   * @param {{isExample?: boolean, isKept?: boolean, isOpened?: boolean}} kind */
+  async play(source, state, { isExample = false, isKept = false, isOpened = false }) {
     this.stop();
     const typed = state.question;
     const controller = new AbortController();
@@ -79,7 +80,7 @@ export class Runner {
     this.steps = steps;
     try {
       let operand = "";
-      this.#begin(state, isExample);
+      this.#begin(state, isExample, isOpened);
       for await (const event of source(controller.signal)) {
         playback.push(event);
         if (event.name === "result") operand = operandOf(event.data);
@@ -114,7 +115,7 @@ export class Runner {
   /** Stops the calculation and removes the expression and all that was shown. */
   clear() {
     this.stop();
-    this.#page.link.clear();
+    store.clear();
     this.#page.readout.hide();
     byId("example").hidden = true;
     this.#page.field.text = "";
@@ -125,10 +126,10 @@ export class Runner {
   }
 
   /** Prepares the page for the events of a calculation.
-   * @type {(state: Partial<State> & {question: string}, isExample: boolean) => void} */
-  #begin(state, isExample) {
+   * @type {(state: Partial<State> & {question: string}, isExample: boolean, isOpened: boolean) => void} */
+  #begin(state, isExample, isOpened) {
     this.#page.history.resetRecall();
-    this.#page.link.begin(state, isExample);
+    store.begin(state, isExample ? "example" : isOpened ? "opened" : "asked");
     byId("example").hidden = !isExample;
     byId("answer").ariaLive = isExample ? "off" : "polite";
     this.#page.field.submit();

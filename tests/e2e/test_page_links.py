@@ -78,6 +78,23 @@ def test_back_leads_to_the_page_before_it_had_a_question(page: Page, address: st
     answered(page, "4")
 
 
+def test_each_calculation_is_an_entry_of_back(page: Page, address: str) -> None:
+    for question, answer in (("1+1", "2"), ("2+2", "4")):
+        calculate(page, question, "calculator")
+        answered(page, answer)
+    page.locator(".sheet [data-at]").first.click()  # a selection is no entry
+    page.go_back()
+    answered(page, "2")
+    page.keyboard.press("Escape")
+    calculate(page, "3+3", "calculator")
+    answered(page, "6")
+    page.go_back()  # nor is the page that was empty in between
+    answered(page, "2")
+    page.go_back()
+    expect(page.get_by_label("Expression")).to_have_value("")
+    assert page.url == f"{address}/"
+
+
 def test_a_link_does_not_replace_what_is_typed_before_it_opens(page: Page, address: str) -> None:
     release = hold(page, "**/v1/models")
     page.goto(f"{address}/?x=1#q=1%2B1&model=direct")
