@@ -9,12 +9,11 @@ import { Field } from "./field.js";
 import { POINT, SYMBOLS, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { addInside } from "./inside.js";
-import { meanWeights } from "./inside/bars.js";
+import { Inspector } from "./inspector.js";
 import { addLearning } from "./learning.js";
 import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
 import { renderError } from "./outcome.js";
-import { Readout } from "./readout.js";
 import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
@@ -73,12 +72,12 @@ const tour = new Tour({
     if (field.text && models.choice.model !== model) start({ isKept: false }); // the same question
   },
 });
-const readout = new Readout();
-const runner = new Runner({ field, history, readout }, {
+/** @type {Inspector} */ const inspector = new Inspector(() => stepAt(store.state.step));
+const runner = new Runner({ field, history, inspector }, {
   addPanels(step, node, model) {
     addInside(step, node, model);
-    addComparison(step, node, model, () => models.all);
-    addLearning(step, node);
+    addComparison(step.element, node, model, () => models.all);
+    addLearning(step.element, node);
   },
   ask(text) {
     field.text = formatSigns(text);
@@ -152,7 +151,9 @@ function showExampleSources() {
   const [step] = runner.steps;
   const { model, prompt, output } = step.describe(HIGHLIGHTED_INDEX);
   const look = recordedLook(model, prompt + output, prompt.length + HIGHLIGHTED_INDEX);
-  if (look) step.highlight(HIGHLIGHTED_INDEX, meanWeights(look));
+  if (!look) return;
+  step.highlight(HIGHLIGHTED_INDEX);
+  step.showSources(HIGHLIGHTED_INDEX, look);
 }
 
 /** Yields recorded events. @param {CalculationEvent[]} events */
@@ -175,11 +176,11 @@ async function openAddress() {
   field.text = state.question;
   const { question, model, places, ...opened } = state;
   if (!(await start({ opened, isKept: false }))) return;
-  const step = runner.steps[(state.step || runner.steps.length) - 1];
+  const step = stepAt(state.step);
   if (state.at) step?.pointAt(state.at - 1);
   if (state.panel) {
     step?.open();
-    readout.hide(); // it would cover the panel
+    inspector.hide(); // it would cover the panel
     step?.element.dispatchEvent(new CustomEvent("restore", { detail: state }));
     step?.element.querySelector(".look-inside[aria-expanded=true]")?.scrollIntoView();
   }
@@ -191,11 +192,8 @@ async function ask(question, model) {
   choiceBeforeTour ??= models.choice;
   const isAsked = field.text === question && store.state.question === question;
   const isShown = isAsked && !runner.isRunning && byId("answer").textContent;
-  for (const step of runner.steps) {
-    step.showAll();
-    step.highlight(-1, []);
-  }
-  readout.hide();
+  for (const step of runner.steps) step.showAll();
+  inspector.clear();
   if (isShown && models.choice.model === model) return;
   models.choose({ ...choiceBeforeTour, model });
   field.text = question;
@@ -211,9 +209,10 @@ function showView() {
   if (radio) radio.checked = true;
 }
 
-/** Returns the number of a step for the address, or 0 if there is only one step. @param {Step} step */
-function numberOf(step) {
-  return runner.steps.length > 1 ? runner.steps.indexOf(step) + 1 : 0;
+/** Returns the step with a number, the last one for 0, or null if there is none.
+ * @type {(number: number) => import("./steps.js").Step | null} */
+function stepAt(number) {
+  return runner.steps[(number || runner.steps.length) - 1] ?? null;
 }
 
 /** Returns the step that has the target of an event. @param {Event} event */
@@ -265,7 +264,7 @@ document.addEventListener("keydown", (event) => {
   if (isComposing || ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
   const character = KEYPAD_SIGNS[key] ?? key;
   if (key === "Escape") {
-    if (readout.isShown) readout.hide();
+    if (inspector.isShown) inspector.hide();
     else if (tour.isOpen) tour.end();
     else runner.clear();
   } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) field.press("=");
@@ -322,19 +321,19 @@ nodes.addEventListener("point", (event) => {
   const { at, isChosen, anchor } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;
   const step = stepOf(event);
   if (!step) return;
-  readout.show(anchor, step.describe(at), (weights) => step.showSources(at, weights));
-  if (isChosen) store.set({ step: numberOf(step), at: at + 1 });
+  if (isChosen) store.set({ step: step.number, at: at + 1 });
+  inspector.show(step, at, anchor, isChosen);
 });
 nodes.addEventListener("pointerover", (event) => {
-  if (event.pointerType === "mouse" && !targetOf(event).closest("[data-at]")) readout.hide();
+  if (event.pointerType === "mouse" && !targetOf(event).closest("[data-at]")) inspector.hide();
 });
-nodes.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && readout.hide());
-nodes.addEventListener("focusout", () => readout.isTouched || readout.hide());
+nodes.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && inspector.hide());
+nodes.addEventListener("focusout", () => inspector.isTouched || inspector.hide());
 
 nodes.addEventListener("state", (event) => {
   const step = stepOf(event);
   const { detail } = /** @type {CustomEvent<Partial<State>>} */ (event);
-  if (step) store.set({ ...detail, step: numberOf(step) });
+  if (step) store.set({ ...detail, step: step.number });
 });
 
 angle.addEventListener("change", askAgain);

@@ -44,9 +44,13 @@ export function formatPercent(probability) {
   return `${probability > 0.99 ? digits : Number(digits)}%`;
 }
 
-/** Returns the probability of a character in percent, or `sure`. @param {number} probability */
+/** Returns the probability of a character: `sure`, in percent, or as a small chance: `1 in 40,000`.
+ * @param {number} probability */
 export function formatProbability(probability) {
-  return probability >= SURE_CHARACTER ? "sure" : formatPercent(probability);
+  if (probability >= SURE_CHARACTER) return "sure";
+  if (probability >= 0.01) return formatPercent(probability);
+  if (probability < 1e-9) return "less than 1 in a billion";
+  return `1 in ${formatCount(Number((1 / probability).toPrecision(1)))}`;
 }
 
 /** Returns a share in percent, rounded down: 0.99996 -> `99.99%`. Only 1 gives `100.00%`. @param {number} share */

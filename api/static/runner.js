@@ -19,12 +19,12 @@ import { Step } from "./steps.js";
 
 /** The parts of the page that a calculation changes.
  * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
- * readout: import("./readout.js").Readout}} Parts */
+ * inspector: import("./inspector.js").Inspector}} Parts */
 
 /** The callbacks of the page. ask: called when the user asks for another reading; askBeyondTested: called when the user
  * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
  * @typedef {{ask: (expression: string) => void, askBeyondTested: () => void, onUnauthorized: () => void,
- *   addPanels: (step: HTMLElement, node: import("./client.js").Node, model: string) => void}} Callbacks */
+ *   addPanels: (step: Step, node: import("./client.js").Node, model: string) => void}} Callbacks */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
@@ -116,7 +116,7 @@ export class Runner {
   clear() {
     this.stop();
     store.clear();
-    this.#page.readout.hide();
+    this.#page.inspector.clear();
     byId("example").hidden = true;
     this.#page.field.text = "";
     document.title = TITLE;
@@ -135,7 +135,7 @@ export class Runner {
     this.#page.field.submit();
     if (isExample) this.#page.field.setAnswer(""); // its answer is not awaited
     this.#page.field.clearError();
-    this.#page.readout.hide();
+    this.#page.inspector.clear();
     this.#empty("answer");
     if (!isExample) this.#empty("error"); // the example keeps the message that a key is needed
     this.#empty("nodes");
@@ -166,7 +166,7 @@ export class Runner {
     else if (name === "answer") {
       steps[data.node].end(data);
       this.#outline?.end(data.node, data);
-      this.#callbacks.addPanels(steps[data.node].element, data, this.#model);
+      this.#callbacks.addPanels(steps[data.node], data, this.#model);
     } else if (name === "result") {
       // An operation about which the model was not asked has no event of its own.
       for (const [index, node] of data.nodes.entries()) {

@@ -6,16 +6,16 @@ import {
   formatResult, formatSigns, shade, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
-import { MIN_WEIGHT } from "./inside/bars.js";
-import { reportState } from "./panel.js";
+import { headSources } from "./inside/bars.js";
 import { HAS_WORK, paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
 import { Row } from "./row.js";
+import { store } from "./state.js";
 import { Timeline } from "./timeline.js";
 
 /** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
- * whether the user clicked or focused it, so that the address names it; anchor: its element.
- * @typedef {{at: number, isChosen: boolean, anchor: Element}} Point
+ * whether the user selected it, so that the address names it; anchor: the element beside which a box may appear.
+ * @typedef {{at: number, isChosen: boolean, anchor: Element | null}} Point
  * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
@@ -43,6 +43,7 @@ export class Step {
   #paper = new SheetView();
   #rows = createElement("ol", "rows");
   #arcs = [new Arcs(), new Arcs()]; // of the paper view and of the rows
+  /** @type {() => import("./inside.js").Panel | null} */ inside = () => null; // the open panel of this name
   #status = createElement("p", "status", "waiting for its operands");
 
   /** @param {import("./client.js").Start} start
@@ -52,6 +53,7 @@ export class Step {
     const node = nodes[index];
     const count = nodes.length;
     this.#model = model;
+    this.number = count > 1 ? index + 1 : 0; // in the address
     this.element = createElement("li", "node");
     this.element.style.setProperty("--depth", String(node.path?.length ? 0 : depthOf(node, nodes)));
     this.#foldsWhenDone = count > 1 && index < count - 1;
@@ -167,7 +169,7 @@ export class Step {
   /** Shows the first characters of the whole work. Marks and returns the newest one, if it is not the last.
    * @param {number} end the number of characters */
   showUntil(end) {
-    this.highlight(-1, []);
+    this.highlight(-1);
     for (const cell of this.element.querySelectorAll(".newest")) cell.classList.remove("newest");
     for (const line of this.#lines) line.showUntil(end);
     const sheet = paper(this.#question?.prompt ?? "", this.#text.slice(0, end), HAS_WORK.test(this.#text));
@@ -180,16 +182,14 @@ export class Step {
     return cells.find((cell) => cell?.checkVisibility()) ?? null;
   }
 
-  /** Shows a character in the panels and in the address. The event does not bubble, so that no box appears beside
-   * the character: the time line says the same, and the box could cover it.
+  /** Selects a character. No box appears beside it: the time line says the same, and the box could cover it.
    * @param {number} at */
   choose(at) {
-    /** @type {Point} */ const detail = { at, isChosen: true, anchor: this.element };
-    this.element.dispatchEvent(new CustomEvent("point", { detail }));
-    reportState(this.element, { at: at + 1 });
+    /** @type {Point} */ const detail = { at, isChosen: true, anchor: null };
+    this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }
 
-  /** Returns what the box beside a character shows. @type {(at: number) => import("./readout.js").Character} */
+  /** Returns what the box beside a character shows. @type {(at: number) => import("./inspector.js").Character} */
   describe(at) {
     const { words = "", isChoice = false } = this.#paper.describe(at) ?? {};
     const prompt = this.#question?.prompt ?? "";
@@ -197,28 +197,22 @@ export class Step {
     return { model: this.#model, prompt, output: this.#text, at, probability, words, isChoice };
   }
 
-  /** Draws arcs from a character to those that the model looked at. weights: the weight of each earlier character; an
-   * empty list removes the arcs.
-   * @type {(at: number, weights: number[]) => void} */
-  showSources(at, weights) {
-    const [paperArcs, rowArcs] = this.#arcs;
-    if (!weights.length) {
-      for (const arcs of this.#arcs) arcs.clear();
-      return;
-    }
+  /** Draws arcs from a character to those that the heads of a layer looked at: of the first layer, unless the user has
+   * chosen another one.
+   * @type {(at: number, look: import("./engine/generate.js").Look) => void} */
+  showSources(at, look) {
+    const { layer, head } = store.state;
+    const sources = headSources(look, Math.min(layer || 1, look.layers), head);
     const n = this.#question?.prompt.length ?? 0;
-    const grid = this.#paper.grid;
-    const cell = this.#paper.cellOf(at);
-    if (grid && cell) {
-      const sources = weights.map((weight, index) => {
-        const isDrawn = weight >= MIN_WEIGHT; // to find a cell takes a while in long work
-        return { weight, element: isDrawn ? this.#paper.cellOf(index - n) : null };
-      });
-      paperArcs.draw(grid, cell, sources, MIN_WEIGHT);
-    }
     const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
-    const sources = weights.map((weight, index) => ({ weight, element: rowCharacters[index] }));
-    if (rowCharacters[n + at]) rowArcs.draw(this.#rows, rowCharacters[n + at], sources, MIN_WEIGHT);
+    const cell = this.#paper.cellOf(at);
+    const [paperArcs, rowArcs] = this.#arcs;
+    const withElements = (/** @type {(index: number) => Element | null} */ elementOf) =>
+      sources.map(({ index, ...source }) => ({ ...source, element: elementOf(index) }));
+    if (this.#paper.grid && cell) {
+      paperArcs.draw(this.#paper.grid, cell, withElements((index) => this.#paper.cellOf(index - n)));
+    }
+    if (rowCharacters[n + at]) rowArcs.draw(this.#rows, rowCharacters[n + at], withElements((index) => rowCharacters[index]));
   }
 
   /** @type {(sign: string, words: string) => void} */
@@ -235,18 +229,16 @@ export class Step {
     if (sheet) this.#paper.show(sheet, this.#probabilities, formatNumbers(this.#question.problem));
   }
 
-  /** Highlights a character and its copies in both views. at: -1 to highlight none; weights: draws arcs, as
-   * `showSources` does.
-   * @type {(at: number, weights?: number[]) => void} */
-  highlight(at, weights) {
+  /** Highlights a character and its copies in both views, without arcs. @param {number} at -1 to highlight none */
+  highlight(at) {
+    for (const arcs of this.#arcs) arcs.clear();
     for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
     for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
       for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
     }
-    if (weights) this.showSources(at, weights);
   }
 
-  /** Highlights the character that an element shows, and dispatches the event `point`. index: the index of the
+  /** Dispatches the event `point` for the character that an element shows. index: the index of the
    * character, if the element is a copy of it.
    * @type {(target: Element, isChosen?: boolean, index?: number) => void} */
   #pointAtElement(target, isChosen = false, index) {
@@ -254,7 +246,6 @@ export class Step {
     if (!(anchor instanceof HTMLElement)) return;
     const at = index ?? Number(anchor.dataset.at);
     if (isChosen) this.#timeline?.pause();
-    this.highlight(at);
     /** @type {Point} */ const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }

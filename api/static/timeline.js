@@ -1,12 +1,10 @@
 // The time line below the work of an operation. It shows the work as it was after each character that the
 // model wrote: the user plays it, goes from one character to the next, or drags a slider.
 
-import { look } from "./backend.js";
 import { byId, createButton, createElement, createSvg } from "./format.js";
-import { meanWeights } from "./inside/bars.js";
 
 const RATE = 8; // characters a second; half of it in slow motion
-const DELAY = 120; // milliseconds before the model is run, so that it does not run at each step of a drag
+const DELAY = 120; // milliseconds before the newest character is selected, so that not each one of a drag is
 const HINT = "Play them again, or go through them one by one.";
 const ICONS = {
   play: "M4 2v12l10-6z",
@@ -23,7 +21,7 @@ export class Timeline {
   #frame = 0; // of the next drawing, so that there is at most one in a frame
   #playFrame = 0; // 0 while it does not play
   #lastTime = 0; // when the last character was played
-  #requestId = 0; // of the last request to the model: only its result is shown
+  #timer = 0; // until what was drawn last is selected
   #slow = byId("slow", HTMLInputElement);
   #playButton = createButton("plain", "", () => (this.#playFrame ? this.pause() : this.#play()));
   #slider = createElement("input");
@@ -129,19 +127,11 @@ export class Timeline {
     else this.#words.data = "Nothing is written yet.";
   }
 
-  /** Shows where the model looked for the newest character, unless the user soon goes on to another one. */
-  async #settle() {
-    const requestId = ++this.#requestId;
+  /** Selects the newest character, unless the user soon goes on to another one. */
+  #settle() {
+    clearTimeout(this.#timer);
     if (!this.#end || this.#end === this.#length) return;
-    await new Promise((resolve) => setTimeout(resolve, DELAY));
-    if (requestId !== this.#requestId || this.#playFrame) return;
-    const at = this.#end - 1;
-    this.#step.choose(at);
-    const { model, prompt, output } = this.#step.describe(at);
-    try {
-      const weights = meanWeights(await look(model, prompt + output, prompt.length + at));
-      if (requestId === this.#requestId && !this.#playFrame) this.#step.showSources(at, weights);
-    } catch {} // the model could not be loaded or run: there are no arcs
+    this.#timer = window.setTimeout(() => this.#playFrame || this.#step.choose(this.#end - 1), DELAY);
   }
 
   #showPlaying() {

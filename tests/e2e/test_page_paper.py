@@ -364,8 +364,7 @@ def test_a_finger_gets_its_readout(open_page: OpenPage, width: int) -> None:
         cell = page.locator(f".sheet [data-at='{at}']")
         cell.tap()
         expect(box).to_contain_text(f"Character {at + 1} of 52")  # and not the one before
-        expect(box.locator(".candidate")).to_have_count(5)
-        expect(box.locator(".candidate").first).to_contain_text(cell.inner_text())
+        expect(box.locator(".next")).to_contain_text("1 in")  # it was sure
         finger, shown = cell.bounding_box(), box.bounding_box()
         assert finger
         assert shown
@@ -386,13 +385,7 @@ def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
     answered(page, "14082.9")
     box, cell = page.locator(".readout"), page.locator(".sheet [data-at='19']")
     cell.hover()
-    expect(box.locator(".candidate").first).to_be_visible()
-    expect(box.locator(".candidate")).to_have_count(5)
-    bars = box.locator(".probability").evaluate_all(
-        "all => all.map(e => Number(e.style.getPropertyValue('--share')))"
-    )
-    assert bars == sorted(bars, reverse=True)
-    assert 0.5 < sum(bars) <= 1.0001
+    expect(box.locator(".next")).to_contain_text("1 in")
     assert page.locator(".paper .arcs path").count() > 0
     cell_box, readout_box = cell.bounding_box(), box.bounding_box()
     assert cell_box

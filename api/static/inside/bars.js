@@ -1,10 +1,12 @@
-// The predictions of a model as bars, and its mean attention weights.
+// What a model considered for a character, as bars, and the characters that its heads looked at.
 
-import { createElement, formatProbability } from "../format.js";
+import { SURE_CHARACTER, createElement, formatProbability } from "../format.js";
 
-/** @typedef {import("../engine/generate.js").Look} Look */
+/** @typedef {import("../engine/generate.js").Look} Look
+ * A character that a head looked at. index: in the text; head: from 1.
+ * @typedef {{index: number, weight: number, head: number}} Source */
 
-export const MIN_WEIGHT = 0.02; // attention weights below this are not shown
+const MIN_WEIGHT = 0.1; // attention weights below this are not shown
 
 /** Returns the elements for a character with its probability as a bar.
  * @param {{text: string, probability: number}} candidate */
@@ -14,19 +16,28 @@ export function createBar({ text, probability }) {
   return [createElement("code", "", text), bar, createElement("span", "figure", formatProbability(probability))];
 }
 
-/** Returns the attention weight of each earlier character, as the mean over the selected heads. layer: counted from 1,
- * or 0 for all; head: counted from 1, or 0 for all.
- * @type {(look: Look, layer?: number, head?: number) => number[]} */
-export function meanWeights({ layers, heads, attention }, layer = 0, head = 0) {
-  const weights = new Float32Array(attention.length / (layers * heads));
-  let n = 0;
-  for (let l = 0; l < layers; l += 1) {
-    for (let h = 0; h < heads; h += 1) {
-      if ((layer && l !== layer - 1) || (head && h !== head - 1)) continue;
-      n += 1;
-      const start = (l * heads + h) * weights.length;
-      for (let s = 0; s < weights.length; s += 1) weights[s] += attention[start + s];
-    }
+/** Returns the most probable characters as bars. If the model was sure, returns only the second, in words.
+ * @param {Look} look */
+export function considered({ candidates }) {
+  const [first, second] = candidates;
+  if (first.probability >= SURE_CHARACTER) {
+    return createElement("p", "next", "Next: ", createElement("code", "", second.text), ` ${formatProbability(second.probability)}`);
   }
-  return Array.from(weights, (weight) => weight / n);
+  return createElement("ol", "candidates", ...candidates.map((one) => createElement("li", "candidate", ...createBar(one))));
+}
+
+/** Returns the characters that the heads of a layer looked at, those with the largest weights first. A mean of several
+ * heads would say nothing: each looks at something else. layer: from 1; head: from 1, or 0 for all.
+ * @type {(look: Look, layer?: number, head?: number) => Source[]} */
+export function headSources({ layers, heads, attention }, layer = 1, head = 0) {
+  const length = attention.length / (layers * heads);
+  /** @type {Source[]} */ const sources = [];
+  for (let h = 1; h <= heads; h += 1) {
+    if (head && h !== head) continue;
+    const start = ((layer - 1) * heads + h - 1) * length;
+    attention.subarray(start, start + length).forEach((weight, index) => {
+      if (weight >= MIN_WEIGHT) sources.push({ index, weight, head: h });
+    });
+  }
+  return sources.sort((a, b) => b.weight - a.weight);
 }

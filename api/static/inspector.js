@@ -1,9 +1,14 @@
-// The box beside the character that the user points at. It explains the character and shows what else
-// the model considered. The page then also marks the characters that the model looked at.
+// The inspector: shows how the model wrote the character that the user points at or has selected. A box beside it has
+// its explanation and what else the model considered, arcs lead to the characters that the heads looked at, and the
+// panel “Look inside the model” has more.
 
 import { look } from "./backend.js";
-import { createBar, meanWeights } from "./inside/bars.js";
+import { messageOf } from "./client.js";
 import { SURE_CHARACTER, createElement, formatPercent } from "./format.js";
+import { considered } from "./inside/bars.js";
+import { store } from "./state.js";
+
+/** @import { Step } from "./steps.js" */
 
 const DELAY = 120; // milliseconds before the model is run, so that a passing pointer does not run it
 const GAP = 10; // pixels between the character and the box
@@ -15,65 +20,86 @@ const MARGIN = 8; // pixels between the box and the edge of the window
  * @typedef {{model: string, prompt: string, output: string, at: number, probability: number,
  * words: string, isChoice: boolean}} Character */
 
-export class Readout {
+export class Inspector {
   #box = createElement("div", "readout");
   #text = createElement("p");
-  #bars = createElement("ol", "candidates");
+  #considered = createElement("div", "considered");
   /** @type {Element | null} */ #anchor = null; // the character beside which the box is shown
+  /** @type {Step | null} */ #step = null; // that has the character
+  #at = -1; // the index of the character in what the model wrote
   isTouched = false; // whether the user last used a finger
   #requestId = 0; // of the last request: only its result is shown
-  /** @type {(weights: number[]) => void} */ #onWeights = () => {};
 
-  constructor() {
+  #selected;
+
+  /** @param {() => Step | null} selected returns the step of which the store says that a character is selected */
+  constructor(selected) {
+    this.#selected = selected;
     this.#box.ariaHidden = "true"; // the label of the character has the same text
     this.#box.hidden = true;
-    this.#box.append(this.#text, this.#bars);
+    this.#box.append(this.#text, this.#considered);
     document.body.append(this.#box);
     addEventListener("pointerdown", (event) => this.#onPointerDown(event), true);
     addEventListener("keydown", () => (this.isTouched = false), true);
     for (const name of ["scroll", "resize", "redrawn"]) addEventListener(name, () => this.#updatePosition(), true);
+    addEventListener("redrawn", () => (this.#requestId += 1), true); // its character may be gone
   }
 
   get isShown() {
     return !this.#box.hidden;
   }
 
-  /** Shows the box for a character. anchor: the element of the character; onWeights: called with the attention weight
-   * of each earlier character, and with an empty list when the box is hidden.
-   * @type {(anchor: Element, character: Character, onWeights: (weights: number[]) => void) => Promise<void>} */
-  async show(anchor, character, onWeights) {
-    if (this.#anchor === anchor && this.isShown) return;
+  /** Shows a character of a step. anchor: its element, beside which the box appears; without one there is no box.
+   * isChosen: whether the character is selected, so that the open panel shows it.
+   * @type {(step: Step, at: number, anchor: Element | null, isChosen: boolean) => Promise<void>} */
+  async show(step, at, anchor, isChosen) {
+    if (anchor && this.#anchor === anchor && this.isShown && !isChosen) return;
     const requestId = ++this.#requestId;
-    this.#anchor = anchor;
-    this.#onWeights([]);
-    this.#onWeights = onWeights;
+    if (this.#step !== step) this.#step?.highlight(-1);
+    [this.#step, this.#at, this.#anchor] = [step, at, anchor];
+    const character = step.describe(at);
+    step.highlight(at);
     this.#text.replaceChildren(...contentOf(character));
-    this.#bars.replaceChildren();
+    this.#considered.replaceChildren();
     this.#box.classList.remove("alone");
-    this.#box.hidden = false;
+    this.#box.hidden = !anchor;
     this.#updatePosition();
+    const panel = isChosen ? step.inside() : null;
+    panel?.wait();
     await new Promise((resolve) => setTimeout(resolve, DELAY));
     if (requestId !== this.#requestId) return;
-    const { model, prompt, output, at } = character;
+    const { model, prompt, output } = character;
     try {
-      const result = await look(model, prompt + output, prompt.length + at);
+      const seen = await look(model, prompt + output, prompt.length + at);
       if (requestId !== this.#requestId) return;
-      const items = result.candidates.map((token) => createElement("li", "candidate", ...createBar(token)));
-      this.#bars.replaceChildren(...items);
-      onWeights(meanWeights(result));
-    } catch {
+      this.#considered.replaceChildren(considered(seen));
+      step.showSources(at, seen);
+      panel?.show(at, seen);
+    } catch (error) {
       if (requestId !== this.#requestId) return;
       this.#box.classList.add("alone"); // the model could not be loaded or run
+      panel?.fail(messageOf(error));
     }
     this.#updatePosition();
   }
 
+  /** Hides the box, and shows the selected character again, if there is one. */
   hide() {
-    this.#requestId += 1;
     this.#anchor = null;
     this.#box.hidden = true;
-    this.#onWeights([]);
-    this.#onWeights = () => {};
+    const step = this.#selected();
+    const at = store.state.at - 1;
+    if (step && at >= 0 && step.describe(at).output[at]) {
+      if (step !== this.#step || at !== this.#at) this.show(step, at, null, true);
+    } else this.clear();
+  }
+
+  /** Shows no character. */
+  clear() {
+    this.#requestId += 1;
+    this.#step?.highlight(-1);
+    [this.#step, this.#at, this.#anchor] = [null, -1, null];
+    this.#box.hidden = true;
   }
 
   /** @param {PointerEvent} event */
