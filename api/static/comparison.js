@@ -12,7 +12,7 @@ import { addPanelButton, labelControl, reportState } from "./panel.js";
 
 const N_SAMPLES = 6;
 const DEFAULT_TEMPERATURE = 1;
-const MAX_TEMPERATURE = 2;
+const MAX_TEMPERATURE = 5;
 const TOP_K_CHOICES = [2, 3, 5];
 const CONTEXT = 10; // characters that are shown before the first one that differs
 
@@ -49,6 +49,7 @@ export function addComparison(step, { problem, prompt, output, exact }, model, m
 class Samples {
   #operation;
   #firstSeed = 1; // the seed of the first sample
+  #isChosen = false; // whether the user or an address has chosen the temperature
   /** @type {AbortController | null} */ #controller = null;
   #temperature = labelControl("Temperature", createElement("input"));
   #temperatureText = createElement("output");
@@ -81,7 +82,10 @@ class Samples {
     this.#temperature.label.append(this.#temperatureText);
     const choices = TOP_K_CHOICES.map((k) => new Option(`the ${k} most probable`, String(k)));
     this.#topK.control.append(new Option("all characters", ""), ...choices);
-    slider.addEventListener("input", () => this.#showTemperature());
+    slider.addEventListener("input", () => {
+      this.#isChosen = true;
+      this.#showTemperature();
+    });
     for (const { control } of [this.#temperature, this.#topK]) {
       control.addEventListener("change", () => this.#onChange());
     }
@@ -91,21 +95,25 @@ class Samples {
     this.#temperatureText.textContent = Number(this.#temperature.control.value).toFixed(1);
   }
 
-  /** Draws the samples that an address describes. @param {State} state */
-  restore({ temperature, k, seed }) {
-    if (temperature) this.#temperature.control.value = temperature; // the slider limits it to its range
+  /** Draws the samples that an address describes. Without a temperature, begins with the first at which one differs.
+   * @param {State} state */
+  async restore({ temperature, k, seed }) {
+    const slider = this.#temperature.control;
+    this.#isChosen ||= Boolean(temperature);
+    if (temperature) slider.value = temperature; // the slider limits it to its range
     if (k && TOP_K_CHOICES.includes(k)) this.#topK.control.value = String(k);
     if (seed) this.#firstSeed = seed;
     this.#showTemperature();
-    this.#draw();
+    while ((await this.#draw()) === 0 && !this.#isChosen && Number(slider.value) < MAX_TEMPERATURE) {
+      slider.stepUp(10);
+      this.#showTemperature();
+    }
   }
 
   /** What is selected, as the address has it. */
   get state() {
-    const temperature = this.#temperature.control.value;
-    const isDefault = Number(temperature) === DEFAULT_TEMPERATURE;
     return {
-      temperature: isDefault ? "" : temperature,
+      temperature: this.#isChosen ? this.#temperature.control.value : "",
       k: Number(this.#topK.control.value),
       seed: this.#firstSeed === 1 ? 0 : this.#firstSeed,
     };
@@ -117,6 +125,7 @@ class Samples {
     this.#draw();
   }
 
+  /** Draws samples. Returns how many differ from the greedy text, or null if they were not all drawn. */
   async #draw() {
     this.#controller?.abort();
     const { signal } = (this.#controller = new AbortController());
@@ -126,6 +135,7 @@ class Samples {
     this.#summary.textContent = "The model writes …";
     this.#cards.replaceChildren();
     let nRight = 0;
+    let nDifferent = 0;
     try {
       for (let index = 0; index < N_SAMPLES; index += 1) {
         let text = "";
@@ -138,14 +148,16 @@ class Samples {
         const { value } = readAnswer(prompt + text, places);
         const result = value && plainText(value);
         nRight += Number(result === exact);
+        nDifferent += Number(text !== output);
         const title = `Sample ${this.#firstSeed + index}`;
         this.#cards.append(card(title, result, result === exact, difference(output, text)));
       }
     } catch (error) {
       if (!isAborted(error)) this.#summary.textContent = messageOf(error);
-      return;
+      return null;
     }
     this.#summary.textContent = `${nRight} of ${N_SAMPLES} samples end in the exact answer.`;
+    return nDifferent;
   }
 }
 
