@@ -122,3 +122,19 @@ export async function look(model, text, position, signal) {
   for await (const { data } of engine.run("look", { model, text, position }, signal)) return data;
   throw new service.ServiceError("The engine gave no answer.");
 }
+
+/** Takes apart how a model wrote text[position].
+ * @type {(model: string, text: string, position: number) => Promise<import("./engine/dissect.js").Dissection>} */
+export async function dissect(model, text, position) {
+  for await (const { data } of engine.run("dissect", { model, text, position })) return data;
+  throw new service.ServiceError("The engine gave no answer.");
+}
+
+/** Returns the activations of neurons for each character of a text from `start` on.
+ * @type {(model: string, text: string, start: number, neurons: import("./engine/dissect.js").Neuron[],
+ *   signal: AbortSignal) => Promise<number[][]>} */
+export async function follow(model, text, start, neurons, signal) {
+  const activations = [];
+  for await (const { data } of engine.run("follow", { model, text, start, neurons }, signal)) activations.push(data);
+  return activations;
+}

@@ -1,4 +1,4 @@
-// The page: connects its controls, the keyboard, the address, the example and the tour to the calculations.
+// The page: connects its controls, the keyboard, the address, the example and the story to the calculations.
 
 import { parseHash } from "./address.js";
 import { cachePage, calculate } from "./backend.js";
@@ -17,7 +17,6 @@ import { renderError } from "./outcome.js";
 import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
-import { Tour } from "./tour.js";
 
 /** @import { State } from "./address.js" */
 /** @import { CalculationEvent } from "./client.js" */
@@ -30,6 +29,7 @@ const VIEWS = ["paper", "both", "model"];
 const ANGLES = /sin|cos|tan/;
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
 const INSERTABLE = /^[0-9.,+()×÷−^%!√π]$/; // keys that insert their character
+const OFFERED = "calcgpt.story"; // in the browser's storage
 const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
@@ -59,19 +59,6 @@ const models = new Models({
     return true;
   },
 });
-const tour = new Tour({
-  ask: (expression) => ask(expression, models.modelInSteps((choiceBeforeTour ?? models.choice).model)),
-  canAskWithoutWork: () => models.directModel !== "",
-  askWithoutWork: (expression) => ask(expression, models.directModel),
-  view: (view) => store.set({ view }),
-  pointAt: (at) => runner.steps.at(-1)?.pointAt(at),
-  restore() {
-    const { model } = models.choice;
-    if (choiceBeforeTour) models.choose(choiceBeforeTour);
-    choiceBeforeTour = null;
-    if (field.text && models.choice.model !== model) start({ isKept: false }); // the same question
-  },
-});
 /** @type {Inspector} */ const inspector = new Inspector(() => stepAt(store.state.step));
 const runner = new Runner({ field, history, inspector }, {
   addPanels(step, node, model) {
@@ -87,7 +74,7 @@ const runner = new Runner({ field, history, inspector }, {
   onUnauthorized: askForKey,
 });
 
-/** @type {{model: string, places: string} | null} */ let choiceBeforeTour = null;
+/** @type {import("./story.js").Story | null} */ let story = null; // once it was opened
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
 
@@ -177,6 +164,10 @@ async function openAddress() {
   const { question, model, places, ...opened } = state;
   if (!(await start({ opened, isKept: false }))) return;
   const step = stepAt(state.step);
+  if (state.story) {
+    tellStory(state.story);
+    return;
+  }
   if (state.at) step?.pointAt(state.at - 1);
   if (state.panel) {
     step?.open();
@@ -186,18 +177,23 @@ async function openAddress() {
   }
 }
 
-/** Asks a model a question of the tour, unless its answer is already shown.
- * @type {(question: string, model: string) => Promise<void>} */
-async function ask(question, model) {
-  choiceBeforeTour ??= models.choice;
-  const isAsked = field.text === question && store.state.question === question;
-  const isShown = isAsked && !runner.isRunning && byId("answer").textContent;
-  for (const step of runner.steps) step.showAll();
-  inspector.clear();
-  if (isShown && models.choice.model === model) return;
-  models.choose({ ...choiceBeforeTour, model });
-  field.text = question;
-  await start({ isKept: false });
+/** Opens the story, on what is shown if it has worked steps. step: from 1. @param {number} step */
+async function tellStory(step) {
+  offerStory(false);
+  const { Story } = await import("./story.js");
+  story ??= new Story();
+  const chosen = runner.steps[store.state.step - 1];
+  const steps = [...(chosen ? [chosen] : []), ...runner.steps.toReversed()];
+  await story.open(step, steps.map((shown) => shown.describe(0)), models.modelInSteps(models.choice.model));
+}
+
+/** Offers the story, unless the user has been offered it before. @param {boolean} isNew */
+function offerStory(isNew) {
+  byId("story-offer").hidden = !isNew;
+  try {
+    if (isNew) byId("story-offer").hidden = localStorage.getItem(OFFERED) !== null;
+    else localStorage.setItem(OFFERED, "yes");
+  } catch {} // storage is forbidden
 }
 
 /** Shows the work on paper, as raw text, or both. */
@@ -265,9 +261,8 @@ document.addEventListener("keydown", (event) => {
   const character = KEYPAD_SIGNS[key] ?? key;
   if (key === "Escape") {
     if (inspector.isShown) inspector.hide();
-    else if (tour.isOpen) tour.end();
     else runner.clear();
-  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, .tour, [data-at]"))) field.press("=");
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) field.press("=");
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
   else if (INSERTABLE.test(character) && (!inField || field.isAsked)) {
@@ -343,7 +338,15 @@ byId("views").addEventListener("change", ({ target }) => {
 });
 store.on(["view"], showView);
 setUpLink();
-byId("take-tour").addEventListener("click", () => tour.start());
+byId("tell-story").addEventListener("click", () => tellStory(1));
+byId("story-offer").addEventListener("click", ({ target }) => {
+  if (!(target instanceof HTMLButtonElement)) return;
+  if ("start" in target.dataset) tellStory(1);
+  else {
+    offerStory(false);
+    byId("work").focus({ preventScroll: true });
+  }
+});
 byId("fold").addEventListener("click", () => {
   const all = [...nodes.querySelectorAll("details")];
   const isAnyClosed = all.some((details) => !details.open);
@@ -374,7 +377,7 @@ byId("scale").append(...legend());
 showHistory();
 const { dataset } = byId("calculator");
 dataset.ready = "";
-if (!parseHash(location.hash)) tour.offer();
+if (!parseHash(location.hash)) offerStory(true);
 const isAsked = field.replay(); // what was typed before this module was there (early.js)
 if (!isAsked && !parseHash(location.hash)) playExample();
 models.load();

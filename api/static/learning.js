@@ -7,8 +7,8 @@ import { Curve } from "./curve.js";
 import { createButton, createElement, createVerdict, formatCount, formatNumbers } from "./format.js";
 import { addPanelButton, labelControl, reportState } from "./panel.js";
 
-const FOLDER = "static/learning";
-const PLACES = 2; // decimal places of answers
+export const FOLDER = "static/learning";
+export const PLACES = 2; // decimal places of answers
 const PAUSE = 1_200; // milliseconds between two snapshots when they are played
 const LEGEND =
   "The loss measures how badly the model predicts the next character: lower is better. Each dot is a snapshot; " +
@@ -21,7 +21,7 @@ const LEGEND =
 /** @type {Promise<Run> | undefined} */ let loading;
 
 /** Loads the training run once. @returns {Promise<Run>} */
-function loadRun() {
+export function loadRun() {
   loading ??= fetch(`${FOLDER}/learning.json`).then((response) => response.json());
   loading.catch(() => (loading = undefined)); // the next panel tries again
   return loading;
@@ -34,7 +34,7 @@ export function addLearning(step, { problem, prompt }) {
 }
 
 /** Shows what the snapshots write for one problem. */
-class Panel {
+export class Panel {
   #problem;
   /** @type {AbortController | null} */ #controller = null;
   #slider = labelControl("Steps of training", createElement("input"));

@@ -77,17 +77,7 @@ export class Models {
   /** Returns a model if it shows its work, or else the first one that does, or "" if there is none.
    * @param {string} preferred */
   modelInSteps(preferred) {
-    return this.#find(true, preferred);
-  }
-
-  /** The id of a model that answers at once, preferably the blog's, or "" if there is none. */
-  get directModel() {
-    return this.#find(false, BLOG_MODEL);
-  }
-
-  /** @type {(worksInSteps: boolean, preferred: string) => string} */
-  #find(worksInSteps, preferred) {
-    const models = this.#models.filter(({ domain }) => domain.works_in_steps === worksInSteps);
+    const models = this.#models.filter(({ domain }) => domain.works_in_steps);
     return (models.find(({ id }) => id === preferred) ?? models[0])?.id ?? "";
   }
 

@@ -11,10 +11,11 @@ import { Positions } from "./positions.js";
 const CHUNK = 32; // tokens that go through the layers together
 
 /** The result of a forward pass for the last token.
- * @typedef {{attention: Float32Array, logits: Float32Array[]}} ReadResult
- * attention (L, H, tokens): the weights that each head gave to each token; empty without details;
- * logits L + 1 times (V): the output layer applied to the embedding and to the output of each layer.
- * The last ones are the logits of the next token. Without details, there are only these. */
+ * @typedef {{attention: Float32Array, logits: Float32Array[], streams: Float32Array[], hidden: Float32Array[]}} ReadResult
+ * attention (L, H, tokens): the weights that each head gave to each token; logits L + 1 times (V): the output layer
+ * applied to the embedding and to the output of each layer, streams (C), which are there too; hidden L times: the
+ * neurons of each feed-forward network. The last logits are those of the next token. Without details, there are only
+ * these. */
 
 /** A layer. keys (G, S, D) and values (G, D, S) are the offsets of its cache in the memory.
  * @typedef {{attentionNorm: Norm, qkv: Linear, qNorm: Norm | null, kNorm: Norm | null, out: Linear,
@@ -36,6 +37,7 @@ export class Decoder {
   constructor({ tensors, manifest }, useWebAssembly = true) {
     const config = manifest.model;
     this.config = config;
+    this.tensors = tensors;
     const { n_layer: L, n_kv_head: G, head_dim: D, block_size: S } = config;
     const sizes = bufferSizes(config, tensors);
     const allSizes = [...Object.values(sizes), ...Object.values(tensors).map(({ data }) => data.length)];
@@ -89,7 +91,7 @@ export class Decoder {
    * @type {(start: number, stop: number, withDetails: boolean) => ReadResult} */
   #forward(start, stop, withDetails) {
     const { n_embd: C, n_head: H } = this.config;
-    const { x } = this.#buffers;
+    const { x, hidden } = this.#buffers;
     const { numbers } = this.#memory;
     const T = stop - start;
     const tokens = this.#cached;
@@ -101,15 +103,22 @@ export class Decoder {
       this.#positions.embed(tokens, start + t, numbers, x + t * C);
     }
     const attention = new Float32Array(withDetails ? this.#layers.length * H * stop : 0);
-    const logits = withDetails ? [this.#logits(T)] : [];
+    /** @type {Omit<ReadResult, "attention">} */ const result = { logits: [], streams: [], hidden: [] };
+    const addStream = () => {
+      result.logits.push(this.#logits(T));
+      result.streams.push(numbers.slice(x + (T - 1) * C, x + T * C));
+    };
+    if (withDetails) addStream();
     for (const [index, layer] of this.#layers.entries()) {
       const lastAttention = withDetails ? attention.subarray(index * H * stop, (index + 1) * H * stop) : null;
       this.#attend(layer, start, runs, lastAttention);
-      this.#feedForward(layer, T);
-      if (withDetails) logits.push(this.#logits(T));
+      const width = this.#feedForward(layer, T);
+      if (!withDetails) continue;
+      addStream();
+      result.hidden.push(numbers.slice(hidden + (T - 1) * width, hidden + T * width));
     }
-    if (!withDetails) logits.push(this.#logits(T));
-    return { attention, logits };
+    if (!withDetails) result.logits.push(this.#logits(T));
+    return { attention, ...result };
   }
 
   /** Adds the attention of a layer to x (T, C). runs: the keys that each new token sees; lastAttention: is filled with
@@ -178,7 +187,8 @@ export class Decoder {
     }
   }
 
-  /** Adds the feed-forward network of a layer to x (T, C). @type {(layer: Layer, T: number) => void} */
+  /** Adds the feed-forward network of a layer to x (T, C). Returns the number of its neurons.
+   * @type {(layer: Layer, T: number) => number} */
   #feedForward(layer, T) {
     const { feedforward, gated } = this.config;
     const { x, normed, up, hidden } = this.#buffers;
@@ -194,6 +204,7 @@ export class Decoder {
       }
     }
     layer.down.add(hidden, x, T);
+    return width;
   }
 
   /** Returns the output layer applied to the last row of x, (V). @param {number} T */

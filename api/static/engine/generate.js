@@ -82,11 +82,18 @@ function random(seed) {
  *   n?: number) => Look} */
 export function look(decoder, vocabulary, text, position, n = 5) {
   const { attention, logits } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
-  const ranked = logits.map((values) => {
-    softmax(values);
-    const tokens = Array.from(values.keys()).sort((a, b) => values[b] - values[a] || a - b);
-    return tokens.slice(0, n).map((token) => ({ text: vocabulary[token], probability: values[token] }));
-  });
+  const ranked = logits.map((values) => rank(values, vocabulary).slice(0, n));
   const { n_layer: layers, n_head: heads } = decoder.config;
   return { layers, heads, attention, candidates: ranked[ranked.length - 1], lens: ranked.map(([first]) => first) };
+}
+
+/** Returns all characters with their logits and probabilities, the most probable first.
+ * @type {(logits: Float32Array, vocabulary: string) => {text: string, logit: number, probability: number}[]} */
+export function rank(logits, vocabulary) {
+  const probabilities = logits.slice();
+  softmax(probabilities);
+  const tokens = Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a] || a - b);
+  return tokens.map((token) => {
+    return { text: vocabulary[token], logit: logits[token], probability: probabilities[token] };
+  });
 }

@@ -3,6 +3,7 @@
 
 import { Computation } from "./computation.js";
 import { Decoder } from "./decoder.js";
+import { dissect, follow } from "./dissect.js";
 import { ExpressionError } from "./expression_errors.js";
 import { generate, look } from "./generate.js";
 import { limitsOf } from "./limits.js";
@@ -67,6 +68,18 @@ const TASKS = {
   *look({ model, text, position }) {
     const { decoder, manifest } = loadedModel(model);
     yield { name: "look", data: look(decoder, manifest.vocabulary, text, position) };
+  },
+
+  /** Takes apart how the model wrote a character. */
+  *dissect({ model, text, position }) {
+    const { decoder, manifest } = loadedModel(model);
+    yield { name: "dissection", data: dissect(decoder, manifest.vocabulary, text, position) };
+  },
+
+  /** Follows neurons through a text. */
+  *follow({ model, text, start, neurons }) {
+    const { decoder, manifest } = loadedModel(model);
+    for (const data of follow(decoder, manifest.vocabulary, text, start, neurons)) yield { name: "active", data };
   },
 };
 

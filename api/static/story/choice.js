@@ -1,0 +1,50 @@
+// Step 6: scores become chances, and one character is written.
+
+import { createElement } from "../format.js";
+import { labelControl } from "../panel.js";
+import { createShareBar, formatChance, formatSigned } from "./bars.js";
+
+/** @import { Picture } from "../story.js" */
+
+const LISTED = 6; // characters that are listed
+const TEMPERATURES = { min: 0.5, max: 10, step: 0.5, value: 1 };
+
+/** @type {Picture} */
+export const choice = {
+  title: "Scores become a character",
+  text: ({ dissection: { ranked, layers, vocabulary } }) => {
+    const [best, next] = ranked[layers];
+    return [
+      `At the end, each of the ${vocabulary.length} characters has a score. The function softmax turns scores into chances that add up to 1: each point more makes a character 2.7 times as probable.`,
+      `Here ${best.text} is ${best.probability >= 0.999 ? "sure" : "most probable"}; next comes ${next.text}, ${formatChance(next.probability)}. The model writes ${best.text}, reads the longer text, and everything begins again, for the next character.`,
+    ];
+  },
+  more: () => [
+    "The scores are called logits. The chance of a character is e to the power of its score, divided by the sum of this over all characters. At a higher temperature the scores are divided by it first: then other characters get a chance, as where a chatbot should sound less monotonous. A calculator always takes the most probable one.",
+  ],
+  draw({ dissection: { ranked, layers } }) {
+    const all = ranked[layers];
+    const largest = Math.max(...all.slice(0, LISTED).map(({ logit }) => Math.abs(logit)));
+    const list = createElement("ol", "weights of-scores");
+    const control = labelControl("Temperature", createElement("input"));
+    const slider = control.control;
+    const value = createElement("output");
+    Object.assign(slider, { type: "range", ...TEMPERATURES });
+    control.label.append(value);
+    const show = () => {
+      const temperature = Number(slider.value);
+      value.textContent = temperature.toFixed(1);
+      const powers = all.map(({ logit }) => Math.exp((logit - all[0].logit) / temperature));
+      const total = powers.reduce((sum, power) => sum + power, 0);
+      list.replaceChildren(...all.slice(0, LISTED).map(({ text, logit }, index) => {
+        const chance = powers[index] / total;
+        const score = createElement("span", "score", createShareBar(logit / largest, true), formatSigned(logit));
+        return createElement("li", "", createElement("code", "", text), score, createShareBar(chance), formatChance(chance));
+      }));
+    };
+    slider.addEventListener("input", show);
+    show();
+    const head = createElement("p", "heads-of", createElement("span", "", "score"), createElement("span", "", "chance"));
+    return [head, list, control.label];
+  },
+};

@@ -1,0 +1,85 @@
+// Step 4: the neurons of the feed-forward networks add and multiply.
+
+import { follow } from "../backend.js";
+import { isAborted } from "../client.js";
+import { createElement } from "../format.js";
+import { createChoices, createShareBar, formatSigned } from "./bars.js";
+
+/** @import { Neuron } from "../engine/dissect.js" */
+/** @import { Picture } from "../story.js" */
+
+const NAMED = 3; // characters at which a neuron is strongest
+const FOR = "var(--accent)";
+const AGAINST = "var(--doubt-text)";
+
+/** @type {Picture} */
+export const neurons = {
+  title: "Neurons add and multiply",
+  hasSheet: true,
+  text: ({ dissection: { ranked, layers, lead, feedForward, nNeurons } }) => {
+    const [best, next] = ranked[layers];
+    const sum = feedForward.reduce((total, part) => total + part, 0);
+    return [
+      `The digits are together now. In each layer ${nNeurons / layers} neurons react to them: a neuron is active for some sums and not for others, and raises or lowers the score of each character.`,
+      `Which neurons decided? Measured: ${best.text} leads ${next.text} by ${lead.toFixed(1)} points, and ${sum.toFixed(1)} of them come from the neurons. These ${MEASURED} gave or took most. Choose one to see where in this calculation it is active.`,
+    ];
+  },
+  more: ({ dissection: { lead, start, attended, feedForward } }) => [
+    `The lead of ${lead.toFixed(1)} is a sum: ${formatSigned(start)} from the column that the model began with, ${formatSigned(attended)} directly from the heads, and ${feedForward.map((part, layer) => `${formatSigned(part)} from the neurons of layer ${layer + 1}`).join(", ")}.`,
+    "The part of a neuron is its activation, times the numbers that it writes, times the numbers with which the scores are read. Neurons of earlier layers also act through later ones; this is not counted. Mostly no single neuron knows a sum: several, each right for some sums, decide together.",
+  ],
+  draw({ subject, dissection, board, signal }) {
+    const { neurons: listed, vocabulary } = dissection;
+    const largest = Math.max(...listed.map(({ part }) => Math.abs(part)));
+    const labels = listed.map(({ layer, index, part }) => [
+      createElement("span", "neuron", `layer ${layer + 1}, no. ${index + 1}`),
+      createShareBar(part / largest, true, part < 0 ? AGAINST : FOR),
+      createElement("span", "figure", formatSigned(part)),
+    ]);
+    const description = createElement("div", "active", "Measuring …");
+    const activations = follow(subject.model, subject.text, subject.start, listed.map(toNeuron), signal);
+    let shown = 0;
+    const show = async (/** @type {number} */ index) => {
+      shown = index;
+      try {
+        const all = (await activations).map((values) => values[index]);
+        if (shown !== index) return; // another one is chosen
+        const most = Math.max(...all.map(Math.abs));
+        board.tint(all.map((value, at) => {
+          return { position: subject.start + at, strength: Math.abs(value) / most, colour: value < 0 ? AGAINST : FOR };
+        }));
+        description.replaceChildren(...describe(subject, all, listed[index].effects, vocabulary));
+      } catch (error) {
+        if (!isAborted(error)) description.textContent = "The neurons could not be followed.";
+      }
+    };
+    const choices = createChoices("Neuron", labels, 0, show);
+    choices.classList.add("of-neurons");
+    return [choices, description];
+  },
+};
+
+const MEASURED = "six";
+
+/** @type {(neuron: Neuron) => Neuron} */
+const toNeuron = ({ layer, index }) => ({ layer, index });
+
+/** Returns sentences on where a neuron is active, and on what it does here. activations: for each character that the
+ * model wrote.
+ * @type {(subject: import("./subject.js").Subject, activations: number[], effects: number[], vocabulary: string) =>
+ *   (Node | string)[]} */
+function describe(subject, activations, effects, vocabulary) {
+  const strongest = [...activations.keys()].sort((a, b) => Math.abs(activations[b]) - Math.abs(activations[a]));
+  const most = Math.abs(activations[strongest[0]]);
+  const digits = [...vocabulary].map((text, index) => ({ text, effect: effects[index] })).filter(({ text }) => /\d/.test(text));
+  const ranked = digits.sort((a, b) => b.effect - a.effect).map(({ text }) => text);
+  const items = strongest.slice(0, NAMED).map((at) => {
+    const position = subject.start + at;
+    const share = createElement("span", "figure", `${Math.round((100 * Math.abs(activations[at])) / most)}%`);
+    return createElement("li", "", createElement("code", "", subject.text[position]), share, subject.describe(position));
+  });
+  return [
+    `Of the digits, it now speaks most for ${ranked[0]} and ${ranked[1]}, and most against ${ranked.at(-1)}. Of all that was written, it was most active at:`,
+    createElement("ol", "strongest", ...items),
+  ];
+}

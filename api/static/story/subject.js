@@ -1,0 +1,115 @@
+// What the story tells about: the work of one operation, and the character of it that is followed.
+
+import { formatNumbers } from "../format.js";
+import { Layout, PROMPT, shapeOf } from "../engine/layout.js";
+import { KIND, LOWEST } from "../engine/operations.js";
+import { HAS_WORK, explain, paper } from "../paper.js";
+
+/** @import { Dissection } from "../engine/dissect.js" */
+/** @typedef {{model: string, prompt: string, output: string}} Written */
+
+const MAX_LENGTH = 1_000; // characters of a calculation that fits into the story
+const NAMES = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name.toLowerCase().replaceAll("_", " ")]));
+const INTERESTING = new Set(
+  ["PRODUCT_DIGIT", "FIRST_DIGIT", "SUM_DIGIT", "QUOTIENT_DIGIT"].map((name) => KIND[name]),
+);
+const PARTS_OF_A_STEP = /above|carr(y|ies)|borrow|÷/g;
+/** The order in which a sentence names the sources of a rule, where it is not their own.
+ * @type {[string, number[]][]} */
+const ORDERS = [["product", [1, 0, 2, 3]], ["first", [1, 0, 2, 3]], ["remainder", [3, 1, 2, 4]]];
+
+/** Returns whether the story can tell about what a model wrote. @param {Written} written */
+export function isTellable({ prompt, output }) {
+  const isShort = prompt.length + output.length <= MAX_LENGTH;
+  return Boolean(isShort && HAS_WORK.test(output) && output.endsWith("$") && shapeOf(prompt)?.byZero === false);
+}
+
+export class Subject {
+  /** @type {(position: number) => void} called when another character is chosen */ onChoose = () => {};
+
+  /** @param {Written} written that is tellable */
+  constructor({ model, prompt, output }) {
+    this.model = model;
+    this.start = prompt.length;
+    this.text = prompt + output;
+    this.sheet = /** @type {import("../paper.js").Sheet} */ (paper(prompt, output));
+    const layout = new Layout(/** @type {import("../engine/layout.js").Shape} */ (shapeOf(prompt)));
+    this.slots = [...layout.slots, ...layout.answerSlots(this.text)].slice(0, this.text.length);
+    const [, , a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
+    const [left, right] = [a, b].map((number) => number.replace(/^0+(?=\d)/, ""));
+    this.problem = `${left}${operation}${right}`;
+    this.name = formatNumbers(this.problem);
+    this.position = this.#mostInteresting();
+  }
+
+  /** Returns the position of a digit whose step has most parts: a product, what stands above, and a carry. */
+  #mostInteresting() {
+    const scores = this.slots.map(([kind], position) => {
+      const cell = this.sheet.cells[position - this.start];
+      if (!cell || !INTERESTING.has(kind) || (cell.text === "0" && kind === KIND.QUOTIENT_DIGIT)) return 0;
+      return 1 + (cell.why.match(PARTS_OF_A_STEP) ?? []).length;
+    });
+    return Math.max(this.start, scores.indexOf(Math.max(...scores)));
+  }
+
+  /** The character that is followed. */
+  get character() {
+    return this.text[this.position];
+  }
+
+  /** Follows another character that the model wrote. @param {number} position */
+  choose(position) {
+    if (position < this.start || position >= this.text.length || position === this.position) return;
+    this.position = position;
+    this.onChoose(position);
+  }
+
+  /** Returns what a character is, in words. @param {number} position */
+  describe(position) {
+    const cell = this.sheet.cells[position - this.start];
+    return cell ? explain(cell) : `character ${position + 1} of the question`;
+  }
+
+  /** Returns the kind and the coordinates of a character, and those of what its rule reads. Columns count from 1, and 0
+   * is none. @param {number} position */
+  place(position) {
+    const [kind, row, column, queryRow, queryColumn, sources] = this.slots[position] ?? [0, 0, 0, 0, 0, []];
+    const count = (/** @type {number} */ n) => Math.max(0, n - LOWEST + 1);
+    return {
+      kind: NAMES[kind], row, column: count(column), queryRow, queryColumn: count(queryColumn),
+      sources: sources.filter((source) => source >= 0),
+    };
+  }
+
+  /** Returns the sentence of the character, in pieces, each with the position of the character that it names.
+   * @type {() => {text: string, source?: number}[]} */
+  sentence() {
+    const words = this.describe(this.position);
+    const [kind, , , , , all] = this.slots[this.position];
+    const order = ORDERS.find(([name]) => NAMES[kind]?.startsWith(name))?.[1] ?? all.keys();
+    const sources = Array.from(order, (index) => all[index]).filter((source) => source >= 0);
+    const end = words.includes("=") ? words.indexOf("=") : words.length;
+    return words.split(/(\d+)/).map((text, index, pieces) => {
+      const isBefore = pieces.slice(0, index).join("").length < end;
+      const found = index % 2 && isBefore ? sources.findIndex((source) => this.text[source] === text) : -1;
+      return found < 0 ? { text } : { text, source: sources.splice(found, 1)[0] };
+    });
+  }
+}
+
+/** Returns the weights that a head gave to the earlier characters. layer, head: from 0.
+ * @type {(dissection: Dissection, layer: number, head: number) => Float32Array} */
+export function weightsOf({ attention, layers, heads }, layer, head) {
+  const n = attention.length / (layers * heads);
+  return attention.subarray((layer * heads + head) * n, (layer * heads + head + 1) * n);
+}
+
+/** Returns the head of the first layer that looks at a character most, from 0, or -1 if none looks.
+ * @type {(dissection: Dissection, position: number) => number} */
+export function fetcherOf(dissection, position) {
+  const shares = Array.from({ length: dissection.heads }, (_, head) => weightsOf(dissection, 0, head)[position] ?? 0);
+  const best = shares.indexOf(Math.max(...shares));
+  return shares[best] > LOOKED_AT ? best : -1;
+}
+
+const LOOKED_AT = 0.1; // the least weight at which a head counts as looking at a character

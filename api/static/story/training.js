@@ -1,0 +1,42 @@
+// Step 7: the numbers of a model come from small corrections.
+
+import { calculateWithSnapshot } from "../backend.js";
+import { isAborted } from "../client.js";
+import { createElement, createVerdict, formatCount } from "../format.js";
+import { FOLDER, PLACES, Panel, loadRun } from "../learning.js";
+
+/** @import { Picture } from "../story.js" */
+
+/** @type {Picture} */
+export const training = {
+  title: "200,000 numbers from small corrections",
+  text: ({ subject }) => [
+    "Nobody wrote these numbers. At first they are random, and so is what the model writes. Then it gets examples with the right work, guesses each next character, and every number is changed a little, so that the right character gets a better score next time. That is one step of training.",
+    `Now and then, a copy of this model was kept. Here they all calculate ${subject.name}, the youngest first. The curve is the loss: how bad the guesses were.`,
+  ],
+  more: () => [
+    "How much each number is changed follows from the derivative of the loss (gradient descent, with backpropagation). Nobody tells the model what a carry is. To guess the next character it has to find out, and the loss then drops.",
+  ],
+  draw({ subject, signal }) {
+    const panel = new Panel(subject.problem);
+    panel.restore({});
+    const list = createElement("ol", "snapshots");
+    calculateWithAll(subject.problem, list, signal).catch((error) => {
+      if (!isAborted(error)) list.append(createElement("li", "", "The copies could not be loaded."));
+    });
+    return [list, panel.element];
+  },
+};
+
+/** Lists what each snapshot writes for a problem. @type {(problem: string, list: HTMLElement, signal: AbortSignal) => Promise<void>} */
+async function calculateWithAll(problem, list, signal) {
+  const { snapshots } = await loadRun();
+  for (const { step, loss, file, sha256 } of snapshots) {
+    const { result, agrees } = await calculateWithSnapshot(
+      { path: `${FOLDER}/${file}`, sha256 }, problem, PLACES, signal,
+    );
+    const name = createElement("span", "", `${formatCount(step)} steps`);
+    const figure = createElement("span", "figure", `loss ${loss.toPrecision(2)}`);
+    list.append(createElement("li", "", name, figure, createVerdict(result, agrees)));
+  }
+}

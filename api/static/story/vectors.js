@@ -1,0 +1,102 @@
+// Step 1: each character becomes a column of numbers.
+
+import { createElement } from "../format.js";
+import { createChoices } from "./bars.js";
+
+/** @import { Dissection } from "../engine/dissect.js" */
+/** @import { Picture } from "../story.js" */
+
+const COLUMNS = 14; // characters that are shown
+const SIMILAR = 10; // similar characters that are shown beside one that is no digit
+const DIGITS = [..."0123456789"];
+const COLOURS = { positive: [64, 96, 220], negative: [224, 122, 20] }; // visible on light and on dark
+
+/** @type {Picture} */
+export const vectors = {
+  title: "Characters become numbers",
+  text({ subject, dissection }) {
+    const neighbours = DIGITS.filter((digit) => {
+      const [nearest] = similarTo(digit, DIGITS, dissection).filter(({ character }) => character !== digit)
+        .sort((a, b) => b.cosine - a.cosine);
+      return Math.abs(Number(nearest.character) - Number(digit)) === 1;
+    });
+    return [
+      `A neural network can only compute with numbers. So each character that it reads becomes a column of ${dissection.width} numbers, here as colours: blue above 0, orange below. The same character gets the same column everywhere.`,
+      `These are the characters before the ${subject.character} that it is about to write. Choose one: which columns are like its own? ${neighbours.length} of the 10 digits are most like a neighbour. Nobody told the model the order 0, 1, 2, 3 …: it found it.`,
+    ];
+  },
+  more: ({ dissection: { vocabulary, width } }) => [
+    `The table of columns is called the embedding: ${vocabulary.length} characters with ${width} numbers each. They were random at the beginning, and training changed them. The bars are cosines: 1 if two columns point in the same direction, 0 if they have nothing in common, −1 if they are opposite.`,
+    "A second column is added to each for the kind of its character, and a third for the kind of the next one: a digit of a product, a carry, a sign. All that follows happens to this sum.",
+  ],
+  draw({ subject, dissection }) {
+    const { vocabulary } = dissection;
+    const first = Math.max(0, subject.position - COLUMNS);
+    const characters = [...subject.text.slice(first, subject.position)];
+    const title = createElement("h3");
+    const similar = createElement("ol", "similar");
+    const show = (/** @type {number} */ index) => {
+      const character = characters[index];
+      const isDigit = DIGITS.includes(character);
+      const all = similarTo(character, isDigit ? DIGITS : [...vocabulary], dissection);
+      const most = isDigit ? all : all.sort((a, b) => b.cosine - a.cosine).slice(0, SIMILAR);
+      title.textContent = `How similar is ${character} to …`;
+      similar.replaceChildren(...most.map(({ character: other, cosine }) => {
+        const value = createElement("span", "figure", cosine.toFixed(2).replace("-", "−"));
+        const item = createElement("li", other === character ? "own" : "", createElement("code", "", other), value);
+        item.style.setProperty("--size", `${(50 * Math.abs(cosine)).toFixed(1)}%`);
+        item.classList.toggle("opposite", cosine < 0);
+        return item;
+      }));
+    };
+    const labels = characters.map((character) => [createElement("code", "", character)]);
+    const choices = createChoices("Character", labels, lastDigit(characters), show);
+    choices.style.setProperty("--columns", String(characters.length));
+    const figure = createElement("div", "columns", choices, drawColumns(characters.map((character) => columnOf(character, dissection))));
+    return [figure, title, similar];
+  },
+};
+
+/** @param {string[]} characters */
+function lastDigit(characters) {
+  return Math.max(0, characters.findLastIndex((character) => /[1-9]/.test(character)));
+}
+
+/** @type {(character: string, dissection: Dissection) => Float32Array} */
+function columnOf(character, { vocabulary, embeddings, width }) {
+  const token = vocabulary.indexOf(character);
+  return embeddings.subarray(token * width, (token + 1) * width);
+}
+
+/** Returns how similar the column of a character is to those of others.
+ * @type {(character: string, others: string[], dissection: Dissection) => {character: string, cosine: number}[]} */
+function similarTo(character, others, dissection) {
+  const own = columnOf(character, dissection);
+  return others.map((other) => ({ character: other, cosine: cosineOf(own, columnOf(other, dissection)) }));
+}
+
+/** @type {(a: Float32Array, b: Float32Array) => number} */
+function cosineOf(a, b) {
+  const product = (/** @type {Float32Array} */ x, /** @type {Float32Array} */ y) =>
+    x.reduce((sum, value, i) => sum + value * y[i], 0);
+  return product(a, b) / Math.sqrt(product(a, a) * product(b, b));
+}
+
+/** Draws columns of numbers as colours. @param {Float32Array[]} columns */
+function drawColumns(columns) {
+  const canvas = createElement("canvas");
+  const height = columns[0].length;
+  Object.assign(canvas, { width: columns.length, height });
+  canvas.role = "img";
+  canvas.ariaLabel = `${columns.length} columns of ${height} numbers, as colours`;
+  const largest = Math.max(...columns.map((column) => Math.max(...column.map(Math.abs))));
+  const image = new ImageData(columns.length, height);
+  columns.forEach((column, x) => {
+    column.forEach((value, y) => {
+      const [red, green, blue] = value < 0 ? COLOURS.negative : COLOURS.positive;
+      image.data.set([red, green, blue, (255 * Math.abs(value)) / largest], 4 * (y * columns.length + x));
+    });
+  });
+  canvas.getContext("2d")?.putImageData(image, 0, 0);
+  return canvas;
+}
