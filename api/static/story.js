@@ -70,7 +70,9 @@ export class Story {
     this.#dialog.addEventListener("close", () => {
       this.#controller.abort();
       store.set({ story: 0 });
-      if (document.activeElement === document.body) byId("work").focus({ preventScroll: true }); // the offer is gone
+      const { activeElement } = document;
+      const isLost = activeElement === document.body || this.#dialog.contains(activeElement);
+      if (isLost) byId("work").focus({ preventScroll: true }); // the offer that opened it is gone
     });
     store.on(["story"], ({ story }) => story || this.#dialog.close()); // another address was opened
     document.body.append(this.#dialog);
@@ -84,6 +86,7 @@ export class Story {
     this.#title.focus();
     this.#dissections.clear();
     this.#subject = null;
+    delete this.#dialog.dataset.drawn;
     this.#index = Math.min(step, PICTURES.length) - 1;
     this.#showFrame();
     try {
@@ -110,6 +113,7 @@ export class Story {
       return;
     }
     this.#index = index;
+    delete this.#dialog.dataset.drawn;
     store.set({ story: index + 1 });
     this.#showFrame();
     this.#body.scrollTop = 0;
@@ -142,8 +146,10 @@ export class Story {
       if (request !== this.#request) return; // another picture is drawn now
       const scene = { subject, dissection, board, signal };
       const [line, sheet] = board.elements;
-      if (picture === vectors || picture === training) this.#showing.replaceChildren(this.#picture);
-      else this.#showing.replaceChildren(this.#sentence, line, ...(picture.hasSheet ? [sheet] : []), this.#picture);
+      const hasLine = picture !== vectors && picture !== training;
+      const parts = [...(hasLine ? [this.#sentence, line] : []), ...(picture.hasSheet ? [sheet] : []), this.#picture];
+      const isOther = parts.length !== this.#showing.childElementCount || !parts.every((part) => part.isConnected);
+      if (isOther) this.#showing.replaceChildren(...parts); // else the focus would be lost
       board.show();
       this.#text.replaceChildren(...toParagraphs(picture.text(scene)));
       this.#sentence.replaceChildren(...colouredSentence(subject, dissection));

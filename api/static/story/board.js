@@ -52,7 +52,9 @@ export class Board {
     this.#slider.control.ariaValueText = `${text[position]}: ${this.#subject.describe(position)}`;
     this.#characters.forEach((character, index) => character.classList.toggle("unread", index > position));
     for (const name of ["here", "tinted", "framed"]) this.#clear(name);
+    for (const cell of this.#sheet.element.querySelectorAll("[tabindex='0']")) cell.setAttribute("tabindex", "-1");
     for (const element of this.#elementsOf(position)) element.classList.add("here");
+    this.#sheet.cellOf(position - start)?.setAttribute("tabindex", "0"); // another one would be chosen with the Tab key
     const { offsetLeft } = this.#characters[position];
     this.#line.scrollTo({ left: offsetLeft - this.#line.clientWidth / 2 });
   }

@@ -24,7 +24,7 @@ export const training = {
     calculateWithAll(subject.problem, list, signal).catch((error) => {
       if (!isAborted(error)) list.append(createElement("li", "", "The copies could not be loaded."));
     });
-    return [list, panel.element];
+    return [createElement("h3", "", `${subject.name}, after more and more training`), list, panel.element];
   },
 };
 
