@@ -186,7 +186,7 @@ async function calculateExample(model) {
 /** @param {string[]} texts */
 const toParagraphs = (texts) => texts.map((text) => createElement("p", "", text));
 
-/** Returns the sentence of the character that is followed. Its operands have the colours of the heads that fetched them.
+/** Returns the sentence of the character that is followed, its operands in the colours of the heads that fetched them.
  * @type {(subject: Subject, dissection: Dissection) => (Node | string)[]} */
 function colouredSentence(subject, dissection) {
   const words = subject.sentence().map(({ text, source }) => {

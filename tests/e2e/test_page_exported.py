@@ -57,8 +57,8 @@ def test_no_link_leads_to_a_service(browser: Browser, host_address: str, has_scr
         expect(page.get_by_text("This page needs JavaScript.", exact=True)).to_be_visible(
             visible=not has_scripts
         )
-        tour = page.get_by_role("button", name="Take the tour").last
-        expect(tour).to_be_visible(visible=has_scripts)
+        story = page.get_by_role("button", name="How a transformer does it").last
+        expect(story).to_be_visible(visible=has_scripts)
         links = page.locator("a").evaluate_all("all => all.map(e => e.getAttribute('href'))")
         assert links == ["#work"]
 

@@ -34,7 +34,7 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     expect(page.get_by_role("radio", name="Both")).to_be_checked()
     expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
     expect(page.locator(".readout")).to_contain_text("Character 20 of 52")
-    expect(page.locator("#tour-offer")).to_be_hidden()
+    expect(page.locator("#story-offer")).to_be_hidden()
     page.evaluate(COPY)
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("status").first).to_have_text("Copied.")

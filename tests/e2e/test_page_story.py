@@ -64,8 +64,9 @@ def expected(checkpoints: dict[str, Checkpoint]) -> Expected:
     position = len(EXAMPLE) + FOLLOWED
     tokens_T = torch.from_numpy(tokenizer.encode(text[:-1]).astype("int64"))
     hidden, last = [], []
-    for block in model.blocks:
-        block.ff.down.register_forward_pre_hook(lambda _, given: hidden.append(given[0][0]))
+    downs = [model.get_submodule(f"blocks.{layer}.ff.down") for layer in range(len(model.blocks))]
+    for down in downs:
+        down.register_forward_pre_hook(lambda _, given: hidden.append(given[0][0]))
     model.norm.register_forward_pre_hook(lambda _, given: last.append(given[0]))
     with torch.inference_mode():
         model(tokens_T[None])
@@ -74,9 +75,9 @@ def expected(checkpoints: dict[str, Checkpoint]) -> Expected:
         logits_MV = layer_logits(model, tokens_T)[:, position - 1]
         best, second = logits_MV[-1].topk(2).indices
         x_C = last[0][0, position - 1]
-        scale_C = model.norm.weight / (x_C.square().mean() + 1e-6).sqrt()
+        scale_C = model.get_parameter("norm.weight") / (x_C.square().mean() + 1e-6).sqrt()
         direction_C = (model.head.weight[best] - model.head.weight[second]) * scale_C
-        down_LFC = torch.stack([block.ff.down.weight.T for block in model.blocks])
+        down_LFC = torch.stack([down.get_parameter("weight").T for down in downs])
         parts_LF = hidden_LTF[:, position - 1] * (down_LFC @ direction_C)
     vocabulary = "".join(tokenizer.decode(range(len(model.config.characters))))
     return Expected(
@@ -106,37 +107,26 @@ def tab_to(page: Page, target: Locator) -> None:
     raise AssertionError("the keyboard does not lead there")
 
 
-def go_on(page: Page, story: Locator, step: int) -> None:
-    """Waits for the picture of a step, reached with the keyboard."""
+def shows(story: Locator, step: int) -> None:
+    """Waits for the picture of a step."""
     expect(story).to_have_attribute("data-drawn", str(step))
     expect(story.get_by_role("heading", level=2)).to_have_text(TITLES[step - 1])
 
 
-def test_the_story_by_keyboard_says_what_torch_computes(page: Page, expected: Expected) -> None:
-    answered(page, "14082.9")  # the example
-    offer = page.locator("#story-offer").get_by_role("button", name=START)
-    tab_to(page, offer)
-    page.keyboard.press("Enter")
-    story = page.get_by_role("dialog")
-    next_step = story.get_by_role("button", name="Next")
-    vocabulary, text, position = expected.vocabulary, expected.text, expected.position
-
-    go_on(page, story, 1)
+def check_columns(page: Page, story: Locator, expected: Expected) -> None:
     expect(story.get_by_role("heading", level=2)).to_be_focused()
-    radio = story.get_by_role("radio", checked=True)
-    tab_to(page, radio)
+    tab_to(page, story.get_by_role("radio", checked=True))
     page.keyboard.press("ArrowLeft")
-    digits = [vocabulary.index(digit) for digit in "0123456789"]
     rows = expected.embeddings_VC / np.linalg.norm(expected.embeddings_VC, axis=1, keepdims=True)
-    cosines = rows[digits] @ rows[vocabulary.index(text[position - 2])]
+    digits = [expected.vocabulary.index(digit) for digit in "0123456789"]
+    chosen = expected.vocabulary.index(expected.text[expected.position - 2])
     shown = story.locator(".similar .figure").all_text_contents()
-    np.testing.assert_allclose(numbers(shown), cosines, atol=0.011)
+    np.testing.assert_allclose(numbers(shown), rows[digits] @ rows[chosen], atol=0.011)
 
-    tab_to(page, next_step)
-    page.keyboard.press("Enter")
-    go_on(page, story, 2)
+
+def check_places(page: Page, story: Locator, expected: Expected) -> None:
     facts = story.locator(".facts")
-    kind, _, row, column, *_ = coordinates(text.encode())[position]
+    kind, _, row, column, *_ = coordinates(expected.text.encode())[expected.position]
     expect(facts).to_contain_text(Kind(kind).name.lower().replace("_", " "))
     expect(facts).to_contain_text(f"row {row}, column {column - LOWEST + 1}")
     expect(story.locator(".text .framed")).to_have_text(["7", "2", "9", "1"])
@@ -147,99 +137,117 @@ def test_the_story_by_keyboard_says_what_torch_computes(page: Page, expected: Ex
     page.keyboard.press("ArrowLeft")
     expect(facts).to_contain_text("product digit")
 
-    tab_to(page, next_step)
-    page.keyboard.press("Enter")
-    go_on(page, story, 3)
+
+def check_heads(page: Page, story: Locator, expected: Expected) -> None:
     chosen = story.get_by_role("radio", checked=True)
     tab_to(page, chosen)
-    for index in range(8):  # the arrow keys lead around
+    for index in range(1, 9):  # the arrow keys lead around
         page.keyboard.press("ArrowRight")
-        layer, head = ((index + 1) // 2 % 4, (index + 1) % 2)
+        layer, head = index // 2 % 4, index % 2
         expect(chosen).to_have_accessible_name(f"layer {layer + 1} head {head + 1}")
-        weights_T = expected.attention_LHT[layer, head]
-        looked = story.locator(".weights li")
-        percents = numbers([item.inner_text().split("\n")[1] for item in looked.all()])
-        largest = np.sort(100 * weights_T)[::-1][: len(percents)]
-        np.testing.assert_allclose(percents, largest, atol=0.6)
+        shown = [item.inner_text().split("\n")[1] for item in story.locator(".weights li").all()]
+        largest = np.sort(100 * expected.attention_LHT[layer, head])[::-1][: len(shown)]
+        np.testing.assert_allclose(numbers(shown), largest, atol=0.6)
     colours = story.locator(".operand").evaluate_all(
         "all => all.map(e => [e.textContent, e.style.getPropertyValue('--tint')])"
     )
     factors, addends = "var(--head-2)", "var(--head-1)"
     assert colours == [["7", factors], ["9", factors], ["2", addends], ["1", addends]]
 
-    tab_to(page, next_step)
-    page.keyboard.press("Enter")
-    go_on(page, story, 4)
-    parts = expected.parts_LF.flatten()
+
+def check_neurons(page: Page, story: Locator, expected: Expected) -> None:
+    parts, width = expected.parts_LF.flatten(), expected.parts_LF.shape[1]
     order = np.argsort(-np.abs(parts))[:6]
-    width = expected.parts_LF.shape[1]
     labels = story.locator(".choices label")
     expect(labels).to_contain_text([f"layer {i // width + 1}, no. {i % width + 1}" for i in order])
     shown = labels.locator(".figure").all_text_contents()
     np.testing.assert_allclose(numbers(shown), parts[order], atol=TOLERANCE)
     best, second = np.sort(expected.logits_MV[-1])[::-1][:2]
-    lead, of_neurons = re.findall(r"(\d+\.\d) (?:points|of them)", story.inner_text())
-    np.testing.assert_allclose(
-        [float(lead), float(of_neurons)], [best - second, parts.sum()], atol=TOLERANCE
-    )
-    activations = np.abs(
-        expected.hidden_LTF[order[0] // width, len(EXAMPLE) - 1 :, order[0] % width]
-    )
+    sums = re.findall(r"(\d+\.\d) (?:points|of them)", story.inner_text())
+    np.testing.assert_allclose(numbers(sums), [best - second, parts.sum()], atol=TOLERANCE)
+    tab_to(page, story.get_by_role("radio", checked=True))
+    page.keyboard.press("ArrowDown")
+    layer, index = divmod(order[1], width)
+    activations = np.abs(expected.hidden_LTF[layer, len(EXAMPLE) - 1 :, index])
     most = np.argsort(-activations)[:3]
     strongest = story.locator(".strongest li")
-    written = text[len(EXAMPLE) :]
+    written = expected.text[len(EXAMPLE) :]
     expect(strongest.locator("code")).to_have_text([written[at] for at in most])
     shares = numbers(strongest.locator(".figure").all_text_contents())
     np.testing.assert_allclose(shares, 100 * activations[most] / activations.max(), atol=0.6)
 
-    tab_to(page, next_step)
-    page.keyboard.press("Enter")
-    go_on(page, story, 5)
-    guesses = [vocabulary[index] for index in expected.logits_MV.argmax(axis=1)]
+
+def check_layers(page: Page, story: Locator, expected: Expected) -> None:
+    guesses = [expected.vocabulary[index] for index in expected.logits_MV.argmax(axis=1)]
     expect(story.locator(".choices code")).to_have_text(guesses)
     tab_to(page, story.get_by_role("radio", checked=True))
     page.keyboard.press("ArrowRight")
-    ranked = np.argsort(-expected.logits_MV[2])[:5]
-    expect(story.locator(".weights code")).to_have_text([vocabulary[i] for i in ranked])
+    ranked = [expected.vocabulary[index] for index in np.argsort(-expected.logits_MV[2])[:5]]
+    expect(story.locator(".weights code")).to_have_text(ranked)
 
-    tab_to(page, next_step)
-    page.keyboard.press("Enter")
-    go_on(page, story, 6)
+
+def check_choice(page: Page, story: Locator, expected: Expected) -> None:
     logits = expected.logits_MV[-1]
     ranked = np.argsort(-logits)[:6]
-    expect(story.locator(".weights code")).to_have_text([vocabulary[i] for i in ranked])
+    expect(story.locator(".weights code")).to_have_text([expected.vocabulary[i] for i in ranked])
     shown = story.locator(".score").all_text_contents()
     np.testing.assert_allclose(numbers(shown), logits[ranked], atol=TOLERANCE)
     tab_to(page, story.get_by_role("slider", name="Temperature"))
     page.keyboard.press("End")  # 10
     powers = np.exp(logits / 10)
-    shown = story.locator(".weights li").all_inner_texts()
-    chances = numbers([item.split("\n")[-1] for item in shown])
-    np.testing.assert_allclose(chances, 100 * powers[ranked] / powers.sum(), atol=0.7)
+    shown = [item.split("\n")[-1] for item in story.locator(".weights li").all_inner_texts()]
+    np.testing.assert_allclose(numbers(shown), 100 * powers[ranked] / powers.sum(), atol=0.7)
 
-    tab_to(page, next_step)
-    page.keyboard.press("Enter")
-    go_on(page, story, 7)
+
+def check_training(page: Page, story: Locator, expected: Expected) -> None:
     copies = story.locator(".snapshots li")
     expect(copies).to_have_count(8)
     expect(copies.first).to_contain_text("✗")
     expect(copies.last).to_contain_text("✓ 14082.9")
     expect(story.get_by_role("slider", name="Steps of training")).to_be_enabled()
+
+
+CHECKS = [
+    check_columns,
+    check_places,
+    check_heads,
+    check_neurons,
+    check_layers,
+    check_choice,
+    check_training,
+]
+
+
+def test_the_story_by_keyboard_says_what_torch_computes(page: Page, expected: Expected) -> None:
+    answered(page, "14082.9")  # the example
+    tab_to(page, page.locator("#story-offer").get_by_role("button", name=START))
+    page.keyboard.press("Enter")
+    story = page.get_by_role("dialog")
+    for step, check in enumerate(CHECKS, start=1):
+        shows(story, step)
+        check(page, story, expected)
+        if step == len(CHECKS):
+            break
+        tab_to(page, story.get_by_role("button", name="Next"))
+        page.keyboard.press("Enter")
     page.keyboard.press("Escape")
     expect(story).to_have_count(0)
     expect(page.locator("#work")).to_be_focused()  # where the offer was
     answered(page, "14082.9")  # Escape was not for the calculator
 
 
-def test_the_story_is_about_the_calculation_that_is_shown(page: Page, address: str) -> None:
+def test_the_story_is_about_the_calculation_that_is_shown(
+    exported: Page, host_address: str
+) -> None:
+    page = exported
     calculate(page, "58+67", "calculator")
     answered(page, "125")
     again = page.locator("footer").get_by_role("button", name=START)
     again.click()
     story = page.get_by_role("dialog")
-    go_on(page, story, 1)
+    shows(story, 1)
     story.get_by_role("button", name="3: ").press("Enter")
-    go_on(page, story, 3)
+    shows(story, 3)
     expect(story.locator(".sentence")).to_contain_text("5 + 6 + carry 1 = 12: writes 2, carries 1")
     story.locator(".paper [data-at]").first.click()
     expect(story.locator(".sentence")).not_to_contain_text("carry 1")
@@ -248,7 +256,7 @@ def test_the_story_is_about_the_calculation_that_is_shown(page: Page, address: s
     chosen = story.locator(".sentence").inner_text()
     page.keyboard.type("7")  # is not for the calculator
     page.reload()
-    go_on(page, story, 3)
+    shows(story, 3)
     expect(story.locator(".sentence")).to_have_text(chosen)
     expect(page.get_by_label("Expression")).to_have_value("58+67")
     story.get_by_role("button", name="Close").press("Enter")
@@ -256,9 +264,9 @@ def test_the_story_is_about_the_calculation_that_is_shown(page: Page, address: s
 
     calculate(page, "58+67", "direct")  # it shows no work
     again.press("Enter")
-    go_on(page, story, 1)
+    shows(story, 1)
     expect(story).to_contain_text("of 471×29.9")
-    page.goto(f"{address}/#q=1%2B1&model=calculator")
+    page.goto(f"{host_address}/#q=1%2B1&model=calculator")
     answered(page, "2")
     expect(story).to_have_count(0)
 
@@ -278,7 +286,7 @@ def test_the_story_fits_a_phone_and_passes_axe(open_page: OpenPage, address: str
     page.goto(f"{address}/#q=2.08-136.22&model=calculator&story=1")
     story = page.get_by_role("dialog")
     for step in range(1, 8):
-        go_on(page, story, step)
+        shows(story, step)
         width = story.locator(".body").evaluate("e => e.scrollWidth - e.clientWidth")
         assert width == 0, step
         story.locator("summary").click()

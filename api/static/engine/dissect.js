@@ -26,7 +26,8 @@ const NEURONS = 6; // so many are listed
  * nNeurons: number, neurons: (Neuron & {part: number, activation: number, effects: number[]})[]}} Dissection */
 
 /** Takes apart how a model wrote text[position]. position: at least 1.
- * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string, position: number) => Dissection} */
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string,
+ *   position: number) => Dissection} */
 export function dissect(decoder, vocabulary, text, position) {
   const { attention, logits, streams, hidden } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
   const { n_layer: layers, n_head: heads, n_embd: width } = decoder.config;
@@ -57,11 +58,12 @@ export function dissect(decoder, vocabulary, text, position) {
   const embeddings = decoder.tensors["token_embedding.weight"].data.slice(0, vocabulary.length * width);
   const nNeurons = all.length;
   return {
-    layers, heads, attention, vocabulary, ranked, embeddings, width, lead, start, attended, feedForward, nNeurons, neurons,
+    layers, heads, attention, vocabulary, ranked, embeddings, width,
+    lead, start, attended, feedForward, nNeurons, neurons,
   };
 }
 
-/** Returns for each character the vector whose product with a part of the last stream is that part's share of the logit.
+/** Returns for each character a vector. Its product with a part of the last stream is that part of the logit.
  * @type {(decoder: import("./decoder.js").Decoder, stream: Float32Array, n: number) => Float32Array[]} */
 function readersOf({ config, tensors }, stream, n) {
   const isCentred = config.norm === "layernorm";

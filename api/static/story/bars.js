@@ -31,7 +31,8 @@ export function createShareBar(share, isSigned = false, colour = "var(--accent)"
 
 /** Returns radio buttons, one of which is chosen. labels: the elements beside them; onChoose: called at once for the
  * chosen one.
- * @type {(name: string, labels: (Node | string)[][], chosen: number, onChoose: (index: number) => void) => HTMLElement} */
+ * @type {(name: string, labels: (Node | string)[][], chosen: number,
+ *   onChoose: (index: number) => void) => HTMLElement} */
 export function createChoices(name, labels, chosen, onChoose) {
   const group = createElement("div", "choices");
   group.role = "radiogroup";

@@ -1,4 +1,4 @@
-// The work of the story: a line with the text, and the sheet. Both show which character is followed, and what is tinted.
+// The work in the story: a line with the text, and the sheet. Both mark and tint characters.
 
 import { createElement } from "../format.js";
 import { labelControl } from "../panel.js";

@@ -39,7 +39,8 @@ export const choice = {
       list.replaceChildren(...all.slice(0, LISTED).map(({ text, logit }, index) => {
         const chance = powers[index] / total;
         const score = createElement("span", "score", createShareBar(logit / largest, true), formatSigned(logit));
-        return createElement("li", "", createElement("code", "", text), score, createShareBar(chance), formatChance(chance));
+        const bar = createShareBar(chance);
+        return createElement("li", "", createElement("code", "", text), score, bar, formatChance(chance));
       }));
     };
     slider.addEventListener("input", show);

@@ -49,7 +49,8 @@ export const heads = {
       list.replaceChildren(...most.filter(({ weight }) => weight >= MIN_WEIGHT).map(({ weight, position }) => {
         const words = createElement("span", "words", subject.describe(position));
         const bar = createShareBar(weight, false, colour);
-        return createElement("li", "", createElement("code", "", subject.text[position]), bar, `${Math.round(100 * weight)}%`, words);
+        const character = createElement("code", "", subject.text[position]);
+        return createElement("li", "", character, bar, `${Math.round(100 * weight)}%`, words);
       }));
       list.ariaLabel = `What head ${head + 1} of layer ${layer + 1} looked at`;
     };

@@ -21,7 +21,7 @@ export const neurons = {
     const sum = feedForward.reduce((total, part) => total + part, 0);
     return [
       `The digits are together now. In each layer ${nNeurons / layers} neurons react to them: a neuron is active for some sums and not for others, and raises or lowers the score of each character.`,
-      `Which neurons decided? Measured: ${best.text} leads ${next.text} by ${lead.toFixed(1)} points, and ${sum.toFixed(1)} of them come from the neurons. These ${MEASURED} gave or took most. Choose one to see where in this calculation it is active.`,
+      `Which neurons decided? Measured: ${best.text} leads ${next.text} by ${lead.toFixed(1)} points, and ${sum.toFixed(1)} of them come from the neurons. These six gave or took most. Choose one to see where in this calculation it is active.`,
     ];
   },
   more: ({ dissection: { lead, start, attended, feedForward } }) => [
@@ -46,7 +46,8 @@ export const neurons = {
         if (shown !== index) return; // another one is chosen
         const most = Math.max(...all.map(Math.abs));
         board.tint(all.map((value, at) => {
-          return { position: subject.start + at, strength: Math.abs(value) / most, colour: value < 0 ? AGAINST : FOR };
+          const colour = value < 0 ? AGAINST : FOR;
+          return { position: subject.start + at, strength: Math.abs(value) / most, colour };
         }));
         description.replaceChildren(...describe(subject, all, listed[index].effects, vocabulary));
       } catch (error) {
@@ -59,8 +60,6 @@ export const neurons = {
   },
 };
 
-const MEASURED = "six";
-
 /** @type {(neuron: Neuron) => Neuron} */
 const toNeuron = ({ layer, index }) => ({ layer, index });
 
@@ -71,8 +70,8 @@ const toNeuron = ({ layer, index }) => ({ layer, index });
 function describe(subject, activations, effects, vocabulary) {
   const strongest = [...activations.keys()].sort((a, b) => Math.abs(activations[b]) - Math.abs(activations[a]));
   const most = Math.abs(activations[strongest[0]]);
-  const digits = [...vocabulary].map((text, index) => ({ text, effect: effects[index] })).filter(({ text }) => /\d/.test(text));
-  const ranked = digits.sort((a, b) => b.effect - a.effect).map(({ text }) => text);
+  const effectOf = (/** @type {string} */ digit) => effects[vocabulary.indexOf(digit)];
+  const ranked = [..."0123456789"].sort((a, b) => effectOf(b) - effectOf(a));
   const items = strongest.slice(0, NAMED).map((at) => {
     const position = subject.start + at;
     const share = createElement("span", "figure", `${Math.round((100 * Math.abs(activations[at])) / most)}%`);

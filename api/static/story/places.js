@@ -19,15 +19,19 @@ export const places = {
   draw({ subject, board }) {
     const { position, slots } = subject;
     const { kind, row, column, queryRow, queryColumn, sources } = subject.place(position);
-    board.tint(slots.slice(0, position).flatMap((_, other) => {
-      if (other < subject.start) return [];
-      const place = subject.place(other);
-      const strength = Number(queryRow > 0 && place.row === queryRow) + Number(queryColumn > 0 && place.column === queryColumn);
-      return [{ position: other, strength: strength / 2, colour: "var(--accent)" }];
-    }));
+    const tints = slots.slice(subject.start, position).map((_, index) => {
+      const place = subject.place(subject.start + index);
+      const isInRow = queryRow > 0 && place.row === queryRow;
+      const isInColumn = queryColumn > 0 && place.column === queryColumn;
+      const strength = (Number(isInRow) + Number(isInColumn)) / 2;
+      return { position: subject.start + index, strength, colour: "var(--accent)" };
+    });
+    board.tint(tints);
     board.frame(sources);
     const facts = [
-      ["Kind", kind], ["Its own place", formatPlace(row, column)], ["Where it has to look", formatPlace(queryRow, queryColumn)],
+      ["Kind", kind],
+      ["Its own place", formatPlace(row, column)],
+      ["Where it has to look", formatPlace(queryRow, queryColumn)],
       ["What it needs", sources.map((source) => subject.text[source]).join(", ") || "nothing"],
     ];
     return [createElement("dl", "facts", ...facts.map(([name, value]) =>

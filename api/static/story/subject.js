@@ -9,10 +9,13 @@ import { HAS_WORK, explain, paper } from "../paper.js";
 /** @typedef {{model: string, prompt: string, output: string}} Written */
 
 const MAX_LENGTH = 1_000; // characters of a calculation that fits into the story
-const NAMES = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name.toLowerCase().replaceAll("_", " ")]));
+const NAMES = Object.fromEntries(
+  Object.entries(KIND).map(([name, kind]) => [kind, name.toLowerCase().replaceAll("_", " ")]),
+);
 const INTERESTING = new Set(
   ["PRODUCT_DIGIT", "FIRST_DIGIT", "SUM_DIGIT", "QUOTIENT_DIGIT"].map((name) => KIND[name]),
 );
+const LOOKED_AT = 0.1; // the least weight at which a head counts as looking at a character
 const PARTS_OF_A_STEP = /above|carr(y|ies)|borrow|÷/g;
 /** The order in which a sentence names the sources of a rule, where it is not their own.
  * @type {[string, number[]][]} */
@@ -111,5 +114,3 @@ export function fetcherOf(dissection, position) {
   const best = shares.indexOf(Math.max(...shares));
   return shares[best] > LOOKED_AT ? best : -1;
 }
-
-const LOOKED_AT = 0.1; // the least weight at which a head counts as looking at a character

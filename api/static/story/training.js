@@ -11,8 +11,8 @@ import { FOLDER, PLACES, Panel, loadRun } from "../learning.js";
 export const training = {
   title: "200,000 numbers from small corrections",
   text: ({ subject }) => [
-    "Nobody wrote these numbers. At first they are random, and so is what the model writes. Then it gets examples with the right work, guesses each next character, and every number is changed a little, so that the right character gets a better score next time. That is one step of training.",
-    `Now and then, a copy of this model was kept. Here they all calculate ${subject.name}, the youngest first. The curve is the loss: how bad the guesses were.`,
+    "Nobody wrote these numbers: they began at random. With each example, the model guesses the next character, and every number is changed a little, so that the right one gets a better score. That is a step of training.",
+    `Now and then, a copy of a model was kept. Here they calculate ${subject.name} to ${PLACES} places, the youngest first. The curve shows the loss: how bad the guesses were.`,
   ],
   more: () => [
     "How much each number is changed follows from the derivative of the loss (gradient descent, with backpropagation). Nobody tells the model what a carry is. To guess the next character it has to find out, and the loss then drops.",
@@ -28,7 +28,8 @@ export const training = {
   },
 };
 
-/** Lists what each snapshot writes for a problem. @type {(problem: string, list: HTMLElement, signal: AbortSignal) => Promise<void>} */
+/** Lists the answers of all snapshots to a problem.
+ * @type {(problem: string, list: HTMLElement, signal: AbortSignal) => Promise<void>} */
 async function calculateWithAll(problem, list, signal) {
   const { snapshots } = await loadRun();
   for (const { step, loss, file, sha256 } of snapshots) {

@@ -16,8 +16,7 @@ export const vectors = {
   title: "Characters become numbers",
   text({ subject, dissection }) {
     const neighbours = DIGITS.filter((digit) => {
-      const [nearest] = similarTo(digit, DIGITS, dissection).filter(({ character }) => character !== digit)
-        .sort((a, b) => b.cosine - a.cosine);
+      const [, nearest] = similarTo(digit, DIGITS, dissection).sort((a, b) => b.cosine - a.cosine); // after itself
       return Math.abs(Number(nearest.character) - Number(digit)) === 1;
     });
     return [
@@ -41,26 +40,24 @@ export const vectors = {
       const all = similarTo(character, isDigit ? DIGITS : [...vocabulary], dissection);
       const most = isDigit ? all : all.sort((a, b) => b.cosine - a.cosine).slice(0, SIMILAR);
       title.textContent = `How similar is ${character} to …`;
-      similar.replaceChildren(...most.map(({ character: other, cosine }) => {
+      const items = most.map(({ character: other, cosine }) => {
         const value = createElement("span", "figure", cosine.toFixed(2).replace("-", "−"));
         const item = createElement("li", other === character ? "own" : "", createElement("code", "", other), value);
         item.style.setProperty("--size", `${(50 * Math.abs(cosine)).toFixed(1)}%`);
         item.classList.toggle("opposite", cosine < 0);
         return item;
-      }));
+      });
+      similar.replaceChildren(...items);
     };
     const labels = characters.map((character) => [createElement("code", "", character)]);
-    const choices = createChoices("Character", labels, lastDigit(characters), show);
+    const last = characters.findLastIndex((character) => /[1-9]/.test(character));
+    const choices = createChoices("Character", labels, Math.max(0, last), show);
     choices.style.setProperty("--columns", String(characters.length));
-    const figure = createElement("div", "columns", choices, drawColumns(characters.map((character) => columnOf(character, dissection))));
+    const picture = drawColumns(characters.map((character) => columnOf(character, dissection)));
+    const figure = createElement("div", "columns", choices, picture);
     return [figure, title, similar];
   },
 };
-
-/** @param {string[]} characters */
-function lastDigit(characters) {
-  return Math.max(0, characters.findLastIndex((character) => /[1-9]/.test(character)));
-}
 
 /** @type {(character: string, dissection: Dissection) => Float32Array} */
 function columnOf(character, { vocabulary, embeddings, width }) {
