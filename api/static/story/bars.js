@@ -1,20 +1,11 @@
 // Parts that several pictures have: a bar from 0 to the right or to the left, a group of choices, signed numbers.
 
-import { createElement, formatCount } from "../format.js";
+import { createElement } from "../format.js";
 
 /** Returns a number with one place and its sign: `+5.9` or `−0.4`. @param {number} value */
 export function formatSigned(value) {
   const text = Math.abs(value).toFixed(1);
   return `${value < 0 && Number(text) ? "−" : "+"}${text}`;
-}
-
-/** Returns a chance in words: `97%`, `1 in 40,000`, or `1 in 4.6 million`. @param {number} probability */
-export function formatChance(probability) {
-  if (probability >= 0.999) return "sure";
-  if (probability >= 0.01) return `${Math.round(100 * probability)}%`;
-  const rounded = Number((1 / Math.max(probability, 1e-12)).toPrecision(2));
-  if (rounded > 1e9) return "under 1 in a billion";
-  return rounded < 1e6 ? `1 in ${formatCount(rounded)}` : `1 in ${rounded / 1e6} million`;
 }
 
 /** Returns a bar. share: its length, from -1 to 1; a negative one is to the left of the middle, and `isSigned` puts 0

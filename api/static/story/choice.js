@@ -1,8 +1,8 @@
 // Step 6: scores become chances, and one character is written.
 
-import { createElement } from "../format.js";
+import { SURE_CHARACTER, createElement, formatProbability } from "../format.js";
 import { labelControl } from "../panel.js";
-import { createShareBar, formatChance, formatSigned } from "./bars.js";
+import { createShareBar, formatSigned } from "./bars.js";
 
 /** @import { Picture } from "../story.js" */
 
@@ -16,7 +16,7 @@ export const choice = {
     const [best, next] = ranked[layers];
     return [
       `At the end, each of the ${vocabulary.length} characters has a score. The function softmax turns scores into chances that add up to 1: each point more makes a character 2.7 times as probable.`,
-      `Here ${best.text} is ${best.probability >= 0.999 ? "sure" : "most probable"}; next comes ${next.text}, ${formatChance(next.probability)}. The model writes ${best.text}, reads the longer text, and everything begins again, for the next character.`,
+      `Here ${best.text} is ${best.probability >= SURE_CHARACTER ? "sure" : "most probable"}; next comes ${next.text}, ${formatProbability(next.probability)}. The model writes ${best.text}, reads the longer text, and everything begins again, for the next character.`,
     ];
   },
   more: () => [
@@ -40,7 +40,7 @@ export const choice = {
         const chance = powers[index] / total;
         const score = createElement("span", "score", createShareBar(logit / largest, true), formatSigned(logit));
         const bar = createShareBar(chance);
-        return createElement("li", "", createElement("code", "", text), score, bar, formatChance(chance));
+        return createElement("li", "", createElement("code", "", text), score, bar, formatProbability(chance));
       }));
     };
     slider.addEventListener("input", show);

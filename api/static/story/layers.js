@@ -1,7 +1,7 @@
 // Step 5: the layers change the guess.
 
-import { createElement } from "../format.js";
-import { createChoices, createShareBar, formatChance } from "./bars.js";
+import { createElement, formatProbability } from "../format.js";
+import { createChoices, createShareBar } from "./bars.js";
 
 /** @import { Picture } from "../story.js" */
 
@@ -25,12 +25,12 @@ export const layers = {
     const labels = ranked.map(([best], layer) => [
       createElement("span", "name", layer ? `layer ${layer}` : "at first"),
       createElement("code", best.text === ranked.at(-1)?.[0].text ? "settled" : "", best.text),
-      createElement("span", "figure", formatChance(best.probability)),
+      createElement("span", "figure", formatProbability(best.probability)),
     ]);
     const list = createElement("ol", "weights");
     const show = (/** @type {number} */ layer) => {
       list.replaceChildren(...ranked[layer].slice(0, LISTED).map(({ text, probability }) => {
-        const chance = formatChance(probability);
+        const chance = formatProbability(probability);
         return createElement("li", "", createElement("code", "", text), createShareBar(probability), chance);
       }));
       list.ariaLabel = layer ? `Guesses after layer ${layer}` : "Guesses at first";
