@@ -2,6 +2,7 @@
 
 import { parseHash } from "./address.js";
 import { cachePage, calculate } from "./backend.js";
+import { Challenge } from "./challenge.js";
 import { ServiceError, useKey } from "./client.js";
 import { addComparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
@@ -13,10 +14,11 @@ import { Inspector } from "./inspector.js";
 import { addLearning } from "./learning.js";
 import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
-import { renderError } from "./outcome.js";
+import { copyAnswer, renderError } from "./outcome.js";
 import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
+import { followWork } from "./strip.js";
 
 /** @import { State } from "./address.js" */
 /** @import { CalculationEvent } from "./client.js" */
@@ -84,6 +86,7 @@ let isEdited = false; // whether the user has typed since the address was opened
  * the calculation keeps, if an address led to it; isKept: whether the history lists the calculation.
  * @param {{beyond_tested?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
 async function start({ beyond_tested = false, opened, isKept = true } = {}) {
+  field.expand();
   const typed = field.text;
   if (!typed.trim()) {
     runner.stop();
@@ -236,7 +239,13 @@ function showEarlier(expression) {
 }
 
 /** @type {Record<string, () => void>} */
-const ACTIONS = { clear: () => runner.clear(), backspace: () => field.backspace() };
+const ACTIONS = {
+  clear: () => runner.clear(),
+  backspace: () => field.backspace(),
+  addToMemory: () => field.addToMemory(),
+  recallMemory: () => field.recallMemory(),
+  forgetMemory: () => field.forgetMemory(),
+};
 
 byId("calculator").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -245,7 +254,7 @@ byId("calculator").addEventListener("submit", (event) => {
 
 byId("keypad").addEventListener("click", (event) => {
   const { key, action } = targetOf(event).closest("button")?.dataset ?? {};
-  if (key || action) beginEdit();
+  if (key || (action && action !== "addToMemory")) beginEdit();
   if (key) field.press(key);
   if (action) ACTIONS[action]();
 });
@@ -275,6 +284,11 @@ document.addEventListener("keydown", (event) => {
   }
   event.preventDefault();
 });
+
+document.addEventListener("copy", (event) => {
+  if (field.isAsked) copyAnswer(event);
+});
+input.addEventListener("memory", (event) => showMemory(/** @type {CustomEvent<string>} */ (event).detail));
 
 input.addEventListener("input", () => {
   isEdited = true;
@@ -365,6 +379,12 @@ byId("to-work").addEventListener("click", (event) => {
   byId("work").focus();
 });
 
+/** Shows what is in the memory. @param {string} memory */
+function showMemory(memory) {
+  byId("recall").title = memory;
+  byId("recall").classList.toggle("filled", memory !== "");
+}
+
 function showHistory() {
   byId("no-history").hidden = !history.isEmpty;
   byId("forget").hidden = history.isEmpty;
@@ -375,6 +395,12 @@ point.dataset.key = point.textContent = POINT;
 point.ariaLabel = POINT === "," ? "comma" : "point";
 byId("scale").append(...legend());
 showHistory();
+followWork(nodes, byId("strip"));
+new Challenge(async (expression, isFirst) => {
+  models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
+  field.text = expression;
+  return (await start({ isKept: false, opened: isFirst ? undefined : {} })) ? runner.result : null;
+});
 const { dataset } = byId("calculator");
 dataset.ready = "";
 if (!parseHash(location.hash)) offerStory(true);

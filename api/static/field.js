@@ -2,8 +2,10 @@
 
 import { formatSigns } from "./format.js";
 
-const OPERATION = /^[-+*/xX×÷−^%!]$/;
+const OPERATION = /^[-+*/xX×÷−^%!]$|mod/;
 const AWAITED = "…"; // stands for an answer that has not come
+const ANS = /\bans\b/gi;
+const MAX_MEMORY = 200; // characters
 const INVISIBLE = /\p{Cf}+/gu; // some programs put marks of direction around a number that is copied
 
 /** Edits the expression. What is typed after it waits for its answer. */
@@ -14,6 +16,9 @@ export class Field {
   #operand = null;
   #question = ""; // the expression that was asked last
   #isWaiting = false; // whether the text continues from the answer to it
+  #answer = ""; // the last one
+  #memory = ""; // the sum of what was added to it
+  #isRemembered = false; // whether the answer is added to the memory when it comes
 
   /** @param {HTMLInputElement} input
    * @param {() => void} calculate called with the key `=` */
@@ -54,11 +59,12 @@ export class Field {
     return this.#isWaiting && this.text.includes(AWAITED);
   }
 
-  /** Marks the expression as asked. */
+  /** Marks the expression as asked. Shows its beginning. */
   submit() {
     this.#question = this.text;
     this.#operand = AWAITED;
-    this.#input.setSelectionRange(0, this.text.length); // select() would take the focus
+    this.#input.setSelectionRange(0, this.text.length, "backward"); // select() would take the focus
+    this.#input.scrollLeft = 0;
     this.#compare();
   }
 
@@ -68,6 +74,8 @@ export class Field {
   setAnswer(operand) {
     if (this.isAsked) this.#operand = operand;
     if (!operand) return this.cancel();
+    this.#answer = operand;
+    if (this.#isRemembered) this.#remember(operand);
     if (this.isWaiting) {
       this.text = this.text.replace(AWAITED, operand);
       this.replay();
@@ -77,6 +85,7 @@ export class Field {
 
   /** Ends the wait for an answer that does not come. Returns what was typed after the question. */
   cancel() {
+    this.#isRemembered = false;
     if (this.#operand !== AWAITED && !this.isWaiting) return "";
     const later = this.isWaiting ? this.text.replace(AWAITED, "") : "";
     this.text = this.#question;
@@ -100,6 +109,8 @@ export class Field {
   /** Inserts the character of a key at the caret, or calculates. @param {string} key */
   press(key) {
     const operand = this.#operand;
+    if (key === "ans") key = this.#answer;
+    if (!key) return;
     if (key === "=" && this.isWaiting) this.#replace(key, this.text.length, this.text.length);
     else if (key === "=") operand === AWAITED || this.#calculate();
     else if (operand === null) this.#replace(key, ...this.#selection());
@@ -109,6 +120,40 @@ export class Field {
       this.text = isContinued ? (isNegativeBase ? `(${operand})` : operand) + key : key;
       this.#isWaiting = isContinued && operand === AWAITED;
     }
+  }
+
+  /** Writes the last answer for each `ans` of the expression. */
+  expand() {
+    const expanded = this.#answer && this.text.replace(ANS, this.#answer);
+    if (expanded && expanded !== this.text) this.text = expanded;
+  }
+
+  /** Adds the answer to the memory when it has come. An expression that was not asked yet is asked first. */
+  addToMemory() {
+    if (this.#operand && this.#operand !== AWAITED) return this.#remember(this.#operand);
+    this.#isRemembered = true;
+    if (this.#operand === null) this.#calculate();
+  }
+
+  /** @param {string} operand */
+  #remember(operand) {
+    this.#isRemembered = false;
+    const sum = this.#memory + (this.#memory && !operand.startsWith("−") ? "+" : "") + operand;
+    if (sum.length <= MAX_MEMORY) this.#setMemory(sum);
+  }
+
+  recallMemory() {
+    this.press(/^.+[+−]/.test(this.#memory) ? `(${this.#memory})` : this.#memory);
+  }
+
+  forgetMemory() {
+    this.#setMemory("");
+  }
+
+  /** @param {string} memory */
+  #setMemory(memory) {
+    this.#memory = memory;
+    this.#input.dispatchEvent(new CustomEvent("memory", { bubbles: true, detail: memory }));
   }
 
   /** Deletes the selection, or else the character before the caret. */

@@ -1,5 +1,6 @@
 // Formats numbers, probabilities and expressions for display.
 
+import { decimal } from "./engine/fractions.js";
 import { OPERATIONS } from "./engine/operations.js";
 
 /** The decimal sign of the browser's language, as far as expressions can have it: a point or a comma. */
@@ -14,6 +15,12 @@ export const IMPROBABLE = 0.9; // less probable characters are also underlined, 
  * @param {string} expression */
 export function formatSigns(expression) {
   return expression.replaceAll("**", "^").replace(/\/\/|[*/-]/g, (sign) => SYMBOLS[sign] ?? sign);
+}
+
+/** Returns a long text with a sign for what is left out of its middle. @type {(text: string, most: number) => string} */
+export function shortenMiddle(text, most) {
+  const half = Math.floor((most - 1) / 2);
+  return text.length > most ? `${text.slice(0, half)}…${text.slice(-half)}` : text;
 }
 
 /** Returns an expression or a number that was not typed, with typographic signs and the decimal sign of the language.
@@ -179,23 +186,17 @@ export function createNumber(tag, className, text) {
   return element;
 }
 
-/** Returns a fraction and, unless that is long, its decimal notation with the period in parentheses: `1/12 = 0.08(3)`.
- * @param {string} fraction */
-export function formatFraction(fraction) {
-  const [numerator, denominator = 1n] = fraction.replace("-", "").split("/").map(BigInt);
-  const whole = String(numerator / denominator);
-  const positions = new Map(); // of the digits, by the remainder before them
-  let digits = "";
-  let remainder = numerator % denominator;
-  for (; remainder && !positions.has(remainder); remainder = (10n * remainder) % denominator) {
-    if (whole.length + digits.length === MAX_DIGITS) return fraction.replace("-", "−");
-    positions.set(remainder, digits.length);
-    digits += (10n * remainder) / denominator;
-  }
-  const start = positions.get(remainder) ?? digits.length;
-  const period = digits.slice(start) && `(${digits.slice(start)})`;
-  const sign = fraction.startsWith("-") ? "-" : "";
-  return `${fraction} = ${formatNumbers(`${sign}${whole}.${digits.slice(0, start)}${period}`)}`.replace("-", "−");
+/** Returns a fraction and, unless that is long, its decimal notation, as elements. A line is over the period: 1/12 = 0.083
+ * with a line over the 3. @param {import("./engine/fractions.js").Fraction} value */
+export function createFraction(value) {
+  const written = createElement("span", "fraction", formatSigns(`${value.n}`) + (value.d > 1n ? `/${value.d}` : ""));
+  written.translate = false;
+  const expansion = value.d > 1n && decimal(value, MAX_DIGITS);
+  if (!expansion) return written;
+  const { whole, digits, period } = expansion;
+  written.append(` = ${value.n < 0n ? "−" : ""}${whole}${POINT}${digits}`);
+  if (period) written.append(createElement("span", "period", period), createElement("span", "unseen", " repeating"));
+  return written;
 }
 
 /** Returns a group after a place where a line may break. @param {string} digits */

@@ -9,11 +9,6 @@ const MAX_RETRY_SECONDS = 30;
 const MAX_UNCHANGED = 3; // after so many requests without a new model, the list is complete
 const MAX_NAME = 40; // characters of a name in a link that are shown
 const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
-/** Display names of models. Other models are named after how they answer. @type {Record<string, string>} */
-const NAMES = {
-  [BLOG_MODEL]: "The blog’s model",
-  "calculator-tiny": "Shows its work, tiny",
-};
 /** The names of version 0.1.0, which links may still have. @type {Record<string, string>} */
 const EARLIER_NAMES = {
   scratchpad: "calculator",
@@ -83,7 +78,19 @@ export class Models {
 
   /** The id, the display name, the number of parameters and the domain of each model. */
   get all() {
-    return this.#models.map((model) => ({ ...model, name: displayName(model) }));
+    return this.#models.map((model) => ({ ...model, name: this.#nameOf(model) }));
+  }
+
+  /** Returns what a model is, such as `206,016 numbers, shows its work`, with its id if another one is the same.
+   * @param {Model} model */
+  #nameOf(model) {
+    const describe = (/** @type {Model} */ { id, parameters, domain }) => {
+      const how = domain.works_in_steps ? "shows its work" : id === BLOG_MODEL ? "the blog’s model" : "answers at once";
+      return `${formatCount(parameters)} numbers, ${how}`;
+    };
+    const name = describe(model);
+    const isUnique = this.#models.filter((other) => describe(other) === name).length === 1;
+    return isUnique ? name : `${name} (${model.id})`;
   }
 
   /** Selects a model and decimal places. If the model is not listed, selects the default model and says so.
@@ -139,7 +146,7 @@ export class Models {
   #fill(models) {
     const previous = this.#select.value;
     this.#models = models.sort((a, b) => rankOf(b) - rankOf(a));
-    this.#select.replaceChildren(...models.map((model) => new Option(displayName(model), model.id)));
+    this.#select.replaceChildren(...models.map((model) => new Option(this.#nameOf(model), model.id)));
     const selected = models.find(({ id }) => id === previous) ?? models.find((model) => model.default);
     this.#select.value = (selected ?? models[0]).id;
     this.#select.disabled = false;
@@ -173,22 +180,16 @@ function rankOf({ default: isDefault, domain, metrics }) {
   return Number(isDefault) * 4 + Number(domain.works_in_steps) * 2 + (metrics?.exact_match ?? 0);
 }
 
-/** Returns the display name of a model, such as `Shows its work (calculator)`. @param {Model} model */
-function displayName({ id, domain }) {
-  const name = NAMES[id] ?? (domain.works_in_steps ? "Shows its work" : "Answers at once");
-  return `${name} (${id})`;
-}
-
-/** Returns a line on a model, such as `206,016 parameters, exact on 99.99% of 10,000 test problems;
- * numbers of up to 100 digits (60 in products and quotients), 30 places`.
+/** Returns a line on a model, such as `calculator, exact on 99.99% of 10,000 test problems; numbers of up to 100 digits
+ * (60 in products and quotients), 30 places`.
  * @param {Model} model */
-function describeModel({ parameters, metrics, domain }) {
+function describeModel({ id, metrics, domain }) {
   let scores = "";
   if (metrics) {
     const share = metrics.exact_match === 1 ? "all" : `${formatShare(metrics.exact_match)} of`;
     scores = `, exact on ${share} ${formatCount(metrics.n)} test problems`;
   }
-  return `${formatCount(parameters)} parameters${scores}; ${describeDomain(domain)}`;
+  return `${id}${scores}; ${describeDomain(domain)}`;
 }
 
 /** Returns which numbers a model was measured for. @param {Domain} domain */

@@ -1,13 +1,17 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
+import { fraction, isTie } from "./engine/fractions.js";
 import {
-  SURE, confidenceSentence, createButton, createElement, createIcon, createNumber, formatFraction, formatNumbers,
-  formatPercent, formatPlaces, formatResult, formatSigns,
+  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber, formatNumbers,
+  formatPercent, formatPlaces, formatResult, formatSigns, shortenMiddle,
 } from "./format.js";
+import { repairsOf } from "./repair.js";
 
 const BEYOND_TESTED = "urn:calcgpt:problem:beyond-tested";
 const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
 const ROUNDED_STEPS = "Each step is right, but this model rounds them to too few places.";
+const LONG = 26; // characters of an expression that the field cannot show whole
+const MAX_FRACTION = 24; // characters of a fraction that is worth reading
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
 
 /** @typedef {import("./client.js").Calculation} Calculation
@@ -18,29 +22,77 @@ const NEARBY = 60; // characters of an expression that an error shows before the
  * another reading of the expression.
  * @type {(calculation: Calculation, ask: (expression: string) => void) => DocumentFragment} */
 export function renderAnswer(calculation, ask) {
-  const { expression, result, rounded, verified, confidence, nodes } = calculation;
+  const { expression, result, verified, confidence, nodes } = calculation;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
-  const question = createElement("span", "question", `${formatNumbers(expression)} `);
+  const question = createElement("span", "question", `${shortenMiddle(formatNumbers(expression), LONG)} `);
   question.translate = false;
+  question.classList.toggle("long", expression.length > LONG);
   const number = createNumber("span", "value", formatResult(result));
+  number.dataset.plain = result ?? "";
   value.append(question, "=\u00a0", number);
   const nGaps = number.querySelectorAll(".group").length; // a gap is a third as wide as a digit
   value.style.setProperty("--length", String((number.textContent ?? "").length + 2 + nGaps / 3));
   value.classList.toggle("wrong", result !== calculation.exact);
-  const exactly = calculation.fraction ? `, exactly ${formatFraction(calculation.fraction)}` : "";
-  const rounding = ` rounded to ${formatPlaces(calculation.places)}${exactly}`;
-  if (rounded && verified) value.append(createElement("span", "rounded", rounding));
-  fragment.append(value, readingLine(calculation, ask));
+  fragment.append(value, exactLine(calculation), readingLine(calculation, ask));
+  const copy = createButton("plain copy", "Copy", () => copyPlain(number, copy));
+  copy.ariaLabel = "Copy the answer";
+  const lines = createElement("div", "checks", result === null ? "" : copy);
+  fragment.append(lines);
   if (!nodes.length) {
-    fragment.append(createElement("p", "sure", "The model was not needed: there is no operation."));
+    lines.append(createElement("p", "sure", "The model was not needed: there is no operation."));
     return fragment;
   }
   const agreement = createElement("p", "agrees", createIcon("✓"), "Exact arithmetic agrees.");
-  fragment.append(verified ? agreement : disagreementBox(calculation), confidenceLine(confidence));
+  if (!verified) lines.before(disagreementBox(calculation));
+  lines.append(verified ? agreement : "", confidenceLine(confidence));
   const unmeasured = "The model was not measured for such numbers or so many places.";
   if (!calculation.in_tested_range) fragment.append(createElement("p", "beyond-tested", unmeasured));
   return fragment;
+}
+
+/** Copies the answer that is shown, unless something else is selected. The number has a point, as programs read it.
+ * @param {ClipboardEvent} event */
+export function copyAnswer(event) {
+  /** @type {HTMLElement | null} */ const number = byId("answer").querySelector(".value");
+  if (!number?.dataset.plain || String(getSelection()?.anchorNode ?? "") && !getSelection()?.isCollapsed) return;
+  event.clipboardData?.setData("text/plain", number.dataset.plain);
+  event.preventDefault();
+  say(byId("answer").querySelector(".copy"), "Copied");
+}
+
+/** @type {(number: HTMLElement, button: HTMLElement) => Promise<void>} */
+async function copyPlain(number, button) {
+  try {
+    await navigator.clipboard.writeText(number.dataset.plain ?? "");
+    say(button, "Copied");
+  } catch {
+    getSelection()?.selectAllChildren(number); // the browser forbids copying, so the user has to do it
+  }
+}
+
+/** @type {(button: Element | null, words: string) => void} */
+function say(button, words) {
+  if (!button) return;
+  button.textContent = words;
+  button.ariaLabel = `${words} the answer`;
+}
+
+/** Returns the line that says how a right answer was rounded, and its exact value; it is empty if it was not.
+ * @param {Calculation} calculation */
+function exactLine({ rounded, verified, places, fraction: exact }) {
+  if (!rounded || !verified) return "";
+  const value = exact ? fraction(...parts(exact)) : null;
+  const line = createElement("p", "rounded", `rounded to ${formatPlaces(places)}`);
+  if (value && isTie(value, places)) line.append(": a tie, which goes to the even digit");
+  if (exact && value && exact.length <= MAX_FRACTION) line.append(", exactly ", createFraction(value));
+  return line;
+}
+
+/** Returns the numerator and the denominator of a fraction such as `1/7` or `3`. @type {(text: string) => [bigint, bigint]} */
+function parts(text) {
+  const [n, d = "1"] = text.split("/");
+  return [BigInt(n), BigInt(d)];
 }
 
 /** Returns the line with the confidence. If the model was not sure, the line is coloured and has the probability.
@@ -97,10 +149,12 @@ function describeMistake({ expression, problem, result, exact }) {
   return `${formatNumbers(problem)} is ${formatNumbers(exact)}, not ${actual}`;
 }
 
-/** Returns an error as elements: its message and, if its position is known, the expression with the error marked.
- * askBeyondTested: adds a button that calls it if the only problem is that the model was not measured for such numbers.
- * @type {(error: ServiceError, typed: string, askBeyondTested?: () => void) => DocumentFragment} */
-export function renderError(error, typed, askBeyondTested) {
+/** Returns an error as elements: its message, if its position is known, the expression with the error marked, and buttons
+ * for what was probably meant. ask: called when the user asks for that; askBeyondTested: adds a button that calls it if
+ * the only problem is that the model was not measured for such numbers.
+ * @type {(error: ServiceError, typed: string, ask?: (expression: string) => void,
+ *   askBeyondTested?: () => void) => DocumentFragment} */
+export function renderError(error, typed, ask, askBeyondTested) {
   const fragment = document.createDocumentFragment();
   const line = createElement("p", "failure");
   line.append(createIcon("!"), toSentence(messageWithPosition(error, typed)), retryText(error.retryAfter));
@@ -109,6 +163,13 @@ export function renderError(error, typed, askBeyondTested) {
   if (position !== undefined) fragment.append(markedExpression(typed, position, end));
   if (error.type === BEYOND_TESTED && askBeyondTested) {
     fragment.append(createButton("plain", "Calculate anyway", askBeyondTested));
+  } else if (position !== undefined && ask) {
+    const repairs = createElement("p", "repairs");
+    fragment.append(repairs);
+    repairsOf(typed).then((meant) => {
+      const buttons = meant.map((text) => createButton("plain", `Calculate ${formatSigns(text)}`, () => ask(text)));
+      repairs.append(...buttons);
+    });
   }
   return fragment;
 }

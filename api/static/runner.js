@@ -43,6 +43,7 @@ export class Runner {
   /** @type {Run | null} */ #run = null;
   /** @type {Step[]} of the calculation that is shown */ steps = [];
   /** @type {Outline | null} */ #outline = null;
+  /** @type {import("./client.js").Calculation | null} the last one */ result = null;
 
   /** @param {Parts} parts @param {Callbacks} callbacks */
   constructor(parts, callbacks) {
@@ -168,6 +169,7 @@ export class Runner {
       this.#outline?.end(data.node, data);
       this.#callbacks.addPanels(steps[data.node], data, this.#model);
     } else if (name === "result") {
+      this.result = data;
       // An operation about which the model was not asked has no event of its own.
       for (const [index, node] of data.nodes.entries()) {
         if (node.problem) continue;
@@ -191,8 +193,9 @@ export class Runner {
   #fail(error, typed) {
     this.#showWork(this.steps.length > 0);
     this.#finish();
+    document.title = TITLE;
     const later = this.#page.field.cancel();
-    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.askBeyondTested));
+    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.ask, this.#callbacks.askBeyondTested));
     this.#name(later);
     if (error.status === 401) this.#callbacks.onUnauthorized();
     else if (error.position !== undefined && this.#page.field.text === typed) {

@@ -79,3 +79,26 @@ export function bitLength(n) {
   const digits = magnitude(n).toString(16);
   return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
 }
+
+/** Returns the decimal digits of a fraction without its sign, and the period that they end in, "" for none. Returns null
+ * if there are more than `most` digits.
+ * @type {(value: Fraction, most: number) => {whole: string, digits: string, period: string} | null} */
+export function decimal({ n, d }, most) {
+  const whole = String(magnitude(n) / d);
+  const positions = new Map(); // of the digits, by the remainder before them
+  let digits = "";
+  let remainder = magnitude(n) % d;
+  for (; remainder && !positions.has(remainder); remainder = (10n * remainder) % d) {
+    if (whole.length + digits.length === most) return null;
+    positions.set(remainder, digits.length);
+    digits += (10n * remainder) / d;
+  }
+  const start = positions.get(remainder) ?? digits.length;
+  return { whole, digits: digits.slice(0, start), period: digits.slice(start) };
+}
+
+/** Returns whether a fraction is exactly between two numbers of some places.
+ * @type {(value: Fraction, places: number) => boolean} */
+export function isTie(value, places) {
+  return timesTen(value, places).d === 2n;
+}
