@@ -29,16 +29,15 @@ export function renderAnswer(calculation, ask) {
   question.translate = false;
   question.classList.toggle("long", expression.length > LONG);
   const number = createNumber("span", "value", formatResult(result));
-  number.dataset.plain = result ?? "";
+  if (result !== null) number.dataset.plain = result;
   value.append(question, "=\u00a0", number);
   const nGaps = number.querySelectorAll(".group").length; // a gap is a third as wide as a digit
   value.style.setProperty("--length", String((number.textContent ?? "").length + 2 + nGaps / 3));
   value.classList.toggle("wrong", result !== calculation.exact);
   fragment.append(value, exactLine(calculation), readingLine(calculation, ask));
-  const copy = createButton("plain copy", "Copy", () => copyPlain(number, copy));
-  copy.ariaLabel = "Copy the answer";
-  const lines = createElement("div", "checks", result === null ? "" : copy);
+  const lines = createElement("div", "checks");
   fragment.append(lines);
+  say("Copy");
   if (!nodes.length) {
     lines.append(createElement("p", "sure", "The model was not needed: there is no operation."));
     return fragment;
@@ -47,35 +46,40 @@ export function renderAnswer(calculation, ask) {
   if (!verified) lines.before(disagreementBox(calculation));
   lines.append(verified ? agreement : "", confidenceLine(confidence));
   const unmeasured = "The model was not measured for such numbers or so many places.";
-  if (!calculation.in_tested_range) fragment.append(createElement("p", "beyond-tested", unmeasured));
+  if (!calculation.in_tested_range) lines.append(createElement("p", "beyond-tested", unmeasured));
   return fragment;
 }
 
-/** Copies the answer that is shown, unless something else is selected. The number has a point, as programs read it.
+/** Copies the answer that is shown when the user copies and has selected nothing.
  * @param {ClipboardEvent} event */
 export function copyAnswer(event) {
-  /** @type {HTMLElement | null} */ const number = byId("answer").querySelector(".value");
-  if (!number?.dataset.plain || String(getSelection()?.anchorNode ?? "") && !getSelection()?.isCollapsed) return;
-  event.clipboardData?.setData("text/plain", number.dataset.plain);
+  const number = shownNumber();
+  if (!number || getSelection()?.isCollapsed === false) return;
+  event.clipboardData?.setData("text/plain", number.dataset.plain ?? "");
   event.preventDefault();
-  say(byId("answer").querySelector(".copy"), "Copied");
+  say("Copied");
 }
 
-/** @type {(number: HTMLElement, button: HTMLElement) => Promise<void>} */
-async function copyPlain(number, button) {
+byId("copy-answer").addEventListener("click", async () => {
+  const number = /** @type {HTMLElement} */ (shownNumber());
   try {
     await navigator.clipboard.writeText(number.dataset.plain ?? "");
-    say(button, "Copied");
+    say("Copied");
   } catch {
     getSelection()?.selectAllChildren(number); // the browser forbids copying, so the user has to do it
   }
+});
+
+/** Returns the element with the answer, whose `plain` has a point and no other sign than -.
+ * @returns {HTMLElement | null} */
+function shownNumber() {
+  return byId("answer").querySelector("[data-plain]");
 }
 
-/** @type {(button: Element | null, words: string) => void} */
-function say(button, words) {
-  if (!button) return;
-  button.textContent = words;
-  button.ariaLabel = `${words} the answer`;
+/** Says on the button that copies the answer whether it has. @param {"Copy" | "Copied"} word */
+function say(word) {
+  byId("copy-answer").textContent = word;
+  byId("copy-answer").ariaLabel = `${word} the answer`;
 }
 
 /** Returns the line that says how a right answer was rounded, and its exact value; it is empty if it was not.
@@ -167,7 +171,7 @@ export function renderError(error, typed, ask, askBeyondTested) {
     const repairs = createElement("p", "repairs");
     fragment.append(repairs);
     repairsOf(typed).then((meant) => {
-      const buttons = meant.map((text) => createButton("plain", `Calculate ${formatSigns(text)}`, () => ask(text)));
+      const buttons = meant.map((text) => createButton("chip", `Calculate ${formatSigns(text)}`, () => ask(text)));
       repairs.append(...buttons);
     });
   }

@@ -15,6 +15,9 @@ export function followWork(nodes, strip) {
     const sheet = sheets.findLast((other) => other.closest(".writing")) ?? sheets.at(-1);
     strip.replaceChildren(...[...(sheet?.querySelectorAll(".row .digits") ?? [])].slice(-ROWS).map(copyOf));
     strip.style.cssText = sheet instanceof HTMLElement ? sheet.style.cssText : ""; // its columns
+    const [newest] = strip.lastElementChild?.querySelectorAll("span") ?? []; // the highest digit, which is written last
+    newest?.classList.toggle("newest", Boolean(sheet?.closest(".writing")));
+    strip.scrollLeft = (newest?.offsetLeft ?? 0) - strip.offsetLeft;
   };
   new MutationObserver(() => (frame ||= requestAnimationFrame(draw))).observe(nodes, { childList: true, subtree: true });
 }

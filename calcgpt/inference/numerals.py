@@ -48,6 +48,8 @@ def read_numeral(normal: str, start: int, forms: int) -> Numeral | None:
         is_said = not other or (other.end, other.whole) != (numeral.end, numeral.whole)
         assert numeral.whole
         numeral = numeral._replace(reading=number_text(numeral.whole) if is_said else None)
+        if is_said and other and other.whole and other.end == numeral.end:  # 12500, not 12,500
+            numeral = numeral._replace(alternative=number_text(other.whole).replace(".", ","))
     return _mixed(normal, start, numeral)
 
 

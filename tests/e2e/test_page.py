@@ -118,6 +118,23 @@ def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
     expect(question).to_have_css("clip-path", shown)
 
 
+def test_the_answer_is_copied_as_a_plain_number(open_page: OpenPage) -> None:
+    page = open_page(locale="de-DE", permissions=["clipboard-read", "clipboard-write"])
+    clipboard = "() => navigator.clipboard.readText()"
+    calculate(page, "1-12345,5*2", "calculator")
+    answered(page, "−24690")
+    page.keyboard.press("Control+C")
+    assert page.evaluate(clipboard) == "-24690"
+    calculate(page, "0,5-3")
+    answered(page, "−2,5")
+    page.get_by_role("button", name="Copy the answer").click()
+    expect(page.get_by_role("button", name="Copied the answer")).to_be_visible()
+    assert page.evaluate(clipboard) == "-2.5"
+    page.get_by_label("Expression").click(click_count=3)  # the user selects the question
+    page.keyboard.press("Control+C")
+    assert page.evaluate(clipboard) == "0,5-3"
+
+
 def test_invisible_characters_are_not_pasted(page: Page) -> None:
     page.get_by_label("Expression").fill("1+3")
     page.keyboard.press("ArrowLeft")
@@ -155,18 +172,18 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
     expect(choice).to_have_value("calculator")
-    expect(facts).to_contain_text("206,016 parameters, exact on ")
+    expect(facts).to_contain_text("calculator, exact on ")
     domain = "numbers of up to 100 digits (60 in products and quotients), 30 places"
     expect(facts).to_contain_text(domain)
     expect(page.locator("footer")).to_contain_text("a GPT of 206,016 parameters")
     choice.select_option("direct")
-    expect(facts).to_contain_text("1,189,248 parameters, exact on 64.12%")
+    expect(facts).to_contain_text("direct, exact on 64.12%")
     calculate(page, "753.78+910")
     expect(page.locator("#history .model")).to_have_text("direct")
     names = {
-        "Shows its work (calculator)",
-        "The blog’s model (blog)",
-        "Answers at once (direct)",
+        "206,016 numbers, shows its work",
+        "905,109 numbers, the blog’s model",
+        "1,189,248 numbers, answers at once",
     }
     assert names <= set(choice.locator("option").all_inner_texts())
 

@@ -33,20 +33,25 @@ LINES = """() => ["[for=places]", "#places", "#history li:last-child .expression
 LEFTS = "all => all.map(e => e.getBoundingClientRect().left)"
 
 
-def test_a_phone_has_the_keypad_and_the_link_to_the_work_in_view(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (844, 390)])
+def test_a_phone_shows_the_field_the_answer_the_work_and_all_keys(
+    page: Page, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
     answered(page, "14082.9")
-    for part in ("#expression", "#keypad", "#to-work"):
-        expect(page.locator(part)).to_be_in_viewport(ratio=1)
-    keypad, choice = (page.locator(part).bounding_box() for part in ("#keypad", ".choice"))
-    assert keypad
-    assert choice
-    assert choice["y"] > keypad["y"] + keypad["height"]
-    expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
-    page.get_by_role("button", name="plus").focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("combobox", name="Model")).to_be_focused()
+    keys = page.locator("#keypad").get_by_role("button")
+    assert keys.count() == 35
+    parts = [page.locator(part) for part in ("#try", "#expression", "#answer", "#strip")]
+    for part in [*parts, *keys.all()]:
+        expect(part).to_be_in_viewport(ratio=1)
+    expect(page.locator("#strip .row")).to_have_text(["+942", "1408", "140829"])
+    page.get_by_label("Expression").focus()
+    while not page.locator("#to-work").evaluate("link => link === document.activeElement"):
+        page.keyboard.press("Tab")  # the page passes over nothing but the button that copies
+        assert not page.locator("#keypad :focus").count()
+    page.keyboard.press("Enter")
+    expect(page.locator("#work")).to_be_focused()
+    expect(page.locator("#work-title")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 640), (1280, 800)])

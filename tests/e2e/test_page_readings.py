@@ -17,10 +17,26 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 
 OpenPage = Callable[..., "Page"]
 STREAM = "**/v1/calculate/stream"
-FORMAT = """async (fractions) => {
-    const { formatFraction } = await import("/static/format.js");
-    return fractions.map(formatFraction);
+DECIMALS = """async (fractions) => {
+    const { decimal, fraction } = await import("/static/engine/fractions.js");
+    return fractions.map(([n, d]) => decimal(fraction(BigInt(n), BigInt(d)), 40));
 }"""
+REPAIRS = {  # by what is refused
+    "12.5×3+(": ["12.5×3"],
+    "1+2)*3": ["(1+2)×3"],
+    "6/2(3+4)": ["(6÷2)×(3+4)", "6÷(2×(3+4))"],
+    "1/2π": ["(1÷2)×π", "1÷(2×π)"],
+    "(3+4)2": ["(3+4)×2"],
+    "20%(50)": ["20% of (50)", "20 mod (50)"],
+    "1 100/200": ["1100÷200", "(1+100÷200)"],
+    "12+5, 3*4": ["12+5", "3×4"],
+    "5 km + 3 km": ["5 + 3"],
+    "1+2=3": ["1+2"],
+    "0·5*3": ["0.5×3", "0×5×3"],
+    "hello": [],
+    "17:00-9:30": [],
+    "1/0": [],
+}
 
 
 def answer_with(page: Page, **fields: Any) -> list[dict[str, Any]]:
@@ -60,10 +76,12 @@ def test_a_rounded_answer_has_its_exact_value(page: Page) -> None:
     rounding = page.locator("#answer .rounded")
     answer_with(page, result="0.14285714", exact="0.14285714", fraction="1/7", rounded=True)
     calculate(page, "1/7")
-    expect(rounding).to_have_text("rounded to 8 places, exactly 1/7 = 0.(142857)")
+    expect(rounding).to_have_text("rounded to 8 places, exactly 1/7 = 0.142857 repeating")
+    expect(rounding.locator(".period")).to_have_text("142857")
     answer_with(page, result="4", exact="4", fraction="7/2", rounded=True, places=0)
     calculate(page, "7/2")
-    expect(rounding).to_have_text("rounded to a whole number, exactly 7/2 = 3.5")
+    tie = "rounded to a whole number: a tie, which goes to the even digit, exactly 7/2 = 3.5"
+    expect(rounding).to_have_text(tie)
     answer_with(page, result="0.1", exact="0.1", fraction=None, rounded=True, places=1)
     calculate(page, "1/9.7")
     expect(rounding).to_have_text("rounded to 1 place")
@@ -76,24 +94,33 @@ def test_a_rounded_answer_has_its_exact_value(page: Page) -> None:
 def test_a_fraction_has_its_period(plain_page: Page) -> None:
     draw = random.Random(0)
     fractions = [Fraction(draw.randint(-999, 999), draw.randint(2, 99)) for _ in range(300)]
-    fractions = [fraction for fraction in fractions if fraction.denominator > 1]
-    assert plain_page.evaluate(FORMAT, ["1/97", "-1/97"]) == ["1/97", "−1/97"]  # a period of 96
-    shown = plain_page.evaluate(FORMAT, [str(fraction) for fraction in fractions])
-    for text, fraction in zip(shown, fractions, strict=True):
-        written, _, decimal = text.replace("−", "-").partition(" = ")
-        assert written == str(fraction)
-        assert decimal or fraction.denominator > 40
-        if decimal:
-            assert value_of(decimal) == fraction
-            assert sum(character.isdigit() for character in decimal) <= 40
+    pairs = [[str(f.numerator), str(f.denominator)] for f in fractions]
+    for value, parts in zip(fractions, plain_page.evaluate(DECIMALS, pairs), strict=True):
+        assert parts or value.denominator > 40  # 1/97 has a period of 96 digits
+        if parts:
+            digits, period = parts["digits"], parts["period"]
+            repeated = Fraction(int(period or 0), 10 ** len(period) - 1) if period else Fraction(0)
+            shown = Fraction(f"{parts['whole']}.{digits}") + repeated / 10 ** len(digits)
+            assert shown == abs(value)
+            assert len(parts["whole"] + digits + period) <= 40
 
 
-def value_of(decimal: str) -> Fraction:
-    """The value of a number with its period in parentheses."""
-    start, _, period = decimal.removesuffix(")").partition("(")
-    places = len(start.partition(".")[2])
-    repeated = Fraction(int(period), 10 ** len(period) - 1) / 10**places if period else Fraction(0)
-    return Fraction(start) - repeated if start[0] == "-" else Fraction(start) + repeated
+@pytest.mark.parametrize("typed", REPAIRS)
+def test_what_was_probably_meant_is_one_tap_away(page: Page, typed: str) -> None:
+    calculate(page, typed)
+    expect(page.get_by_role("alert")).not_to_be_empty()
+    buttons = page.locator(".repairs").get_by_role("button")
+    expect(buttons).to_have_text([f"Calculate {meant}" for meant in REPAIRS[typed]])
+
+
+def test_an_error_takes_back_the_title(page: Page) -> None:
+    title = page.title()
+    calculate(page, "12.5*3")
+    expect(page).to_have_title("12.5×3 = 37.5 · CalcGPT")
+    calculate(page, "12.5*3+")
+    expect(page).to_have_title(title)
+    page.get_by_role("button", name="Calculate 12.5×3").click()
+    answered(page, "37.5")
 
 
 def test_a_browser_that_writes_a_comma_reads_one(open_page: OpenPage) -> None:

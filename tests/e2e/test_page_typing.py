@@ -121,3 +121,27 @@ def test_a_rounded_answer_continues_with_its_exact_value(
     calculate(page, "1/3")
     type_(page, "*3")
     assert typed(page) == continued
+
+
+def test_the_memory_and_the_last_answer(page: Page) -> None:
+    field = page.get_by_label("Expression")
+    press(page, "C: clear", "MR: recall the memory")
+    expect(field).to_have_value("")
+    press(page, "7", "times", "8", "M+: add to the memory")  # which asks first
+    answered(page, "56")
+    press(page, "M+: add to the memory", "minus", "6", "0", "equals: calculate")
+    answered(page, "−4")
+    press(page, "M+: add to the memory", "1", "plus", "MR: recall the memory")
+    expect(field).to_have_value("1+(56+56−4)")
+    field.press("Enter")
+    answered(page, "109")
+    press(page, "mod: remainder", "1", "0", "equals: calculate")
+    answered(page, "9")
+    press(page, "MC: clear the memory", "MR: recall the memory")
+    expect(field).to_have_value("109 mod 10")
+    field.fill("2*ans-ans")
+    field.press("Enter")
+    answered(page, "9")
+    expect(field).to_have_value("2*9-9")
+    press(page, "C: clear", "ans: the last answer")
+    expect(field).to_have_value("9")

@@ -31,7 +31,9 @@ export function readNumeral(normal, start, forms) {
   if (forms === COMMA) {
     const other = digits(normal, start, POINT); // only what others read in another way needs to be said
     const [text, usual] = [typed, other].map((numeral) => numeral?.whole && numberText(numeral.whole));
-    typed.reading = other?.end === typed.end && text === usual ? null : text ?? null;
+    const isSaid = other?.end !== typed.end || text !== usual;
+    typed.reading = isSaid ? (text ?? null) : null;
+    if (isSaid && usual && other?.end === typed.end) typed.alternative = usual.replace(".", ","); // 12500, not 12,500
   }
   return mixed(normal, start, typed);
 }

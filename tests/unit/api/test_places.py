@@ -111,6 +111,7 @@ def test_a_comma_is_read_as_the_request_says(client: TestClient) -> None:
     assert ask(client, "12,500*2").json()["result"] == "25000"
     answered = ask(client, "12,500*2", decimal_comma=True).json()
     assert (answered["result"], answered["reading"]) == ("25", "12,500 as 12.5")
+    assert answered["alternative"] == "12500*2"
 
 
 @pytest.mark.parametrize("places", [31, -1, 10**30, 2.0, "2", True])

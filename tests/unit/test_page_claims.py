@@ -1,0 +1,57 @@
+"""What the page claims of its model is what was measured."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calcgpt.inference.exact import evaluate
+from calcgpt.inference.expression import parse
+from datagen.distributions import distribution
+from datagen.files import read_json
+
+ROOT = Path(__file__).parents[2]
+CHECKPOINT = ROOT / "checkpoints" / "calculator"
+PAGE = re.sub(r"\s+", " ", (ROOT / "api" / "static" / "index.html").read_text("utf-8"))
+DRAWN = 20_000  # problems
+SMALL = ("no", "one", "two", "three")
+
+
+def totals(file: str) -> tuple[int, int]:
+    results: dict[str, Any] = read_json(ROOT / "docs" / "results" / file, OSError)["results"]
+    counts = results.values()
+    return sum(c["n"] for c in counts), sum(c["wrong"] for c in counts)
+
+
+def test_the_claims_of_the_page_are_measured() -> None:
+    metrics = read_json(CHECKPOINT / "metrics.json", OSError)
+    digits = read_json(CHECKPOINT / "config.json", OSError)["domain"]["digits"]
+    [drawn] = distribution("texture")(np.random.PCG64(0), DRAWN)  # no other has longer numbers
+    longest = max(len(str(abs(p.a.units))) for p in drawn.to_problems())
+    assert round(metrics["seconds"] / 1800) / 2 == 1.5
+    assert (
+        f"{metrics['parameters']:,} numbers, trained in an hour and a half on one CPU core."
+        f" Saw {longest} digits, calculates {digits}." in PAGE
+    )
+    (n, wrong), (n_hard, wrong_hard) = map(
+        totals, ("calculator-sets.json", "calculator-adversarial.json")
+    )
+    assert f"Of {n:,} test problems it gets {SMALL[wrong]} wrong" in PAGE
+    assert f"of {n_hard:,} that are made to break it, {SMALL[wrong_hard]}." in PAGE
+    assert (
+        f"{n_hard:,} such problems before this page went out, and got {SMALL[wrong_hard]}" in PAGE
+    )
+    assert PAGE.count(f"{metrics['parameters']:,}") == 3  # two of them for previews of links
+
+
+def test_no_example_is_a_tie_of_two_places() -> None:
+    """*Watch it learn* has models of two places. At a tie, the even digit looks like a mistake."""
+    examples = re.findall(r'class="chip">([^<]+)<', PAGE)
+    assert len(examples) > 5
+    for example in examples:
+        if example[0] in "(0123456789":
+            exact = evaluate(parse(example).expression)[-1].value
+            assert (exact * 100).denominator != 2, example
