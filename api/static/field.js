@@ -28,6 +28,9 @@ export class Field {
     for (const name of ["input", "pointerdown"]) {
       input.addEventListener(name, () => (this.#operand = null));
     }
+    input.addEventListener("keydown", ({ key, ctrlKey, metaKey }) => {
+      if (key === "a" && (ctrlKey || metaKey)) this.edit(); // the user selects the expression
+    });
     input.addEventListener("input", () => {
       this.#removeInvisible();
       this.#compare();

@@ -93,7 +93,8 @@ function exactLine({ rounded, verified, places, fraction: exact }) {
   return line;
 }
 
-/** Returns the numerator and the denominator of a fraction such as `1/7` or `3`. @type {(text: string) => [bigint, bigint]} */
+/** Returns the numerator and the denominator of a fraction such as `1/7` or `3`.
+ * @type {(text: string) => [bigint, bigint]} */
 function parts(text) {
   const [n, d = "1"] = text.split("/");
   return [BigInt(n), BigInt(d)];

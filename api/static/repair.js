@@ -26,7 +26,8 @@ const RULES = [
  * @returns {Promise<string[]>} */
 export async function repairsOf(typed) {
   if (typed.length > MAX_LENGTH) return [];
-  const [{ parse }, { show }] = await Promise.all([import("./engine/expression.js"), import("./engine/expression_tree.js")]);
+  const { parse } = await import("./engine/expression.js"); // only an error needs it
+  const { show } = await import("./engine/expression_tree.js");
   const isRead = (/** @type {string} */ text) => {
     try {
       return parse(text).expression.sign !== "";

@@ -19,7 +19,8 @@ export function followWork(nodes, strip) {
     newest?.classList.toggle("newest", Boolean(sheet?.closest(".writing")));
     strip.scrollLeft = (newest?.offsetLeft ?? 0) - strip.offsetLeft;
   };
-  new MutationObserver(() => (frame ||= requestAnimationFrame(draw))).observe(nodes, { childList: true, subtree: true });
+  const observer = new MutationObserver(() => (frame ||= requestAnimationFrame(draw)));
+  observer.observe(nodes, { childList: true, subtree: true });
 }
 
 /** Returns a copy of the digits of a row, to look at only. @param {Element} digits */

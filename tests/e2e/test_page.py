@@ -130,7 +130,7 @@ def test_the_answer_is_copied_as_a_plain_number(open_page: OpenPage) -> None:
     page.get_by_role("button", name="Copy the answer").click()
     expect(page.get_by_role("button", name="Copied the answer")).to_be_visible()
     assert page.evaluate(clipboard) == "-2.5"
-    page.get_by_label("Expression").click(click_count=3)  # the user selects the question
+    page.get_by_label("Expression").press("Control+A")  # the user selects the question
     page.keyboard.press("Control+C")
     assert page.evaluate(clipboard) == "0,5-3"
 
