@@ -28,13 +28,13 @@ ICON_SIZE = 180  # pixels, of an iPhone
 PREVIEW = """
     body { grid-template: "top top" "calculator work" / 19rem 1fr; padding: 0 1.75rem; }
     .top { padding: 1rem 0 0.9rem; }
-    h1 { color: var(--accent); }
-    .tagline { color: inherit; font-size: 2.1rem; font-weight: 700; line-height: 1.15; }
+    h1 { color: var(--accent); font-size: 2.1rem; }
+    .tagline { font-size: 1.05rem; }
+    .tagline strong { font-size: 2.1rem; line-height: 1.15; }
     .card { padding: 0.9rem 1.25rem; }
     .nodes, .node { border: 0; padding: 0; }
-    .choice, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history, .readout, footer {
-        display: none;
-    }
+    .choice, #try, #copy-answer, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history,
+    .readout, footer { display: none; }
 """
 
 

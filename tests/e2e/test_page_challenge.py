@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import answered, events_of_answer, violations
@@ -54,7 +54,8 @@ def test_the_score_is_kept(page: Page) -> None:
     asked: list[str] = []
 
     def respond(route: Route) -> None:
-        asked.append(route.request.post_data_json["expression"])
+        body: Any = route.request.post_data_json
+        asked.append(body["expression"])
         is_wrong = len(asked) == 2
         if len(asked) == 3:
             route.abort()

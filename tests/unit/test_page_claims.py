@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calcgpt.errors import DataError
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
 from datagen.distributions import distribution
@@ -21,14 +22,14 @@ SMALL = ("no", "one", "two", "three")
 
 
 def totals(file: str) -> tuple[int, int]:
-    results: dict[str, Any] = read_json(ROOT / "docs" / "results" / file, OSError)["results"]
+    results: dict[str, Any] = read_json(ROOT / "docs" / "results" / file, DataError)["results"]
     counts = results.values()
     return sum(c["n"] for c in counts), sum(c["wrong"] for c in counts)
 
 
 def test_the_claims_of_the_page_are_measured() -> None:
-    metrics = read_json(CHECKPOINT / "metrics.json", OSError)
-    digits = read_json(CHECKPOINT / "config.json", OSError)["domain"]["digits"]
+    metrics = read_json(CHECKPOINT / "metrics.json", DataError)
+    digits = read_json(CHECKPOINT / "config.json", DataError)["domain"]["digits"]
     [drawn] = distribution("texture")(np.random.PCG64(0), DRAWN)  # no other has longer numbers
     longest = max(len(str(abs(p.a.units))) for p in drawn.to_problems())
     assert round(metrics["seconds"] / 1800) / 2 == 1.5
