@@ -29,7 +29,7 @@ export class Field {
       input.addEventListener(name, () => (this.#operand = null));
     }
     input.addEventListener("keydown", ({ key, ctrlKey, metaKey }) => {
-      if (key === "a" && (ctrlKey || metaKey)) this.edit(); // the user selects the expression
+      if (key.toLowerCase() === "a" && (ctrlKey || metaKey)) this.edit(); // the user selects the expression
     });
     input.addEventListener("input", () => {
       this.#removeInvisible();

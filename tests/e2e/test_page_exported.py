@@ -117,8 +117,8 @@ def test_samples_and_other_checkpoints_side_by_side(
     exported.get_by_role("button", name="Run all models").click()
     expect(samples.locator("strong")).to_have_count(6 + len(checkpoints))
     others = samples.filter(has_not_text="Sample")
-    expect(others.filter(has_text="(calculator)")).to_contain_text("✓ 1.57525084")
-    expect(others.filter(has_text="(blog)")).to_contain_text("✗")
+    expect(others.filter(has_text="206,016 numbers")).to_contain_text("✓ 1.57525084")
+    expect(others.filter(has_text="the blog’s model")).to_contain_text("✗")
     exported.set_viewport_size({"width": 320, "height": 900})
     assert exported.evaluate("() => document.documentElement.scrollWidth") <= 320
     assert violations(exported) == []
