@@ -38,7 +38,7 @@ from api.slow_clients import SlowClients
 from api.telemetry import Metrics, watch_loop
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference.browser import weights_file, with_address, with_modules
+from calcgpt.inference.browser import OFF, weights_file, with_address, with_modules
 from datagen.files import write_json
 
 log = logging.getLogger(__name__)
@@ -262,12 +262,20 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
     `address` is that of `/`, if it is known."""
     routes = APIRouter(include_in_schema=False)
     folder = Path(STATIC.directory or "")
-    html = with_modules((folder / "index.html").read_text("utf-8"), folder)
-    page = Content((with_address(html, address) if address else html).encode(), "text/html")
+    pages = {
+        "/": with_modules((folder / "index.html").read_text("utf-8"), folder),
+        f"/{OFF}": (folder / "off.html").read_text("utf-8"),
+    }
 
-    @routes.get("/")
-    async def index(request: Request) -> Response:
-        return page.response(request.scope)
+    def add(path: str, html: str) -> None:
+        page = Content((with_address(html, address) if address else html).encode(), "text/html")
+
+        @routes.get(path)
+        async def index(request: Request) -> Response:
+            return page.response(request.scope)
+
+    for path, html in pages.items():
+        add(path, html)
 
     @routes.get("/docs")
     async def docs(request: Request) -> Response:

@@ -6,13 +6,15 @@ tokenizer.json      the vocabulary
 model.safetensors   the weights
 metrics.json        the scores, and the data they were measured on
 README.md           the model card, made from the recipe and the metrics
+switches.json       what breaks without each part of the model, if that was measured
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
 from calcgpt.model.parameters import count, n_stored
 from calcgpt.recipe import build
+from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
     HEADER_BYTES,
     VALUE_BYTES,
@@ -76,7 +79,7 @@ class Checkpoint:
     """The weights of a model with its recipe, its tokenizer and its metrics. Needs no torch.
 
     `arrays` has the weights by the names of `model.safetensors`. `domain` says for which problems
-    the model was measured; None if it was not.
+    the model was measured; None if it was not. So does `switches` for its parts.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Checkpoint:
     arrays: dict[str, NDArray[np.float32]]
     metrics: dict[str, Any]
     domain: Domain | None = None
+    switches: SwitchMap | None = None
 
     @classmethod
     def from_model(
@@ -121,8 +125,11 @@ class Checkpoint:
                 raise CheckpointError(
                     f"{path}: tensor {shown(name)} has values that are not finite"
                 )
-        metrics = _load_metrics(folder, hashes)
-        return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain)
+        metrics, switches = (
+            _load_metrics(folder, hashes),
+            read_switches(folder, hashes.get(WEIGHTS)),
+        )
+        return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain, switches)
 
     def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
         """Writes the folder, whole or not at all.
@@ -141,11 +148,18 @@ class Checkpoint:
             if self.domain:
                 config[DOMAIN] = self.domain.model_dump()
             write_json(staging / METRICS, self.metrics)
+            if self.switches:
+                write_json(staging / SWITCHES, self.switches.model_dump())
             names = (TOKENIZER, METRICS, WEIGHTS, *(extra or {}))
             hashes = {name: sha256(staging / name) for name in names}
             hashes[CONFIG] = _config_sha256(config)
             write_json(staging / CONFIG, {**config, "sha256": hashes})
             write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
+
+    def without(self, parts: Iterable[str]) -> Checkpoint:
+        """Returns the checkpoint with these parts switched off, named as `calcgpt.switches` says.
+        Raises ConfigError if the model does not have a part."""
+        return replace(self, arrays=switched_off(self.recipe.model, self.arrays, parts))
 
     @property
     def n_parameters(self) -> int:

@@ -78,7 +78,13 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @click.command(name="inspect", cls=ExpressionCommand)
 @checkpoint_argument
 @plugin_option
-@click.argument("expression")
+@click.argument("expression", required=False)
+@click.option(
+    "--switches",
+    is_flag=True,
+    help="Instead, switch off one part of the model after the other, and write what breaks to "
+    "switches.json in the folder of CHECKPOINT. Only --n and --seed apply.",
+)
 @click.option(
     "--out",
     default="inspection",
@@ -106,13 +112,14 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
     "--n",
     default=256,
     type=click.IntRange(1, 100_000),
-    help="Number of problems for the activations.",
+    help="Number of problems for the activations or the switches.",
 )
 @seed_option("problems")
 @json_option("Write the numbers to this file.")
 def inspect_(
     checkpoint: str,
-    expression: str,
+    expression: str | None,
+    switches: bool,
     out: Path,
     layer: int | None,
     head: int | None,
@@ -125,10 +132,19 @@ def inspect_(
     one. activations.png shows each feed-forward network before and after its nonlinearity, over
     many problems with their exact answers. A unit is dead if its input to the nonlinearity is never
     above 0: a dead ReLU never fires. The bias shift is the mean after the nonlinearity.
+
+    With --switches, the parts are the attention heads, the feed-forward steps, and the neurons that
+    matter. The page lets its readers switch them off, and shows the file.
     """
     from datagen.extras import require
 
+    if switches == bool(expression):
+        raise click.UsageError("give either EXPRESSION or --switches")
     require("a look inside a model", "torch", "matplotlib")
+    if switches:
+        _map_switches(checkpoint, problems["n"], problems["seed"])
+        return
+    assert expression
     import torch
 
     from calcgpt.checkpoint import Checkpoint
@@ -145,6 +161,18 @@ def inspect_(
     click.echo(inspection.table())
     for error in inspection.answer.errors:
         click.echo(error, err=True)
+
+
+def _map_switches(checkpoint: str, n: int, seed: int) -> None:
+    from calcgpt.lab.switches import measure, table
+    from calcgpt.registry import resolve
+    from calcgpt.switches import SWITCHES
+    from datagen.files import write_json
+
+    folder = resolve(checkpoint)
+    switches = measure(folder, n, seed)
+    write_json(folder / SWITCHES, switches.model_dump())
+    click.echo(f"{table(switches)}\n{folder / SWITCHES}")
 
 
 COMMANDS = [info, inspect_, plot]

@@ -33,6 +33,8 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
 from calcgpt.inference.browser import (
+    OFF,
+    OFF_PREVIEW,
     PREVIEW,
     SCRIPTS,
     cast_weights,
@@ -98,7 +100,8 @@ def export_page(
         _remove_service(staging)
         page = staging / "index.html"
         html = with_modules(page.read_text("utf-8"), staging / "static", (*SCRIPTS, WORKER))
-        write_text(page, with_policy(with_address(html, address) if address else html))
+        for path, text in ((page, html), (staging / OFF, (staging / OFF).read_text("utf-8"))):
+            write_text(path, with_policy(with_address(text, address) if address else text))
         _fill_service_worker(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
@@ -156,7 +159,7 @@ def _remove_service(folder: Path) -> None:
 
 
 def _fill_service_worker(folder: Path, default: str) -> None:
-    """Lists in the service worker the files to keep from the start: all but the preview and the
+    """Lists in the service worker the files to keep from the start: all but the previews and the
     weights of models other than the default, whose address is `default`. The version is a hash of
     all files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
@@ -164,7 +167,7 @@ def _fill_service_worker(folder: Path, default: str) -> None:
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
     names = [quote(file.relative_to(folder).as_posix()) for file in files]
-    left_out = (".safetensors", PREVIEW)  # other programs show the preview, not the page
+    left_out = (".safetensors", PREVIEW, OFF_PREVIEW)  # other programs show the pictures
     kept = [name for name in names if not name.endswith(left_out) or name == default]
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}

@@ -31,6 +31,9 @@ PAGE_POLICY = (
 MAX_ADDRESS = 2_000
 SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
+# Links to a model with parts switched off lead through a page with another picture: no server sees
+# the hash of an address.
+OFF, OFF_PREVIEW = "static/off.html", "off.png"
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 
 
@@ -72,11 +75,13 @@ def scores_on_test(checkpoint: Checkpoint) -> dict[str, Any] | None:
 
 
 def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
-    """Returns the file, with the weights of `cast_weights`.
+    """Returns the file, with the weights of `cast_weights`, and with the map of the model's
+    switches in its manifest, if there is one.
 
     Raises what `manifest_of` raises.
     """
-    manifest = json.dumps(manifest_of(checkpoint), ensure_ascii=False)
+    switches = checkpoint.switches.model_dump() if checkpoint.switches else None
+    manifest = json.dumps(manifest_of(checkpoint) | {"switches": switches}, ensure_ascii=False)
     return save(cast_weights(checkpoint, half), {"manifest": manifest})
 
 
@@ -118,9 +123,12 @@ def page_address(text: str) -> str:
 
 
 def with_address(html: str, address: str) -> str:
-    """Returns the page with the full address of its preview: most programs that show a preview of a
-    link need it."""
-    return html.replace(f'"{PREVIEW}"', f'"{escape(address)}{PREVIEW}"')
+    """Returns the page, or that of OFF, with the full address of its preview: most programs that
+    show a preview of a link need it. `address` is that of the page."""
+    for picture in (PREVIEW, OFF_PREVIEW):
+        full = f"{escape(address)}static/{picture.removeprefix('static/')}"
+        html = html.replace(f'"{picture}"', f'"{full}"')
+    return html
 
 
 def with_policy(html: str) -> str:

@@ -20,6 +20,7 @@ LAYERS = [
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
     {"calcgpt.metrics", "calcgpt.tensors"},
+    {"calcgpt.switches"},
     {"calcgpt.plots", "calcgpt.checkpoint", "calcgpt.plugins"},
     {"calcgpt.registry"},
     {"calcgpt.inference"},

@@ -95,6 +95,11 @@ export class Computation {
     return this.#isAllowed(this.#limits.refuseProblem(problem)) ? problem : null;
   }
 
+  /** How many characters the model writes if it answers the last question rightly. */
+  get rightLength() {
+    return this.#problem ? this.#limits.nCharacters(this.#problem) : 0;
+  }
+
   /** Adds the answer to a question. Returns its node.
    * @param {{node: number, problem: string, prompt: string}} question the last one that was yielded
    * @param {string} output

@@ -9,6 +9,7 @@ import { LANES, Memory, padded } from "./memory.js";
 import { Positions } from "./positions.js";
 
 const CHUNK = 32; // tokens that go through the layers together
+const PART = /^([1-9]\d{0,3})\.(?:([1-9]\d{0,5})|ff|n([1-9]\d{0,5}))$/; // calcgpt/switches.py
 
 /** The result of a forward pass for the last token.
  * @typedef {{attention: Float32Array, logits: Float32Array[], streams: Float32Array[], hidden: Float32Array[]}} ReadResult
@@ -31,6 +32,7 @@ export class Decoder {
   /** The offsets in the memory of the inputs and outputs of layers. @type {Record<string, number>} */
   #buffers;
   /** @type {number[]} */ #cached = []; // the tokens whose keys and values are in the cache
+  #off = ""; // the parts that are switched off
 
   /** @param {{tensors: import("./weights.js").Tensors, manifest: Record<string, any>}} weights
    * @param {boolean} [useWebAssembly] whether WebAssembly may be used */
@@ -69,6 +71,37 @@ export class Decoder {
     });
     this.#buffers = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, memory.allocate(size)]));
     this.#positions = new Positions(config, tensors, manifest.vocabulary, manifest.frequencies, CHUNK);
+  }
+
+  /** Switches parts off, and all others on: a head (`1.2`: the second of the first layer), the feed-forward step of a
+   * layer (`1.ff`) or one of its neurons (`1.n7`). A head adds to the residual stream through some inputs of the
+   * attention's output layer, the others through inputs of the feed-forward network's.
+   * @param {string[]} parts
+   * @throws {RangeError} if the model does not have a part */
+  switchOff(parts) {
+    const off = parts.join();
+    if (off === this.#off) return;
+    const { n_head: H, head_dim: D } = this.config;
+    const width = this.#layers[0].down.nIn;
+    /** @type {[start: number, stop: number][][]} */ const heads = this.#layers.map(() => []);
+    /** @type {[start: number, stop: number][][]} */ const neurons = this.#layers.map(() => []);
+    const isOff = this.#layers.map(() => false);
+    for (const part of parts) {
+      const [, layer, head, neuron] = PART.exec(part) ?? [];
+      const index = Number(layer) - 1;
+      if (!(index < this.#layers.length && !(Number(head) > H) && !(Number(neuron) > width))) {
+        throw new RangeError(`This model has no part ${part.slice(0, 20)}.`);
+      }
+      if (head) heads[index].push([(Number(head) - 1) * D, Number(head) * D]);
+      else neurons[index].push(neuron ? [Number(neuron) - 1, Number(neuron)] : [0, width]);
+      isOff[index] ||= !head && !neuron;
+    }
+    for (const [index, { out, down }] of this.#layers.entries()) {
+      out.ignore(heads[index], false);
+      down.ignore(neurons[index], isOff[index]);
+    }
+    this.#cached = []; // the keys and values of other parts
+    this.#off = off;
   }
 
   /** Reads a text. Tokens that it shares with the previous text are taken from the cache. tokens: from one to

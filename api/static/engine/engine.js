@@ -10,7 +10,7 @@ export class Engine {
   /** @type {Map<number, (message: Message) => void>} the handlers of messages, by the id of the task */
   #tasks = new Map();
   #nextId = 0;
-  /** @type {Map<string, Promise<void>>} */ #loaded = new Map(); // by the model's name
+  /** The manifests of the models, by name. @type {Map<string, Promise<Record<string, any>>>} */ #loaded = new Map();
   /** @type {Set<string>} */ ready = new Set(); // the names of the models that are loaded
   #fetchWeights;
 
@@ -29,7 +29,7 @@ export class Engine {
     yield* this.#run(task, payload, signal);
   }
 
-  /** Loads a model, once. @type {(model: string) => Promise<void>} */
+  /** Loads a model, once, and returns its manifest. @type {(model: string) => Promise<Record<string, any>>} */
   load(model) {
     const existing = this.#loaded.get(model);
     if (existing) return existing;
@@ -48,8 +48,10 @@ export class Engine {
   async #load(model) {
     this.start(); // while the weights are loading
     const buffer = await this.#fetchWeights(model);
-    for await (const _ of this.#run("load", { model, buffer }, undefined, [buffer]));
+    let manifest = {};
+    for await (const { data } of this.#run("load", { model, buffer }, undefined, [buffer])) manifest = data;
     this.ready.add(model);
+    return manifest;
   }
 
   /** Sends a task to the worker and yields its events, whose types differ from task to task.

@@ -13,7 +13,9 @@ export class Linear {
   #memory;
   #weight;
   #bias;
-  #nIn;
+  /** The weights that `ignore` removed, and their offsets. @type {[offset: number, weights: Float32Array][]} */
+  #removed = [];
+  #ignoresBias = false;
 
   /** @param {import("./memory.js").Memory} memory
    * @param {Float32Array} weight (nOut, nIn)
@@ -23,7 +25,7 @@ export class Linear {
     this.#memory = memory;
     this.#weight = memory.store(weight);
     this.#bias = bias;
-    this.#nIn = nIn;
+    this.nIn = nIn;
     this.nOut = weight.length / nIn;
   }
 
@@ -33,11 +35,27 @@ export class Linear {
     this.add(x, y, n);
   }
 
+  /** Counts these inputs as 0 from now on, and only these. ranges: of their indices; ignoresBias: whether the output has
+   * no bias either.
+   * @type {(ranges: [start: number, stop: number][], ignoresBias: boolean) => void} */
+  ignore(ranges, ignoresBias) {
+    const { numbers } = this.#memory;
+    for (const [offset, weights] of this.#removed.toReversed()) numbers.set(weights, offset); // ranges may overlap
+    this.#removed = [];
+    this.#ignoresBias = ignoresBias;
+    for (const [start, stop] of ranges) {
+      for (let row = this.#weight; row < this.#weight + this.nOut * this.nIn; row += this.nIn) {
+        this.#removed.push([row + start, numbers.slice(row + start, row + stop)]);
+        numbers.fill(0, row + start, row + stop);
+      }
+    }
+  }
+
   /** Adds the output for n rows x to y. @type {(x: number, y: number, n: number) => void} */
   add(x, y, n) {
     const { numbers } = this.#memory;
-    const [nIn, nOut, bias] = [this.#nIn, this.nOut, this.#bias];
-    if (bias) {
+    const [nIn, nOut, bias] = [this.nIn, this.nOut, this.#bias];
+    if (bias && !this.#ignoresBias) {
       for (let i = 0; i < n * nOut; i += 1) numbers[y + i] += bias[i % nOut];
     }
     for (let out = 0; out < nOut; out += BLOCK_ROWS) {

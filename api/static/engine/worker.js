@@ -10,6 +10,7 @@ import { limitsOf } from "./limits.js";
 import { WeightsError, readWeights } from "./weights.js";
 
 const MAX_SLICE = 12; // milliseconds between two checks for messages
+const LONGER = 2; // without a part, a model writes at most that many times the right length
 
 /** A message to the page about a task: its new events and, when the task is done, the error if it failed.
  * @typedef {{name: string, data: any}} TaskEvent
@@ -21,10 +22,11 @@ const MAX_SLICE = 12; // milliseconds between two checks for messages
 /** @type {Map<string, Model>} */ const models = new Map(); // by the model's name
 /** @type {Set<number>} */ const cancelled = new Set(); // the ids of cancelled tasks
 
-/** Returns a model that was loaded. @type {(name: string) => Model} */
-function loadedModel(name) {
+/** Returns a model that was loaded, with these parts switched off. @type {(name: string, off?: string[]) => Model} */
+function loadedModel(name, off = []) {
   const model = models.get(name);
   if (!model) throw new RangeError(`${name} is not loaded`);
+  model.decoder.switchOff(off);
   return model;
 }
 
@@ -34,18 +36,22 @@ const TASKS = {
   *load({ model, buffer }) {
     const weights = readWeights(buffer);
     models.set(model, { decoder: new Decoder(weights), manifest: weights.manifest });
+    yield { name: "manifest", data: weights.manifest };
   },
 
   /** Calculates an expression. The events are those of the service's stream. */
-  *calculate({ model, expression, ...options }) {
-    const { decoder, manifest } = loadedModel(model);
-    const computation = new Computation(expression, { model, limits: limitsOf(manifest), ...options });
+  *calculate({ model, expression, off = [], ...options }) {
+    const { decoder, manifest } = loadedModel(model, off);
+    const limits = limitsOf(manifest);
+    const computation = new Computation(expression, { model, limits, ...options });
     const { expression: whole, outline: nodes } = computation;
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
     for (const question of computation.questions()) {
       yield { name: "node", data: question };
       /** @type {import("../client.js").Token[]} */ const tokens = [];
-      for (const token of generate(decoder, manifest.vocabulary, question.prompt)) {
+      // Without a part, a model may never end.
+      const maxLength = off.length ? question.prompt.length + LONGER * computation.rightLength : Infinity;
+      for (const token of generate(decoder, manifest.vocabulary, question.prompt, { maxLength })) {
         tokens.push(token);
         yield { name: "token", data: { node: question.node, ...token } };
       }
@@ -54,19 +60,19 @@ const TASKS = {
       const node = computation.answer(question, output, probabilities);
       yield { name: "answer", data: { node: question.node, ...node } };
     }
-    yield { name: "result", data: computation.calculation() };
+    yield { name: "result", data: { ...computation.calculation(), ...(off.length ? { off } : {}) } };
   },
 
-  *write({ model, text, sampling }) {
-    const { decoder, manifest } = loadedModel(model);
+  *write({ model, text, sampling, off }) {
+    const { decoder, manifest } = loadedModel(model, off);
     for (const data of generate(decoder, manifest.vocabulary, text, sampling)) {
       yield { name: "token", data };
     }
   },
 
   /** Inspects how the model wrote a character. */
-  *look({ model, text, position }) {
-    const { decoder, manifest } = loadedModel(model);
+  *look({ model, text, position, off }) {
+    const { decoder, manifest } = loadedModel(model, off);
     yield { name: "look", data: look(decoder, manifest.vocabulary, text, position) };
   },
 

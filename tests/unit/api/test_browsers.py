@@ -105,9 +105,13 @@ def test_a_link_to_the_page_shows_a_picture(address: str | None, expected: str) 
     client = TestClient(create_app(Settings(page_address=address), lambda: iter(())))
     html = client.get("/").text
     assert f'<meta property="og:image" content="{expected}">' in html
-    header = client.get("/static/preview.png").content[:24]  # of a PNG: its size comes last
-    for side, size in zip(("width", "height"), struct.unpack(">16xII", header), strict=True):
-        assert f'<meta property="og:image:{side}" content="{size}">' in html
+    off = client.get("/static/off.html").text  # to which links to a model without a part lead
+    picture = expected.replace("preview", "off") if address else "off.png"
+    assert f'<meta property="og:image" content="{picture}">' in off
+    for page, name in ((html, "preview"), (off, "off")):
+        header = client.get(f"/static/{name}.png").content[:24]  # of a PNG: its size comes last
+        for side, size in zip(("width", "height"), struct.unpack(">16xII", header), strict=True):
+            assert f'<meta property="og:image:{side}" content="{size}">' in page
 
 
 def test_the_documentation_works_below_a_path() -> None:

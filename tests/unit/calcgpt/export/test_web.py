@@ -31,13 +31,13 @@ def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
     assert (out / unquote(urlsplit(model["file"]).path)).is_file()
     [kept] = re.findall(r'"([^"]*\.safetensors)"', (out / web.MARKER).read_text())
     assert kept == model["file"]
-    picture = "static/preview.png"
-    assert f'content="https://a.example/{picture}"' in (out / "index.html").read_text()
-    assert (out / picture).is_file()
+    for page, picture in (("index.html", "static/preview.png"), (web.OFF, "static/off.png")):
+        assert f'content="https://a.example/{picture}"' in (out / page).read_text()
+        assert (out / picture).is_file()
+        assert picture not in (out / web.MARKER).read_text()  # other programs show it
     before, policy = (out / "index.html").read_text().split("http-equiv", 1)
     assert "<script" not in before  # all of them come under the policy
     assert policy.startswith('="Content-Security-Policy" content="default-src \'self\'; ')
-    assert picture not in (out / web.MARKER).read_text()  # other programs show it
 
 
 def test_models_of_one_name_are_refused(tiny: Checkpoint, tmp_path: Path) -> None:

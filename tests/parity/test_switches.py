@@ -1,0 +1,137 @@
+"""A part that is switched off adds nothing: the weights without it against hooks of torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from parity.variants import small
+from torch import nn
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig, Recipe
+from calcgpt.data.tokenizer import arithmetic_tokenizer
+from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.lab import switches
+from calcgpt.lab.inspection import blocks_of
+from calcgpt.model.gpt import GPT, build_model
+from calcgpt.registry import resolve
+from calcgpt.switches import SWITCHES, SwitchMap, parts_of
+
+CONFIGS = {
+    "blog": small(),
+    "gated": small(feedforward="swiglu", norm="rmsnorm", position="rope", n_kv_head=2),
+    "biased": small(ff_bias=True, norm_position="post", position="alibi", n_kv_head=1),
+    "landmark": small(attention="landmark", feedforward="relu2"),
+}
+
+
+def checkpoint_of(config: ModelConfig) -> Checkpoint:
+    torch.manual_seed(0)
+    tokenizer = arithmetic_tokenizer()
+    model = build_model(config, len(tokenizer))
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.normal_(parameter)  # a bias that is kept or lost is seen
+    return Checkpoint.from_model("small", Recipe(model=config), tokenizer, model.eval(), {})
+
+
+@contextmanager
+def silenced(model: GPT, part: str) -> Iterator[None]:
+    """Switches a part off by hooks, without a change of the weights."""
+    layer, place = part.split(".")
+    block, width = blocks_of(model)[int(layer) - 1], model.config.head_dim
+
+    def without(columns: slice) -> Callable[[nn.Module, tuple[torch.Tensor]], torch.Tensor]:
+        def hook(_: nn.Module, args: tuple[torch.Tensor]) -> torch.Tensor:
+            changed = args[0].clone()
+            changed[..., columns] = 0
+            return changed
+
+        return hook
+
+    if place == "ff":
+        handle = block.ff.register_forward_hook(lambda *args: torch.zeros_like(args[2]))
+    elif place.startswith("n"):
+        columns = slice(int(place[1:]) - 1, int(place[1:]))
+        handle = block.ff.down.register_forward_pre_hook(without(columns))
+    else:
+        columns = slice((int(place) - 1) * width, int(place) * width)
+        handle = block.attn.out.register_forward_pre_hook(without(columns))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(
+    "parts", [["1.1"], ["2.4"], ["1.ff"], ["1.n1", "2.n7", "2.n8", "2.n9"], ["1.2", "2.3", "2.ff"]]
+)
+def test_parts_without_weights_equal_parts_behind_hooks(name: str, parts: list[str]) -> None:
+    checkpoint = checkpoint_of(CONFIGS[name])
+    tokens = torch.randint(0, len(checkpoint.tokenizer), (3, 12))
+    model, without = checkpoint.model, checkpoint.without(parts).model
+    assert isinstance(model, GPT)
+    with torch.inference_mode(), ExitStack() as stack:
+        whole = model(tokens)
+        for part in parts:
+            stack.enter_context(silenced(model, part))
+        torch.testing.assert_close(without(tokens), model(tokens), rtol=1e-4, atol=1e-5)
+        assert not torch.equal(whole, without(tokens))
+
+
+@pytest.mark.parametrize(
+    "part", ["3.1", "1.5", "0.1", "1.0", "1.n97", "1.FF", "1.1,1.2", "", "1" * 999]
+)
+def test_a_part_that_the_model_does_not_have_is_refused(part: str) -> None:
+    config = small(ff_hidden=96)
+    with pytest.raises(ConfigError, match=r"this model has heads 1\.1 to 2\.4.* 2\.n96$"):
+        checkpoint_of(config).without([part])
+
+
+def test_an_architecture_without_parts_is_refused() -> None:
+    checkpoint = checkpoint_of(small(architecture="bigram"))
+    with pytest.raises(ConfigError, match="cannot be switched off"):
+        checkpoint.without(["1.1"])
+
+
+def test_the_map_belongs_to_its_weights(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"weights": "0" * 64, "n": 1, "seed": 0, "parts": {}}
+    checkpoint = replace(checkpoint_of(small()), switches=SwitchMap(**content))
+    checkpoint.save(tmp_path / "c")
+    assert Checkpoint.load(tmp_path / "c").switches is None  # it was measured for other weights
+    (tmp_path / "c" / SWITCHES).write_text(json.dumps({**content, "parts": {"1.x": {}}}))
+    with pytest.raises(CheckpointError, match=r"switches\.json: parts"):
+        Checkpoint.load(tmp_path / "c")
+
+
+def test_what_breaks_without_a_part_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped map has what a measurement of a few problems finds: a head that copies digits,
+    and a neuron without which only differences are wrong."""
+    folder = resolve("calculator")
+    shipped = Checkpoint.load(folder).switches
+    assert shipped
+    assert set(parts_of(Checkpoint.load(folder).recipe.model)) < set(shipped.parts)
+    looks = {name: part.looks for name, part in shipped.parts.items() if part.looks}
+    copies = next(name for name in looks if looks[name][0].writing == "a copied digit")
+    signs = [
+        part for part in shipped.parts if "the sign of what is added" in shipped.parts[part].wrong
+    ]
+    monkeypatch.setattr(switches, "parts_of", lambda config: [copies])
+    monkeypatch.setattr(switches, "_neurons", lambda *args: signs[:1])
+    measured = switches.measure(folder, 60, seed=5, progress=False)
+    assert measured.weights == shipped.weights
+    assert measured.n > 50
+    assert measured.parts[copies].looks[0].writing == "a copied digit"
+    assert measured.parts[copies].looks[0].share > 0.9
+    minus = measured.parts[signs[0]].right
+    assert minus["-"] < 1
+    assert minus["+"] == minus["*"] == minus["/"] == 1
+    assert signs[0] in switches.table(measured)
