@@ -1,6 +1,7 @@
-"""Takes two pictures of the page: `docs/page.png`, which the README shows, and
-`api/static/preview.png`, which links to the page show. Draws its icon, `favicon.svg`, as
-`api/static/touch-icon.png`, for the home screens of iOS, which take no SVG.
+"""Takes three pictures of the page: `docs/page.png`, which the README shows, and those that links
+to the page show: `api/static/preview.png` and, with a part of the model switched off, `off.png`.
+Draws its icon, `favicon.svg`, as `api/static/touch-icon.png`, for the home screens of iOS, which
+take no SVG.
 
     python -m tools.pictures
 
@@ -22,6 +23,7 @@ from datagen.files import write_bytes
 
 QUESTION, ANSWER = "471×29.9", "14082.9"
 MODELS = ("calculator", "direct")
+BROKEN_QUESTION, OFF, WRONG = "12×34", "2.n52", "418"  # without a neuron that is for carries
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone
 # A preview is small, so it shows less, and larger: the claim, the answer and the work.
@@ -37,11 +39,34 @@ PREVIEW = """
     .readout, footer { display: none; }
 """
 
+# Without a part: its switch, and the red work.
+BROKEN = (
+    PREVIEW
+    + """
+    .brain > summary, .brain .about, .brain .bar, .brain h4, .challenges, .node > .head {
+        display: none;
+    }
+    .brain { border: 0; margin: 0; }
+    #brain-body { padding: 0; }
+    .layers, .layer { gap: 0.3rem; }
+    .brain .part { min-height: 2.1rem; padding: 0.1rem 0.6rem; font-size: 0.72rem; }
+    .neurons { grid-template-columns: repeat(4, 1fr) !important; }
+"""
+)
+CLAIM = "document.querySelector('.tagline').textContent = 'I switched off a single neuron.'"
+
 
 def open_page(
-    browser: Browser, address: str, width: int, height: int, style: str = "", scale: float = 1.0
+    browser: Browser,
+    address: str,
+    width: int,
+    height: int,
+    style: str = "",
+    scale: float = 1.0,
+    off: str = "",
 ) -> Page:
-    """Opens the page with the answer to the question, and points at the carry."""
+    """Opens the page with the answer to the question, and points at the carry; or with a part of
+    the model switched off."""
     page = browser.new_page(
         bypass_csp=True,
         viewport={"width": width, "height": height},
@@ -50,12 +75,16 @@ def open_page(
         reduced_motion="reduce",
     )
     page.set_default_timeout(300_000)  # milliseconds, for a busy machine
-    page.goto(f"{address}#q={QUESTION}")
+    page.goto(f"{address}#q={BROKEN_QUESTION if off else QUESTION}&off={off}")
     if style:
         page.add_style_tag(content=style)
-    page.locator("#answer .value").get_by_text(ANSWER, exact=True).wait_for()
+    page.locator("#answer .value").get_by_text(WRONG if off else ANSWER, exact=True).wait_for()
     page.locator("#work:not([aria-busy=true])").wait_for()
     page.evaluate("document.activeElement.blur()")
+    if off:
+        page.locator(f'[data-part="{off}"]').wait_for()
+        page.evaluate(CLAIM)
+        return page
     page.locator(f'[data-at="{CARRY}"]').first.hover()
     page.locator(".sheet .arcs path").first.wait_for(state="attached")
     return page
@@ -80,6 +109,8 @@ def main() -> None:
             write_bytes(PAGE.parents[1] / "docs" / "page.png", page.screenshot())
             page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
             write_bytes(PAGE / "preview.png", page.screenshot())
+            page = open_page(browser, address, 1080, 567, BROKEN, 1200 / 1080, OFF)
+            write_bytes(PAGE / "off.png", page.screenshot())
         write_bytes(PAGE / "touch-icon.png", icon(browser))
         browser.close()
 

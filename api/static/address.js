@@ -7,6 +7,7 @@ const SIGNS = Object.fromEntries(Object.entries(OPERATIONS).map(([sign, { symbol
 const PLAIN = /−|(?<![*×]\s*)×(?!\s*[*×])|(?<![/÷]\s*|\/\s*\d+\s*)÷(?!\s*[/÷])/g;
 /** @type {Record<string, string>} */ const READABLE = { "%2F": "/", "%2B": "+" };
 const MAX_LENGTH = 11_000; // characters of an expression; the service has a lower limit and reports it
+const MAX_OFF = 100; // parts of a model
 const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 
 /** The state of the page. A value that is "" or 0 stands for the default.
@@ -58,6 +59,12 @@ export function formatHash({ question, ...others }) {
   const pairs = Object.entries({ q: plain, ...others }).filter(([, value]) => value);
   const encoded = pairs.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
   return `#${encoded.replace(/%2F|%2B/g, (code) => READABLE[code])}`;
+}
+
+/** Returns the parts that the state `off` names. The engine refuses those that a model does not have.
+ * @param {string} off */
+export function listOff(off) {
+  return off.split(",", MAX_OFF).filter(Boolean);
 }
 
 /** @param {string} text */

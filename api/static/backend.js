@@ -1,11 +1,12 @@
 // The backend of the page. The service calculates or, on a page without one (backend.json), the engine in
 // this browser. Samples, attention weights and snapshots always come from the engine.
 
-import { parseHash } from "./address.js";
+import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { limitsOf } from "./engine/limits.js";
 import { recordedLook } from "./example.js";
+import { store } from "./state.js";
 
 /** service: whether there is a service; models: without a service, the models with their files and manifests.
  * @typedef {{service: boolean, models: (service.Model & {file: string, bytes: number} & Record<string, any>)[]}} Host
@@ -68,14 +69,22 @@ export async function listModels() {
   return models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
 }
 
-/** Yields the events of a calculation; see `calculate` of client.js.
- * @type {(expression: string, options: service.Options,
+/** Returns what the engine knows of a model besides its weights (calcgpt/inference/browser.py), after loading it.
+ * @param {string} model */
+export const manifestOf = (model) => engine.load(model);
+
+/** Returns the parts that are switched off of a model: only of the one that the page asks. @param {string} model */
+const offOf = (model) => (model === store.state.model ? listOff(store.state.off) : []);
+
+/** Yields the events of a calculation; see `calculate` of client.js. The service has no switches: without the parts
+ * `off`, the engine calculates.
+ * @type {(expression: string, options: service.Options & {off?: string[]},
  *   signal?: AbortSignal) => AsyncGenerator<service.CalculationEvent>} */
 export async function* calculate(expression, options, signal) {
   const { service: hasService, models } = await getHost();
-  if (hasService) yield* service.calculate(expression, options, signal);
+  if (hasService && !options.off?.length) yield* service.calculate(expression, options, signal);
   else {
-    const entry = models.find(({ id, default: isDefault }) => (options.model ? id === options.model : isDefault));
+    const entry = models?.find(({ id, default: isDefault }) => (options.model ? id === options.model : isDefault));
     const model = entry?.id ?? options.model ?? "";
     if (!engine.ready.has(model)) yield { name: "loading", data: { bytes: entry?.bytes ?? 0 } };
     yield* engine.run("calculate", { ...options, model, expression }, signal);
@@ -110,16 +119,17 @@ async function verify(buffer, sha256) {
  * @type {(model: string, text: string, sampling: import("./engine/generate.js").Sampling,
  *   signal?: AbortSignal) => AsyncGenerator<service.Token>} */
 export async function* write(model, text, sampling, signal) {
-  for await (const { data } of engine.run("write", { model, text, sampling }, signal)) yield data;
+  for await (const { data } of engine.run("write", { model, text, sampling, off: offOf(model) }, signal)) yield data;
 }
 
 /** Returns the attention and the predictions of a model for text[position].
  * @type {(model: string, text: string, position: number,
  *   signal?: AbortSignal) => Promise<import("./engine/generate.js").Look>} */
 export async function look(model, text, position, signal) {
-  const recorded = recordedLook(model, text, position);
+  const off = offOf(model);
+  const recorded = off.length ? null : recordedLook(model, text, position);
   if (recorded) return recorded;
-  for await (const { data } of engine.run("look", { model, text, position }, signal)) return data;
+  for await (const { data } of engine.run("look", { model, text, position, off }, signal)) return data;
   throw new service.ServiceError("The engine gave no answer.");
 }
 

@@ -4,6 +4,7 @@ import { parseHash } from "./address.js";
 import { cachePage, calculate } from "./backend.js";
 import { Challenge } from "./challenge.js";
 import { ServiceError, useKey } from "./client.js";
+import { Brain } from "./brain.js";
 import { addComparison } from "./comparison.js";
 import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
@@ -44,9 +45,11 @@ const history = new History(({ expression, model, places }) => {
   input.focus();
   start({ isKept: false });
 });
+const brain = new Brain(() => field.text && start({ isKept: false }));
 const models = new Models({
-  onChange({ parameters }) {
-    byId("author").textContent = `GPT of ${formatCount(parameters)} parameters`;
+  onChange(model) {
+    byId("author").textContent = `GPT of ${formatCount(model.parameters)} parameters`;
+    brain.show(model);
   },
   onChoose: askAgain,
   onUnauthorized(error) {
@@ -104,7 +107,8 @@ async function start({ beyond_tested = false, opened, isKept = true } = {}) {
     decimal_comma: state.comma > 0 || undefined,
     angle: state.angle === "degrees" ? /** @type {const} */ ("degrees") : undefined,
   };
-  return runner.play((signal) => calculate(typed, options, signal), state, { isKept, isOpened: opened !== undefined });
+  const ask = (/** @type {AbortSignal} */ signal) => brain.watch(calculate(typed, { ...options, off: brain.off }, signal));
+  return runner.play(ask, state, { isKept: isKept && !brain.off.length, isOpened: opened !== undefined });
 }
 
 /** Calculates what is shown again. Otherwise the page would show the answer of another choice. */

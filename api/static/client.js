@@ -13,10 +13,11 @@ const KEY = "calcgpt.key";
  * exact: string, agrees: boolean, confidence: Confidence}} Node */
 
 /** The answer to an expression. reading: how it was read, if a reader could think otherwise; alternative: the
- * expression in that other reading; fraction: the exact value, unless it is very long.
+ * expression in that other reading; fraction: the exact value, unless it is very long; off: the parts of the model that
+ * were switched off, if any.
  * @typedef {{expression: string, reading: string | null, alternative: string | null, result: string | null,
  * exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean,
- * in_tested_range: boolean, confidence: Confidence, nodes: Node[], model: string}} Calculation */
+ * in_tested_range: boolean, confidence: Confidence, nodes: Node[], model: string, off?: string[]}} Calculation */
 
 /** The events of a calculation.
  * @typedef {{expression: string, model: string, places: number, nodes: Span[]}} Start

@@ -16,7 +16,9 @@ export function setUpLink() {
     copied.textContent = "";
   });
   button.addEventListener("click", async () => {
-    const link = location.href.split("#")[0] + store.hash;
+    // The preview of a link cannot see the hash, so one with parts off leads through a page of its own.
+    const page = store.state.off ? new URL("static/off.html", location.href).href : location.href.split("#")[0];
+    const link = page + store.hash;
     field.hidden = true;
     if (canShare) {
       await navigator.share({ title: document.title, url: link }).catch(() => {}); // the user changed their mind

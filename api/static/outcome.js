@@ -1,9 +1,10 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
+import { namesOf } from "./brain/parts.js";
 import { fraction, isTie } from "./engine/fractions.js";
 import {
-  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber, formatNumbers,
-  formatPercent, formatPlaces, formatResult, formatSigns, shortenMiddle,
+  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber, formatCount,
+  formatNumbers, formatPercent, formatPlaces, formatResult, formatSigns, shortenMiddle,
 } from "./format.js";
 import { repairsOf } from "./repair.js";
 
@@ -35,6 +36,7 @@ export function renderAnswer(calculation, ask) {
   value.style.setProperty("--length", String((number.textContent ?? "").length + 2 + nGaps / 3));
   value.classList.toggle("wrong", result !== calculation.exact);
   fragment.append(value, exactLine(calculation), readingLine(calculation, ask));
+  if (calculation.off) fragment.append(createElement("p", "off-line", offSentence(calculation, calculation.off)));
   const lines = createElement("div", "checks");
   fragment.append(lines);
   say("Copy");
@@ -98,6 +100,14 @@ function exactLine({ rounded, verified, places, fraction: exact }) {
 function parts(text) {
   const [n, d = "1"] = text.split("/");
   return [BigInt(n), BigInt(d)];
+}
+
+/** Returns a sentence on the parts of the model that were off.
+ * @type {(calculation: Calculation, off: string[]) => string} */
+function offSentence({ nodes }, off) {
+  const endless = nodes.find(({ output }) => output && !output.endsWith("$"));
+  const end = endless ? ` No answer after ${formatCount(endless.output.length)} characters, so it was stopped.` : "";
+  return `Written without ${namesOf(off)}.${end}`;
 }
 
 /** Returns the line with the confidence. If the model was not sure, the line is coloured and has the probability.

@@ -1,0 +1,79 @@
+// The challenges of the panel with the switches. Each has a goal that the page checks by asking the model.
+
+import { formatNumbers } from "../format.js";
+
+/** What shall become of problems: their answer is right or wrong, has no end, or is a certain wrong one.
+ * @typedef {Record<string, string>} Wants by problem: "right", "wrong", "endless" or the answer */
+
+/** parts: how many have to be off.
+ * @typedef {{id: string, title: string, parts: "one" | "half of the heads", wants: Wants, hint: string}} Challenge */
+
+/** @type {Challenge[]} */
+export const CHALLENGES = [
+  {
+    id: "seven",
+    title: "Break 7 × 8 with one switch",
+    parts: "one",
+    wants: { "7*8": "wrong" },
+    hint: "Most of the work is done in layers 1 and 2. Their red cells break nearly all answers.",
+  },
+  {
+    id: "times",
+    title: "Break × and keep +",
+    parts: "one",
+    wants: { "12*34": "wrong", "2*3": "wrong", "7+8": "right", "58+67": "right" },
+    hint: "In a product, the model writes down every carry; in a sum, none. Which neuron is for carries?",
+  },
+  {
+    id: "minus",
+    title: "Make it believe that 9 − 4 is 13",
+    parts: "one",
+    wants: { "9-4": "13", "9+4": "right", "7*8": "right" },
+    hint: "One neuron knows that minus means minus. Without it, only − is broken.",
+  },
+  {
+    id: "divide",
+    title: "Break ÷ and nothing else",
+    parts: "one",
+    wants: { "8/2": "wrong", "7*8": "right", "9-4": "right", "58+67": "right" },
+    hint: "One head helps to choose the digits of a quotient. Look in a later layer.",
+  },
+  {
+    id: "endless",
+    title: "Make it write without an end",
+    parts: "one",
+    wants: { "7+8": "endless" },
+    hint: "It ends by writing a sign that you never see. A single neuron of layer 1 decides on that.",
+  },
+  {
+    id: "idle",
+    title: "Switch off half of its heads, and nobody notices",
+    parts: "half of the heads",
+    wants: { "471*29.9": "right", "2.08-136.22": "right" },
+    hint: "Pale cells break nothing. Are four of them heads?",
+  },
+];
+
+/** Returns whether enough and not too many parts are off for a challenge.
+ * @type {(challenge: Challenge, off: string[], nHeads: number) => boolean} */
+export function hasParts({ parts }, off, nHeads) {
+  if (parts === "one") return off.length === 1;
+  return off.filter((part) => /^\d+\.\d+$/.test(part)).length >= nHeads / 2;
+}
+
+/** Returns whether a calculation is as a challenge wants it.
+ * @type {(want: string, calculation: import("../client.js").Calculation) => boolean} */
+export function isAsWanted(want, { result, exact, nodes }) {
+  if (want === "right") return result === exact;
+  if (want === "wrong") return result !== exact;
+  if (want === "endless") return nodes.some(({ output }) => Boolean(output) && !output.endsWith("$"));
+  return result === want;
+}
+
+/** Returns what a challenge wants of a problem, in words: `12 × 34 wrong`.
+ * @type {(problem: string, want: string) => string} */
+export function wantText(problem, want) {
+  const question = formatNumbers(problem).replace(/[+−×÷]/, " $& ");
+  if (want === "endless") return `${question} without an end`;
+  return `${question} ${/\d/.test(want) ? `= ${want}` : want}`;
+}

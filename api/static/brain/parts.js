@@ -1,0 +1,98 @@
+// The parts of a model that can be switched off, and what is measured of them (calcgpt/switches.py), in words.
+
+import { OPERATIONS } from "../engine/operations.js";
+
+const FINE = 0.995; // the share of right answers from which an operation counts as unharmed
+const LOST = 0.5; // and below which it counts as lost
+const NOTED = 0.02; // the least share of wrong characters of a kind that is told
+const MOST = 0.5; // the share of wrong characters of many kinds above which everything is broken
+const MANY = 5;
+
+/** What is measured of a part: the share of right answers without it, by operation; that of texts without an end; that
+ * of wrong characters, by what they are; and where a head looks.
+ * @typedef {{right: Record<string, number>, unfinished: number, wrong: Record<string, number>,
+ *   looks: {writing: string, at: string, share: number}[]}} Part */
+
+/** The map of a model: n problems, which it answers rightly if no part is off.
+ * @typedef {{n: number, parts: Record<string, Part>}} SwitchMap */
+
+/** Returns the names of a layer's parts: the heads and the feed-forward step.
+ * @type {(layer: number, heads: number) => string[]} */
+export function partsOf(layer, heads) {
+  return [...Array.from({ length: heads }, (_, head) => `${layer}.${head + 1}`), `${layer}.ff`];
+}
+
+/** Returns the names of the neurons that matter, by the map. @param {SwitchMap | null} map */
+export function neuronsOf(map) {
+  return Object.keys(map?.parts ?? {}).filter((part) => part.includes("n"));
+}
+
+/** Returns the name of a part in its layer: `head 2`. @param {string} part */
+export function placeOf(part) {
+  const place = part.split(".")[1] ?? "";
+  if (place === "ff") return "feed-forward step";
+  return place.startsWith("n") ? `neuron ${place.slice(1)}` : `head ${place}`;
+}
+
+/** Returns the name of a part in a sentence: `head 2 of layer 1`. @param {string} part */
+export const nameOf = (part) => `${part.endsWith("ff") ? "the " : ""}${placeOf(part)} of layer ${part.split(".")[0]}`;
+
+/** Returns parts in a sentence. @param {string[]} parts */
+export const namesOf = (parts) => new Intl.ListFormat("en").format(parts.map(nameOf));
+
+/** Returns how an operation fares without a part. @type {(part: Part, sign: string) => "lost" | "hurt" | "fine"} */
+export function fateOf({ right }, sign) {
+  const share = right[sign] ?? 1;
+  if (share >= FINE) return "fine";
+  return share < LOST ? "lost" : "hurt";
+}
+
+/** Returns which share of all answers is wrong without a part. @param {Part} part */
+export function harmOf({ right }) {
+  const shares = Object.values(right);
+  return 1 - shares.reduce((sum, share) => sum + share, 0) / shares.length;
+}
+
+/** Returns in two words what a part is for: what is broken without it. @param {Part} part */
+export function purposeOf(part) {
+  if (part.unfinished > MOST) return "ending";
+  const broken = Object.entries(part.wrong).filter(([, share]) => share >= NOTED);
+  if (broken.length > 1 && broken.filter(([, share]) => share > MOST).length >= MANY) return "everything";
+  const first = broken[0]?.[0] ?? (harmOf(part) > NOTED && Object.keys(part.wrong)[0]);
+  return first ? first.replace(/^(the|a) /, "") : "nothing much";
+}
+
+/** Returns what a part is for and what it breaks, in sentences.
+ * @type {(name: string, part: Part | undefined, n: number) => string} */
+export function describe(name, part, n) {
+  const title = `${nameOf(name)[0].toUpperCase()}${nameOf(name).slice(1)}.`;
+  if (!part) return `${title} Nothing is measured of it.`;
+  const looks = part.looks.slice(0, 2).map(({ writing, at, share }) => {
+    return `To write ${writing}, it looks at ${at} (${percent(share)}).`;
+  });
+  return [title, ...looks, harmSentence(part, n), kindsSentence(part)].filter(Boolean).join(" ");
+}
+
+/** @type {(part: Part, n: number) => string} */
+function harmSentence(part, n) {
+  const harmed = Object.keys(part.right).filter((sign) => fateOf(part, sign) !== "fine");
+  const asked = `${n.toLocaleString("en")} problems`;
+  if (!harmed.length) return `Without it, all of ${asked} still come out right.`;
+  const list = harmed.map((sign) => `${percent(part.right[sign])} of ${OPERATIONS[sign].symbol}`);
+  const fine = Object.keys(part.right).filter((sign) => !harmed.includes(sign)).map((sign) => OPERATIONS[sign].symbol);
+  const unharmed = fine.length ? `, and all of ${new Intl.ListFormat("en").format(fine)}` : "";
+  const only = `Without it, only ${new Intl.ListFormat("en").format(list)} still come out right${unharmed} (${asked}).`;
+  return part.unfinished > MOST ? `${only} It rarely stops writing.` : only;
+}
+
+/** @param {Part} part */
+function kindsSentence({ wrong }) {
+  const kinds = Object.entries(wrong).filter(([, share]) => share >= NOTED).slice(0, 3);
+  const list = kinds.map(([kind, share]) => `${kind} (${percent(share)})`);
+  return list.length ? `It breaks ${new Intl.ListFormat("en").format(list)}.` : "";
+}
+
+/** @param {number} share */
+function percent(share) {
+  return share > 0 && share < 0.01 ? "under 1%" : `${Math.round(100 * share)}%`;
+}

@@ -1,0 +1,159 @@
+"""The panel that switches parts of the model off: what is written, its challenges and its link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from browser import answered, calculate, violations
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.browser import cast_weights
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import complete
+from datagen.distributions import distribution
+from datagen.notation import render_prompt
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+# Writes texts with parts off, and then one with all parts on again.
+WRITE = """async ([prompts, parts, longest]) => {
+    const { readWeights } = await import("./static/engine/weights.js");
+    const { Decoder } = await import("./static/engine/decoder.js");
+    const { generate } = await import("./static/engine/generate.js");
+    const response = await fetch("models/calculator.safetensors");
+    const weights = readWeights(await response.arrayBuffer());
+    const decoder = new Decoder(weights);
+    const write = prompt =>
+        [...generate(decoder, weights.manifest.vocabulary, prompt, { maxLength: longest })]
+            .map(({ text }) => text).join("");
+    decoder.switchOff([]);
+    const before = write(prompts[0]);
+    const texts = parts.map(off => {
+        decoder.switchOff(off);
+        return prompts.map(write);
+    });
+    decoder.switchOff([]);
+    return [texts, before, write(prompts[0])];
+}"""
+# The parts that solve each challenge.
+SOLUTIONS = {
+    "seven": ["1.2"],
+    "times": ["2.n52"],
+    "minus": ["1.n157"],
+    "divide": ["3.2"],
+    "endless": ["1.n141"],
+    "idle": ["3.1", "3.2", "4.1", "4.2"],
+}
+
+
+def test_the_engine_and_python_write_the_same_without_a_part(
+    exported: Page, checkpoints: dict[str, Checkpoint]
+) -> None:
+    [drawn] = distribution("blog")(np.random.PCG64(3), 12)
+    prompts = [render_prompt(problem) for problem in drawn.to_problems()]
+    parts = [
+        ["1.2"],
+        ["2.1"],
+        ["2.2", "3.ff"],
+        ["4.ff"],
+        ["2.n52", "1.n157", "1.2"],
+        ["3.ff", "3.n5"],
+    ]
+    halves = cast_weights(checkpoints["calculator"], half=True).items()
+    arrays = {name: array.astype(np.float32) for name, array in halves}
+    longest = 150
+    texts, before, after = exported.evaluate(WRITE, [prompts, parts, longest])
+    assert before == after
+    for off, written in zip(parts, texts, strict=True):
+        checkpoint = replace(checkpoints["calculator"], arrays=arrays).without(off)
+        _, decoder = load_decoder(checkpoint)
+        stop = int(checkpoint.tokenizer.encode("$")[0])
+        completions = complete(decoder, checkpoint.tokenizer, prompts, stop)
+        expected = [checkpoint.tokenizer.decode(completion.ids) for completion in completions]
+        limits = [longest - len(prompt) for prompt in prompts]
+        assert written == [text[:n] for text, n in zip(expected, limits, strict=True)], off
+
+
+def test_a_part_is_switched_off_and_on_with_a_service(page: Page) -> None:
+    """The service has no switches, so the engine in the browser writes."""
+    calculate(page, "12*34")
+    page.locator("#brain > summary").click()
+    carry = page.get_by_role("button", name="Switch off neuron 52 of layer 2: carry")
+    expect(carry).to_have_attribute("aria-pressed", "false")
+    carry.press("Enter")
+    answered(page, "418")
+    expect(page.locator("#answer")).to_contain_text("Written without neuron 52 of layer 2.")
+    expect(page.locator(".outcome-line")).to_have_text("12×34 = 418 ✗ exact is 408")
+    expect(page.locator(".sheet .wrong").first).to_be_visible()
+    expect(carry).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("#brain .about")).to_contain_text("all of + and −")
+    assert page.url.endswith("&off=2.n52")
+    assert violations(page) == []
+    page.get_by_role("button", name="All on again").click()
+    answered(page, "408")
+    expect(page.locator("#answer")).not_to_contain_text("Written without")
+    assert "off" not in page.url
+    page.get_by_role("combobox", name="Model").select_option("direct")
+    expect(page.locator("#brain")).to_be_hidden()
+
+
+def test_a_model_that_does_not_end_is_stopped(exported: Page, host_address: str) -> None:
+    exported.goto(f"{host_address}/#q=7*8&off=1.ff,4.2")
+    expect(exported.locator("#answer")).to_contain_text(
+        "head 2 of layer 4. No answer after 48 char"
+    )
+    expect(exported.get_by_role("button", name="Switch off head 2 of layer 4")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+
+
+@pytest.mark.parametrize("off", ["9.9", "<b>", "1.1.1", "1.n999999", "," * 3 + "x" * 5000])
+def test_a_part_that_does_not_exist_is_one_line(
+    exported: Page, host_address: str, off: str
+) -> None:
+    exported.goto(f"{host_address}/#q=7*8&off={off}")
+    expect(exported.locator("#error")).to_contain_text("This model has no part")
+    exported.get_by_role("button", name="All on again").click()
+    answered(exported, "56")
+
+
+def test_each_challenge_has_a_solution_and_is_remembered(exported: Page, host_address: str) -> None:
+    exported.goto(f"{host_address}/#q=7*8")
+    answered(exported, "56")
+    exported.locator("#brain > summary").click()
+    challenges = exported.locator(".challenge")
+    expect(challenges).to_have_count(len(SOLUTIONS))
+    for id_, parts in SOLUTIONS.items():
+        challenge = exported.locator(f'.challenge[data-id="{id_}"]')
+        challenge.locator("> summary").click()
+        for part in parts:
+            expect(challenge.locator(".verdict-line")).not_to_contain_text("Solved")
+            exported.locator(f'[data-part="{part}"]').click()
+        expect(challenge.locator(".verdict-line")).to_contain_text("Solved")
+        exported.get_by_role("button", name="All on again").click()
+    exported.reload()
+    exported.locator("#brain > summary").click()
+    expect(exported.locator(".challenge.solved")).to_have_count(len(SOLUTIONS))
+
+
+def test_a_link_with_parts_off_leads_through_a_page_with_a_picture(
+    open_page: Callable[..., Page], host_address: str
+) -> None:
+    page = open_page(
+        f"{host_address}/#q=2*3&off=2.n52", permissions=["clipboard-read", "clipboard-write"]
+    )
+    answered(page, "16")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator("#copied")).to_have_text("Copied.")
+    link = page.evaluate("navigator.clipboard.readText()")
+    assert link.startswith(f"{host_address}/static/off.html#q=2*3&")
+    page.goto("about:blank")
+    page.goto(link)
+    answered(page, "16")
+    assert page.url == link.replace("static/off.html", "")
