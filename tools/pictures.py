@@ -43,17 +43,17 @@ PREVIEW = """
 BROKEN = (
     PREVIEW
     + """
-    .brain > summary, .brain .about, .brain .bar, .brain h4, .challenges, .node > .head {
+    .brain > summary, .brain .about, .brain .bar, .brain h4, .goals, .node > .head {
         display: none;
     }
     .brain { border: 0; margin: 0; }
     #brain-body { padding: 0; }
     .layers, .layer { gap: 0.3rem; }
-    .brain .part { min-height: 2.1rem; padding: 0.1rem 0.6rem; font-size: 0.72rem; }
+    .brain .switch { min-height: 2.1rem; padding: 0.1rem 0.6rem; font-size: 0.72rem; }
     .neurons { grid-template-columns: repeat(4, 1fr) !important; }
 """
 )
-CLAIM = "document.querySelector('.tagline').textContent = 'I switched off a single neuron.'"
+CLAIM = "document.querySelector('.tagline strong').textContent = 'I switched off a single neuron.'"
 
 
 def open_page(

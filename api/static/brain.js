@@ -108,7 +108,7 @@ export class Brain {
     for (const kind of ["pointerover", "focusin"]) {
       layers.addEventListener(kind, (event) => this.#describe(targetOf(event).closest("button")?.dataset.part));
     }
-    const challenges = createElement("ol", "challenges", ...CHALLENGES.map((challenge) => this.#challenge(challenge)));
+    const challenges = createElement("ol", "goals", ...CHALLENGES.map((challenge) => this.#challenge(challenge)));
     const bar = createElement("div", "bar", createElement("div", "", this.#note, this.#outcome), this.#reset);
     this.#body.replaceChildren(layers, this.#about, bar, createElement("h4", "", "Can you …"), challenges);
     this.#draw();
@@ -127,7 +127,7 @@ export class Brain {
   #cell(name) {
     const part = this.#map?.parts[name];
     const place = name.includes("n") ? "" : placeOf(name).replace(" step", "");
-    const button = createElement("button", "part", createElement("b", "", place));
+    const button = createElement("button", "switch", createElement("b", "", place));
     button.type = "button";
     button.dataset.part = name;
     button.ariaLabel = `Switch off ${nameOf(name)}${part ? `: ${purposeOf(part)}` : ""}`;
@@ -174,8 +174,8 @@ export class Brain {
     verdict.setAttribute("role", "status");
     const tip = createElement("details", "hint", createElement("summary", "", "Hint"), createElement("p", "", hint));
     const summary = createElement("summary", "", createIcon("○"), title);
-    const element = createElement("details", "challenge", summary, goal, list, verdict, tip);
-    element.name = "challenge";
+    const element = createElement("details", "goal", summary, goal, list, verdict, tip);
+    element.name = "goal";
     element.dataset.id = id;
     element.addEventListener("toggle", ({ target }) => target === element && this.#checkOpen());
     if (solved().includes(id)) markSolved(element);
@@ -185,7 +185,7 @@ export class Brain {
   /** Checks the open challenge with what is off now. */
   async #checkOpen() {
     this.#check?.abort();
-    /** @type {HTMLDetailsElement | null} */ const element = this.#body.querySelector(".challenge[open]");
+    /** @type {HTMLDetailsElement | null} */ const element = this.#body.querySelector(".goal[open]");
     const challenge = CHALLENGES.find(({ id }) => id === element?.dataset.id);
     if (!element || !challenge || !this.#manifest) return;
     const controller = (this.#check = new AbortController());

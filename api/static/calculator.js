@@ -402,6 +402,7 @@ showHistory();
 followWork(nodes, byId("strip"));
 new Challenge(async (expression, isFirst) => {
   models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
+  store.set({ off: "" }); // the score is that of the whole model
   field.text = expression;
   return (await start({ isKept: false, opened: isFirst ? undefined : {} })) ? runner.result : null;
 });

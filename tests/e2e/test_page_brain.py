@@ -127,10 +127,10 @@ def test_each_challenge_has_a_solution_and_is_remembered(exported: Page, host_ad
     exported.goto(f"{host_address}/#q=7*8")
     answered(exported, "56")
     exported.locator("#brain > summary").click()
-    challenges = exported.locator(".challenge")
+    challenges = exported.locator(".goal")
     expect(challenges).to_have_count(len(SOLUTIONS))
     for id_, parts in SOLUTIONS.items():
-        challenge = exported.locator(f'.challenge[data-id="{id_}"]')
+        challenge = exported.locator(f'.goal[data-id="{id_}"]')
         challenge.locator("> summary").click()
         for part in parts:
             expect(challenge.locator(".verdict-line")).not_to_contain_text("Solved")
@@ -139,7 +139,7 @@ def test_each_challenge_has_a_solution_and_is_remembered(exported: Page, host_ad
         exported.get_by_role("button", name="All on again").click()
     exported.reload()
     exported.locator("#brain > summary").click()
-    expect(exported.locator(".challenge.solved")).to_have_count(len(SOLUTIONS))
+    expect(exported.locator(".goal.solved")).to_have_count(len(SOLUTIONS))
 
 
 def test_a_link_with_parts_off_leads_through_a_page_with_a_picture(
