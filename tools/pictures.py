@@ -43,7 +43,7 @@ PREVIEW = """
 BROKEN = (
     PREVIEW
     + """
-    .brain > summary, .brain .about, .brain .bar, .brain h4, .goals, .node > .head {
+    .brain > summary, .brain .about, .brain .bar, .brain h3, .goals, .node > .head {
         display: none;
     }
     .brain { border: 0; margin: 0; }

@@ -80,14 +80,14 @@ const offOf = (model) => (model === store.state.model ? listOff(store.state.off)
  * `off`, the engine calculates.
  * @type {(expression: string, options: service.Options & {off?: string[]},
  *   signal?: AbortSignal) => AsyncGenerator<service.CalculationEvent>} */
-export async function* calculate(expression, options, signal) {
+export async function* calculate(expression, { off = [], ...options }, signal) {
   const { service: hasService, models } = await getHost();
-  if (hasService && !options.off?.length) yield* service.calculate(expression, options, signal);
+  if (hasService && !off.length) yield* service.calculate(expression, options, signal);
   else {
     const entry = models?.find(({ id, default: isDefault }) => (options.model ? id === options.model : isDefault));
     const model = entry?.id ?? options.model ?? "";
     if (!engine.ready.has(model)) yield { name: "loading", data: { bytes: entry?.bytes ?? 0 } };
-    yield* engine.run("calculate", { ...options, model, expression }, signal);
+    yield* engine.run("calculate", { ...options, model, expression, off }, signal);
   }
 }
 

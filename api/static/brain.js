@@ -110,13 +110,13 @@ export class Brain {
     }
     const challenges = createElement("ol", "goals", ...CHALLENGES.map((challenge) => this.#challenge(challenge)));
     const bar = createElement("div", "bar", createElement("div", "", this.#note, this.#outcome), this.#reset);
-    this.#body.replaceChildren(layers, this.#about, bar, createElement("h4", "", "Can you …"), challenges);
+    this.#body.replaceChildren(layers, this.#about, bar, createElement("h3", "", "Can you …"), challenges);
     this.#draw();
   }
 
   /** Returns switches with a title. @type {(title: string, parts: string[]) => HTMLElement} */
   #group(title, parts) {
-    const heading = createElement("h4", "", title);
+    const heading = createElement("h3", "", title);
     const group = createElement("div", "layer", heading, ...parts.map((part) => this.#cell(part)));
     group.role = "group";
     group.ariaLabel = title;

@@ -90,7 +90,7 @@ def test_a_part_is_switched_off_and_on_with_a_service(page: Page) -> None:
     answered(page, "418")
     expect(page.locator("#answer")).to_contain_text("Written without neuron 52 of layer 2.")
     expect(page.locator(".outcome-line")).to_have_text("12×34 = 418 ✗ exact is 408")
-    expect(page.locator(".sheet .wrong").first).to_be_visible()
+    expect(page.locator(".sheet .cell.off").first).to_be_visible()
     expect(carry).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#brain .about")).to_contain_text("all of + and −")
     assert page.url.endswith("&off=2.n52")
@@ -145,9 +145,8 @@ def test_each_challenge_has_a_solution_and_is_remembered(exported: Page, host_ad
 def test_a_link_with_parts_off_leads_through_a_page_with_a_picture(
     open_page: Callable[..., Page], host_address: str
 ) -> None:
-    page = open_page(
-        f"{host_address}/#q=2*3&off=2.n52", permissions=["clipboard-read", "clipboard-write"]
-    )
+    page = open_page(host_address, permissions=["clipboard-read", "clipboard-write"])
+    page.goto(f"{host_address}/#q=2*3&off=2.n52")
     answered(page, "16")
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#copied")).to_have_text("Copied.")
