@@ -1,10 +1,11 @@
 // Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
 import { createElement, doubt, shade } from "../format.js";
-import { explain, isWrong } from "../paper.js";
+import { explain } from "../paper.js";
+import { isWrong, shownText, textOf } from "./cells.js";
 
 /** @import { ShownRow } from "../paper.js" */
-/** @import { Cell } from "./sheet.js" */
+/** @import { Cell } from "./cells.js" */
 
 /** @type {Record<string, string>} */ const SIGNS = { "-": "−" };
 const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
@@ -19,12 +20,10 @@ export class SheetView {
   #columns = 0;
   element = createElement("div", "paper");
   #grid = createElement("div", "sheet");
-  #broken = createElement("p", "broken", "From here on, the work does not follow the notation. See the raw text.");
 
   constructor() {
     this.#grid.role = "grid";
-    this.#broken.hidden = true;
-    this.element.append(this.#grid, this.#broken);
+    this.element.append(this.#grid);
     this.element.addEventListener("keydown", (event) => this.#onKeyDown(event));
   }
 
@@ -34,9 +33,8 @@ export class SheetView {
   show(sheet, probabilities, name) {
     this.#sheet = sheet;
     this.#probabilities = probabilities;
-    const columns = sheet.rows.flatMap(({ cells, carries, extent = [] }) => {
-      return [...extent, ...[...cells, ...carries].map(({ column }) => column)];
-    });
+    const cells = sheet.rows.flatMap(({ cells, carries }) => [...cells, ...carries]);
+    const columns = [...sheet.extent, ...cells.map(({ column }) => column)];
     const [low, high] = [Math.min(...columns), Math.max(...columns)];
     this.#grid.ariaLabel = `The work of ${name}, as on paper`;
     const n = high - low + 1;
@@ -54,7 +52,6 @@ export class SheetView {
     });
     for (const { shown } of this.#rows.splice(sheet.rows.length)) shown.remove();
     if (!this.#grid.querySelector("[tabindex='0']")) this.#setTabStop(this.#grid.querySelector("[data-at]"));
-    this.#broken.hidden = sheet.broken < 0;
     if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // to the digits written first
     this.#columns = n;
   }
@@ -78,7 +75,6 @@ export class SheetView {
       entry.shown = element;
       element.classList.toggle("unwritten", !row);
     }
-    this.#broken.classList.toggle("unwritten", sheet.broken < 0 && !this.#broken.hidden);
     this.#setTabStop(this.#grid.querySelector(".row:not(.unwritten) [data-at]"));
   }
 
@@ -89,7 +85,7 @@ export class SheetView {
       cellElement.classList.toggle("point", cell.column === row.point);
       return cellElement;
     });
-    if (row.sign && (row.sign.text === "-" || row.showsPlus)) {
+    if (row.sign) {
       const sign = this.#drawCell(row.sign, Math.max(...row.cells.map(({ column }) => column)) + 1);
       sign.classList.toggle("operator", Boolean(row.showsPlus && !row.operator));
       digits.unshift(sign);
@@ -102,7 +98,7 @@ export class SheetView {
     const rowElement = createPart("row", "rowgroup", ...parts);
     rowElement.classList.toggle("derived", Boolean(row.isDerived));
     rowElement.classList.toggle("ruled", Boolean(row.hasLine));
-    const isInformative = row.side.length || (!row.isDerived && /[=:]|rounded|nothing|at once|pale/.test(row.label));
+    const isInformative = row.side.length || (row.isDerived ? /:/ : /[=:]|rounded|nothing|at once/).test(row.label);
     rowElement.classList.toggle("plain-to-see", !isInformative);
     return rowElement;
   }
@@ -110,26 +106,24 @@ export class SheetView {
   /** @param {ShownRow} row */
   #drawCarries({ carries }) {
     const cells = [...carries].sort((a, b) => b.column - a.column).map((cell) => {
-      const cellElement = this.#drawCell(cell);
-      if (cell.text === "0") cellElement.classList.add("pale");
-      return cellElement;
+      return this.#drawCell(cell);
     });
     return cells.length ? [createPart("carries", "row", ...cells)] : [];
   }
 
   /** @type {(cell: Cell, column?: number) => HTMLSpanElement} */
   #drawCell(cell, column = cell.column) {
-    const cellElement = createTextCell(SIGNS[cell.text] ?? cell.text);
+    const text = shownText(cell);
+    const cellElement = createTextCell(SIGNS[text] ?? text);
     cellElement.className = "cell";
     cellElement.style.setProperty("--column", String(column));
-    const { isPadding, isMark, isBelow: below, isNegative: negative, isBroughtDown } = cell;
-    const classes = { pale: isPadding || isMark, below, negative, "brought-down": isBroughtDown };
+    const classes = { pale: cell.isPadding, below: cell.isBelow, "brought-down": cell.isBroughtDown };
     for (const [name, isSet] of Object.entries(classes)) cellElement.classList.toggle(name, Boolean(isSet));
     if (cell.at < 0) return cellElement;
     cellElement.dataset.at = String(cell.at);
     cellElement.tabIndex = -1;
     const source = this.#sheet?.cells[cell.at] ?? cell;
-    cellElement.ariaLabel = `${cellElement.textContent}: ${explain(source)}`;
+    cellElement.ariaLabel = `${cellElement.textContent}: ${textOf(explain(source))}`;
     cellElement.classList.toggle("off", isWrong(source));
     const probability = this.#probabilities[cell.at];
     if (probability !== undefined && !source.isChoice) {
@@ -188,10 +182,11 @@ export class SheetView {
     return null;
   }
 
-  /** Returns the explanation of a character, or null if it is not on the sheet. @param {number} at */
+  /** Returns the explanation of a character, as text and in parts, or null if it is not on the sheet. @param {number} at */
   describe(at) {
     const cell = this.#sheet?.cells[at];
-    return cell ? { words: explain(cell), isChoice: Boolean(cell.isChoice), isWrong: isWrong(cell) } : null;
+    const parts = cell && explain(cell);
+    return parts ? { words: textOf(parts), parts, isChoice: Boolean(cell.isChoice), isWrong: isWrong(cell) } : null;
   }
 
   /** Returns the indices of a character and of its copies. @param {number} at */
