@@ -172,8 +172,7 @@ export class Step {
     this.highlight(-1);
     for (const cell of this.element.querySelectorAll(".newest")) cell.classList.remove("newest");
     for (const line of this.#lines) line.showUntil(end);
-    const sheet = paper(this.#question?.prompt ?? "", this.#text.slice(0, end), HAS_WORK.test(this.#text));
-    if (sheet) this.#paper.showPart(sheet);
+    this.#paper.showUntil(end);
     this.element.dispatchEvent(new Event("redrawn")); // a box beside a character that is gone closes
     if (end === this.#text.length) return null;
     const at = end - 1;

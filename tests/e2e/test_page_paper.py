@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,26 +24,32 @@ OpenPage = Callable[..., "Page"]
 EACH = 200  # problems of an operation
 BESIDE_A_TIE = "$(0006.27251/00000096.5)="  # by the last digit, which no row brings down
 SHEETS = """async (lines) => {
-    const { explain, isWrong, paper, written } = await import("/static/paper.js");
+    const { paper } = await import("/static/paper.js");
+    const { isWrong, shownText, textOf } = await import("/static/paper/cells.js");
     return lines.map((line) => {
         const cut = line.indexOf("=") + 1;
         const sheet = paper(line.slice(0, cut), line.slice(cut));
         const rows = {};
+        const shown = new Set();
         for (const row of sheet.rows) {
+            const digits = row.cells.filter((cell) => !cell.isBelow);
+            const text = (cells) => cells.map(shownText).join("");
             const carries = row.carries.map((cell) => [cell.column, Number(cell.text)]);
-            const side = row.side.map((cell) => cell.text).join("");
-            const lowest = Math.min(...row.cells.map((cell) => cell.column));
             for (const name of row.names) rows[name] = {
-                text: written(row), label: row.label, carries, side, lowest,
-                bars: row.cells.map((cell) => cell.isNegative ? "-" : "+").join("") };
+                label: row.label, carries, side: text(row.side), point: row.point,
+                minus: row.sign !== undefined && shownText(row.sign) === "-",
+                digits: text(digits), lowest: digits.at(-1)?.column };
+            const { cells, carries: small, side, sign = [] } = row;
+            for (const { at, copies } of [...cells, ...small, ...side].concat(sign)) {
+                for (const index of [at, ...copies]) shown.add(index);
+            }
         }
         return {
             rows,
+            shown: [...shown],
             text: sheet.cells.map((cell) => cell.text).join(""),
             wrong: sheet.cells.find(isWrong)?.at ?? null,
-            silent: sheet.cells.filter((cell) => !explain(cell)).length,
-            marks: sheet.cells.filter((cell) => cell.isMark)
-                .map((cell) => [cell.at, explain(cell)]),
+            silent: sheet.cells.filter((cell) => !textOf(cell.why)).length,
         };
     });
 }"""
@@ -86,59 +92,39 @@ def question_of(line: str) -> tuple[Decimal, Decimal, int]:
 
 def units(number: Decimal, places: int | None = None) -> int:
     """The digits of a number without its point, or in units of 10**-places."""
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    return int(abs(number).scaleb(-exponent if places is None else places))
+    return int(abs(number).scaleb(n_places(number) if places is None else places))
 
 
 def n_places(number: Decimal) -> int:
     return -int(number.as_tuple().exponent)
 
 
-def integer(row: dict[str, Any]) -> int:
-    return int(row["text"].replace(".", ""))
-
-
-def complement(row: dict[str, Any]) -> int:
-    """The value of a row in ten's complement. Its sign is that of the result, which it shares."""
-    digits = row["text"].replace(".", "").removeprefix("-")
-    return int(digits) - (10 ** len(digits) if digits[0] == "9" else 0)
-
-
-def marked(digits: str) -> str:
-    """Digits in which a 0 is written as 1 if a lower digit is not 0."""
-    zeros = len(digits) - len(digits.rstrip("0"))
-    return digits.rstrip("0").replace("0", "1") + "0" * zeros
-
-
-def exact_row(number: int, dropped: int) -> int:
-    """The digits of an exact row, which are marked below the highest dropped one."""
-    n_marked = max(0, dropped - 1)
-    high, low = divmod(number, 10**n_marked)
-    return high * 10**n_marked + int(marked(str(low).zfill(n_marked)))
+def number_of(row: dict[str, Any], unit: int) -> Decimal:
+    """The number of a row, given the column of the units."""
+    top = row["lowest"] + len(row["digits"]) - 1
+    assert row["digits"][0] != "0" or top in (unit, row["lowest"])
+    assert row["point"] in (None, unit)
+    number = Decimal(row["digits"]).scaleb(row["lowest"] - unit)
+    return -number if row["minus"] else number
 
 
 def labelled(row: dict[str, Any]) -> Decimal:
     """The number that a label of a row gives."""
-    number = re.search(r"[=:] (−?[\d.]+)", row["label"])
-    assert number, row["label"]
-    return Decimal(number[1].replace("−", "-"))
+    *_, number = re.findall(r"[=:] (−?[\d.]+)", row["label"])
+    return Decimal(number.replace("−", "-"))
 
 
 def check_sum(line: str, rows: dict[str, Any]) -> None:
-    a, b, result_places = question_of(line)
+    a, b, _ = question_of(line)
+    b = -b if is_minus(line) else b
     places = max(n_places(a), n_places(b))
-    subtracts = ((a < 0) != (b < 0)) != is_minus(line)
+    assert (number_of(rows["a"], places), number_of(rows["b"], places)) == (a, b)
+    total = number_of(rows["sum"], places)
+    assert total == labelled(rows["sum"]) == a + b
+    assert rows.get("exact", rows["sum"]) == rows["sum"]  # one row shows both
     size_a, size_b = units(a, places), units(b, places)
-    assert abs(integer(rows["a"])) == size_a
-    assert abs(integer(rows["b"])) == size_b
-    total = size_a - size_b if subtracts else size_a + size_b
-    assert complement(rows["sum"]) == total
-    kept = rows.get("exact", rows["result"])
-    assert abs(integer(kept)) == exact_row(abs(total), places - result_places)
-    assert labelled(rows["sum"]) == Decimal(total).scaleb(-places)
-    if "exact" in rows and rows["exact"] != rows["sum"]:
-        assert labelled(rows["exact"]) == Decimal(abs(total)).scaleb(-places)
+    subtracts = (a < 0) != (b < 0)
+    assert not (subtracts and size_a < size_b and rows["a"]["carries"])
     for column, carry in rows["a"]["carries"]:
         low_a, low_b = size_a % 10**column, size_b % 10**column
         assert carry == (low_a < low_b if subtracts else (low_a + low_b) // 10**column)
@@ -151,57 +137,54 @@ def is_minus(line: str) -> bool:
 
 
 def check_product(line: str, rows: dict[str, Any]) -> None:
-    a, b, places = question_of(line)
+    a, b, _ = question_of(line)
+    assert (number_of(rows["a"], n_places(a)), number_of(rows["b"], n_places(b))) == (a, b)
     first, second = units(a), units(b)
-    assert abs(integer(rows["a"])) == first
     total = 0
     for k, digit in enumerate(map(int, reversed(str(second))), start=1):
         row = rows[f"row {k}"]
         left = total // 10
         total = left + first * digit
-        assert (integer(row), row["side"], row["lowest"]) == (total, str(digit), k - 1)
+        assert (int(row["digits"]), row["side"], row["lowest"]) == (total, str(digit), k - 1)
         for column, carry in row["carries"]:
             j = column - (k - 1)
-            assert carry == (left % 10**j + first % 10**j * digit) // 10**j
+            assert carry == (left % 10**j + first % 10**j * digit) // 10**j > 0
         if k > 1 and digit and first:
-            assert integer(rows[f"partial {k}"]) == first * digit
+            assert int(rows[f"partial {k}"]["digits"]) == first * digit
     if "exact" in rows:
-        dropped = n_places(a) + n_places(b) - places
-        assert abs(integer(rows["exact"])) == exact_row(first * second, dropped)
-        assert labelled(rows["exact"]) == abs(a * b)
+        product = rows["exact"]
+        assert abs(number_of(product, n_places(a) + n_places(b))) == labelled(product) == abs(a * b)
 
 
 def check_quotient(line: str, rows: dict[str, Any]) -> None:
+    """Each remainder is what is divided, as far as it is brought down, less what was taken."""
     a, b, places = question_of(line)
-    if "quotient" not in rows:  # it is less than half of the last place
-        assert rows["answer"]["text"] in ("0.0", "0.00")
-        return
-    first, second = str(units(a)), units(b)
-    width = max(len(str(second)), 3)
-    divisor = second * 10 ** (width - len(str(second)))
-    digits = iter(first.ljust(width - 2, "0")[width - 2 :])
-    left = int(first[: width - 2].ljust(width - 2, "0"))
+    assert (number_of(rows["a"], n_places(a)), number_of(rows["b"], n_places(b))) == (a, b)
     n = sum(name.startswith("multiple") for name in rows)
-    total = 0
-    for k in range(1, n + 1):
-        dividend = 10 * left + int(next(digits, "0"))
-        assert complement(rows[f"remainder {k - 1}"]) == dividend
-        q = int(rows[f"multiple {k}"]["side"])
-        assert integer(rows[f"multiple {k}"]) == abs(q) * divisor
-        left = dividend - q * divisor
-        total = 10 * total + q
-    rest = first[width - 2 + n :]  # not brought down
-    assert abs(integer(rows["a"])) == int(first[: len(first) - len(rest)] + marked(rest))
-    last = rows[f"remainder {n}"]
-    digits_left = str(left % 10 ** (width + 1)).zfill(width + 1)
-    assert last["text"] == marked(digits_left + (rest or "0"))[: width + 2]
-    assert labelled(last) == left
-    assert f"not brought down: {rest};" in f"{last['label']};" or not rest
-    digits_shown = rows["quotient"]["text"].replace(".", "")[-n:]
-    signed = zip(rows["quotient"]["bars"][-n:], digits_shown, strict=True)
-    assert sum(int(s + d) * 10 ** (n - 1 - i) for i, (s, d) in enumerate(signed)) == total
-    value = Decimal(rows["quotient"]["label"].rsplit("= ")[-1].replace("−", "-"))
-    assert value == Decimal(total).scaleb(-places - 1)
+    if not n:  # it is less than half of the last place
+        assert int(rows["answer"]["digits"]) == 0
+        return
+    padding = n_places(b) + max(3 - len(str(units(b))), 0)
+    quotient = left = Decimal(0)
+    for k in range(1, n + 2):
+        place = n - k - places - 1  # of the quotient's digit
+        lowest = place - padding + (k > n)  # the place of the last digit that is brought down
+        begun = abs(a).quantize(Decimal(1).scaleb(lowest), ROUND_FLOOR)
+        row = rows[f"remainder {k}"]
+        assert ("it took too much" in row["label"]) == (left < 0)
+        assert number_of(row, n_places(a)) == begun - quotient * abs(b)
+        if k > n:
+            break
+        multiple = rows[f"multiple {k + 1}"]
+        digit = Decimal(multiple["side"]).scaleb(place)
+        assert ("adds back" in multiple["label"]) == (digit < 0)
+        assert number_of(multiple, n_places(a)) == labelled(multiple) == abs(digit * b)
+        quotient += digit
+        left = begun - quotient * abs(b)
+    n_unused = lowest + n_places(a)
+    assert n_unused <= 0 or row["label"].endswith(f"down: {str(units(a))[-n_unused:]}")
+    assert number_of(rows["quotient"], rows["quotient"]["point"]) == quotient
+    assert labelled(rows["quotient"]) == quotient
 
 
 CHECKS = {"+": check_sum, "-": check_sum, "*": check_product, "/": check_quotient}
@@ -215,53 +198,44 @@ def test_the_rows_are_those_of_arithmetic(plain_page: Page, op: str) -> None:
         assert sheet["text"] == output
         assert sheet["wrong"] is None, line
         assert sheet["silent"] == 0, line
-        for at, words in sheet["marks"]:
-            assert output[at] == "1", line
-            assert "the 0 is written as 1" in words or "stands for 0" in words, line
+        work_end = output.rindex("=")
+        marks = {at for at, character in enumerate(output) if character in ";|:="}
+        assert set(range(work_end)) - marks <= set(sheet["shown"]), line
         CHECKS[op](line, sheet["rows"])
-        answer = parse_answer(output[output.rindex("=") + 1 : -1], 9)
-        shown = Decimal(sheet["rows"]["answer"]["text"])
-        assert shown == Decimal(answer_text(answer)), line
+        row = sheet["rows"]["answer"]
+        shown = number_of(row, row["lowest"] if row["point"] is None else row["point"])
+        assert shown == Decimal(answer_text(parse_answer(output[work_end + 1 : -1], 9))), line
 
 
-TOPS = """async (line) => {
-    const { explain, paper } = await import("/static/paper.js");
-    const cut = line.indexOf("=") + 1;
-    return paper(line.slice(0, cut), line.slice(cut)).rows.map((row) => {
-        const [top] = row.cells;
-        return [row.names[0], top.column, top.text, explain(top)];
+WRONG = """async (lines) => {
+    const { paper } = await import("/static/paper.js");
+    const { isWrong } = await import("/static/paper/cells.js");
+    const { SheetView } = await import("/static/paper/view.js");
+    return lines.map((line) => {
+        const cut = line.indexOf("=") + 1;
+        const sheet = paper(line.slice(0, cut), line.slice(cut));
+        const view = new SheetView();
+        view.show(sheet, [], "it");
+        const red = [...view.element.querySelectorAll(".off")].map((cell) => cell.dataset.at);
+        return [sheet.cells.find(isWrong)?.at ?? null, red];
     });
 }"""
 
 
-@pytest.mark.parametrize(
-    ("prompt", "row"),
-    [("$(0000000003-0000000012)=", "result"), ("$0(00000000.3-00000001.2)=", "exact")],
-)
-def test_the_top_digits_of_a_sum_say_its_sign(plain_page: Page, prompt: str, row: str) -> None:
-    [line] = work.render([prompt.encode()])
-    tops = {name: top for name, *top in plain_page.evaluate(TOPS, line.decode())}
-    negative = "the top digit is 9: the sum is negative"
-    assert tops["sum"][:2] == [2, "9"]
-    assert negative in tops["sum"][2].lower()
-    assert tops[row][:2] == [2, "0"]
-    assert negative in tops[row][2].lower()
-
-
-def test_the_first_wrong_character_is_that_of_the_checker(plain_page: Page) -> None:
+def test_the_first_wrong_character_is_that_of_the_checker_and_is_red(plain_page: Page) -> None:
     rng = random.Random(3)
     damaged = []
     for op in CHECKS:
-        for line in lines(op, seed=11)[:60]:
-            at = rng.randrange(line.index("=") + 1, len(line) - 1)
-            character = rng.choice([c for c in WORK_ALPHABET if c not in (line[at], "$")])
-            damaged.append(line[:at] + character + line[at + 1 :])
-    for line, sheet in zip(damaged, plain_page.evaluate(SHEETS, damaged), strict=True):
+        for line in lines(op, seed=11)[:12]:
+            start = line.index("=") + 2  # without a sign it would begin like an answer without work
+            for at in range(start, len(line)):
+                character = rng.choice([c for c in WORK_ALPHABET if c != line[at]])
+                damaged.append(line[:at] + character + line[at + 1 :])
+    for line, (wrong, red) in zip(damaged, plain_page.evaluate(WRONG, damaged), strict=True):
         cut = line.index("=") + 1
-        if line[cut] not in "+-":
-            continue  # it begins like an answer without work
         error = work_errors.first_error_of_completion(line[:cut], line[cut:])
-        assert sheet["wrong"] == (error.position if error else None), line
+        assert wrong == (error.position if error else None), line
+        assert wrong is None or str(wrong) in red, (line, wrong)
 
 
 def test_a_work_that_is_being_written_has_a_sheet(plain_page: Page) -> None:

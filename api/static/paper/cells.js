@@ -6,21 +6,20 @@
 
 /** A character of a sheet. at: its index in the model's text, -1 if the model did not write it; shown: what stands on
  * the sheet in its place; column: counted from the right; expected: the correct character, null if several are correct;
- * why: the step in words; copies: the indices of characters that this cell shows as well; isFill: whether it is a zero
- * that only fills the row; isMark: whether it is a 1 that stands for 0; isBelow: whether it is a digit below a remainder
- * that is not brought down; isPadding: whether it is a leading zero.
+ * why: the step in words; copies: the indices of characters that this cell shows as well; since: the index of the
+ * character that a cell follows from which the model did not write; isFill: whether it is a zero that only fills the
+ * row; isMark: whether it is a 1 that stands for 0; isBelow: whether it is a digit below a remainder that is not brought
+ * down; isPadding: whether it is a leading zero.
  * @typedef {{at: number, text: string, shown?: string, column: number, expected: string | null, why: Part[],
- *   copies: number[], isWrong?: boolean, isChoice?: boolean, isFill?: boolean, isMark?: boolean, isBelow?: boolean,
- *   isBroughtDown?: boolean, isPadding?: boolean}} Cell */
+ *   copies: number[], since?: number, isWrong?: boolean, isChoice?: boolean, isFill?: boolean, isMark?: boolean,
+ *   isBelow?: boolean, isBroughtDown?: boolean, isPadding?: boolean}} Cell */
 
 /** Returns a sentence in parts. A cell stands for its character.
  * @type {(strings: TemplateStringsArray, ...values: (Cell | Part | Part[] | number | undefined)[]) => Part[]} */
 export function say(strings, ...values) {
-  return strings.flatMap((text, index) => [text, ...[values[index] ?? ""].flat().map(toPart)]).filter((part) => part !== "");
+  const parts = strings.flatMap((text, index) => [text, ...[values[index] ?? ""].flat()]).filter((part) => part !== "");
+  return parts.map((part) => (typeof part === "object" ? { text: part.text, at: part.at } : String(part)));
 }
-
-/** @type {(value: Cell | Part | number) => Part} */
-const toPart = (value) => (typeof value === "object" ? { text: value.text, at: value.at } : String(value));
 
 /** Returns a sentence as text. @param {Part[]} parts */
 export const textOf = (parts) => parts.map((part) => (typeof part === "string" ? part : part.text)).join("");
@@ -30,18 +29,24 @@ export function isWrong({ text, expected, isWrong }) {
   return Boolean(isWrong || (expected !== null && text !== expected));
 }
 
+/** Returns the explanation of a character and, if it is wrong, the correct character. @type {(cell: Cell) => Part[]} */
+export function explain(cell) {
+  const { text, expected, why } = cell;
+  if (!isWrong(cell) || cell.isWrong) return why;
+  const correction = expected === "" ? "the text should have ended before it" : `it should be ${expected}`;
+  return say`${why}. The model wrote ${text}: ${correction}`;
+}
+
 /** Returns what stands on the sheet in the place of a character. @param {Cell} cell */
 export const shownText = ({ text, shown = text }) => shown;
-
+/** @param {Cell | undefined} cell */
+export const isMinus = (cell) => cell?.text === "-";
 /** Returns the value of a digit, and 0 for any other cell or none. @param {Cell | undefined} cell */
 export const digitValue = (cell) => (cell && /^\d$/.test(cell.text) ? Number(cell.text) : 0);
-
 /** Returns the value of a digit of a quotient. @type {(sign: Cell | undefined, digit: Cell | undefined) => number} */
-export const signedValue = (sign, digit) => (sign?.text === "-" ? -digitValue(digit) : digitValue(digit));
-
+export const signedValue = (sign, digit) => (isMinus(sign) ? -digitValue(digit) : digitValue(digit));
 /** Returns digits as people write them. @param {Cell[]} cells lowest first */
 export const inNaturalOrder = (cells) => cells.map(shownText).reverse().join("");
-
 /** Returns the integer that the digits on the sheet stand for. @param {Cell[]} cells lowest first */
 export const integerOf = (cells) => BigInt(inNaturalOrder(cells).replace(/\D/g, "0") || 0);
 
@@ -57,9 +62,9 @@ export function formatDecimal(number, exponent = 0) {
 }
 
 /** Returns cells for the characters of a number that the model did not write. lowest: the column of the last one.
- * @type {(number: bigint | number | string, lowest: number) => Cell[]} */
-export function derivedCells(number, lowest) {
+ * @type {(number: bigint | number | string, lowest: number, since?: number) => Cell[]} */
+export function derivedCells(number, lowest, since) {
   return [...String(number)].reverse().map((text, j) => {
-    return { at: -1, text, expected: null, why: [], column: lowest + j, copies: [] };
+    return { at: -1, text, expected: null, why: [], column: lowest + j, copies: [], since };
   });
 }

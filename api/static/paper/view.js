@@ -1,22 +1,18 @@
 // Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
 import { createElement, doubt, shade } from "../format.js";
-import { explain } from "../paper.js";
-import { isWrong, shownText, textOf } from "./cells.js";
+import { explain, isWrong, shownText, textOf } from "./cells.js";
 
-/** @import { ShownRow } from "../paper.js" */
+/** @import { ShownRow, Sheet } from "../paper.js" */
 /** @import { Cell } from "./cells.js" */
 
-/** @type {Record<string, string>} */ const SIGNS = { "-": "−" };
 const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
 
 export class SheetView {
-  /** @type {import("../paper.js").Sheet | null} */ #sheet = null;
+  /** @type {Sheet | null} */ #sheet = null;
   /** @type {number[]} */ #probabilities = [];
-  /** The rows of the work. key: the row as JSON; element: the whole row; shown: what stands in its place, which is
-   * another element while the user sees only a part of the row.
-   * @type {{name: string, key: string, element: HTMLElement, shown: HTMLElement}[]} */
-  #rows = [];
+  /** The rows of the work, and each as JSON. @type {{key: string, element: HTMLElement}[]} */ #rows = [];
+  /** @type {Map<number, number[]>} */ #copies = new Map(); // the indices of characters that one cell shows
   #columns = 0;
   element = createElement("div", "paper");
   #grid = createElement("div", "sheet");
@@ -29,108 +25,92 @@ export class SheetView {
 
   /** Shows a sheet. Only the rows that have changed are drawn. probabilities: of the characters that the model wrote;
    * name: of the operation.
-   * @type {(sheet: import("../paper.js").Sheet, probabilities: number[], name: string) => void} */
+   * @type {(sheet: Sheet, probabilities: number[], name: string) => void} */
   show(sheet, probabilities, name) {
     this.#sheet = sheet;
     this.#probabilities = probabilities;
-    const cells = sheet.rows.flatMap(({ cells, carries }) => [...cells, ...carries]);
-    const columns = [...sheet.extent, ...cells.map(({ column }) => column)];
+    const columns = [...sheet.extent, ...sheet.rows.flatMap(({ cells }) => cells.map(({ column }) => column))];
     const [low, high] = [Math.min(...columns), Math.max(...columns)];
-    this.#grid.ariaLabel = `The work of ${name}, as on paper`;
     const n = high - low + 1;
+    this.#grid.ariaLabel = `The work of ${name}, as on paper`;
     this.#grid.classList.toggle("long", n > MAX_COLUMNS_WITH_NOTES);
     this.#grid.style.setProperty("--columns", String(n));
     this.#grid.style.setProperty("--high", String(high));
+    this.#copies.clear();
     sheet.rows.forEach((row, index) => {
+      for (const { at, copies } of [...row.cells, ...row.carries, ...row.side, ...(row.sign ? [row.sign] : [])]) {
+        for (const copy of copies) this.#copies.set(copy, [copy, at, ...copies]);
+        if (copies.length) this.#copies.set(at, [at, ...copies]);
+      }
       const key = JSON.stringify(row);
       const previous = this.#rows[index];
       if (previous?.key === key) return;
-      const rowElement = this.#drawRow(row);
-      if (previous) previous.shown.replaceWith(rowElement);
-      else this.#grid.append(rowElement);
-      this.#rows[index] = { name: row.names[0], key, element: rowElement, shown: rowElement };
+      const element = this.#drawRow(row);
+      if (previous) previous.element.replaceWith(element);
+      else this.#grid.append(element);
+      this.#rows[index] = { key, element };
     });
-    for (const { shown } of this.#rows.splice(sheet.rows.length)) shown.remove();
+    for (const { element } of this.#rows.splice(sheet.rows.length)) element.remove();
     if (!this.#grid.querySelector("[tabindex='0']")) this.#setTabStop(this.#grid.querySelector("[data-at]"));
     if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // to the digits written first
     this.#columns = n;
   }
 
-  /** Shows an earlier state of the work that `show` has shown. All rows keep their place and their size: those that
-   * were not begun are hidden. A row that became a part of another one later is not shown.
-   * @param {import("../paper.js").Sheet} sheet */
-  showPart(sheet) {
-    const rows = new Map(sheet.rows.map((row) => [row.names[0], row]));
-    const changes = this.#rows.map((entry) => {
-      const row = rows.get(entry.name);
-      const isPartial = row !== undefined && JSON.stringify(row) !== entry.key;
-      const height = isPartial ? entry.shown.offsetHeight : 0; // all are read before the first change
-      return { entry, row, isPartial, height };
-    });
-    for (const { entry, row, isPartial, height } of changes) {
-      const element = row && isPartial ? this.#drawRow(row) : entry.element;
-      if (height) element.style.height = `${height}px`;
-      element.classList.toggle("plain-to-see", entry.element.classList.contains("plain-to-see")); // for its margin
-      if (element !== entry.shown) entry.shown.replaceWith(element);
-      entry.shown = element;
-      element.classList.toggle("unwritten", !row);
+  /** Shows the first characters of the work. All rows keep their place. @param {number} end the number of characters */
+  showUntil(end) {
+    for (const { element } of this.#rows) {
+      const cells = /** @type {HTMLElement[]} */ ([...element.querySelectorAll("[data-since]")]);
+      const hidden = cells.filter((cell) => Number(cell.dataset.since) >= end);
+      for (const cell of cells) cell.classList.toggle("unwritten", hidden.includes(cell));
+      element.classList.toggle("unwritten", hidden.length > 0 && hidden.length === cells.length);
+      element.querySelector(".label")?.classList.toggle("unwritten", hidden.length > 0); // it says what comes out
     }
-    this.#setTabStop(this.#grid.querySelector(".row:not(.unwritten) [data-at]"));
+    this.#setTabStop(this.#grid.querySelector("[data-at]:not(.unwritten)"));
   }
 
   /** @param {ShownRow} row */
   #drawRow(row) {
-    const digits = row.cells.map((cell) => {
-      const cellElement = this.#drawCell(cell);
-      cellElement.classList.toggle("point", cell.column === row.point);
-      return cellElement;
-    });
-    if (row.sign) {
-      const sign = this.#drawCell(row.sign, Math.max(...row.cells.map(({ column }) => column)) + 1);
-      sign.classList.toggle("operator", Boolean(row.showsPlus && !row.operator));
-      digits.unshift(sign);
+    const { cells, sign, operator, side, label, point } = row;
+    const digits = cells.map((cell) => this.#drawCell(cell));
+    cells.forEach(({ column }, index) => digits[index].classList.toggle("point", column === point));
+    if (sign) {
+      const cell = this.#drawCell({ ...sign, column: Math.max(...cells.map(({ column }) => column)) + 1 });
+      cell.classList.toggle("operator", Boolean(row.showsPlus && !operator));
+      digits.unshift(cell);
     }
-    if (row.operator) digits.unshift(createTextCell(row.operator));
-    const label = createElement("span", "label", row.label);
-    label.role = "rowheader";
-    const note = createElement("span", "note", ...row.side.flatMap((cell) => [this.#drawCell(cell), " "]), label);
-    const parts = [...this.#drawCarries(row), createPart("digits", "row", ...digits, note)];
-    const rowElement = createPart("row", "rowgroup", ...parts);
-    rowElement.classList.toggle("derived", Boolean(row.isDerived));
-    rowElement.classList.toggle("ruled", Boolean(row.hasLine));
-    const isInformative = row.side.length || (row.isDerived ? /:/ : /[=:]|rounded|nothing|at once/).test(row.label);
-    rowElement.classList.toggle("plain-to-see", !isInformative);
-    return rowElement;
+    if (operator) digits.unshift(createTextCell(operator));
+    const labelElement = createElement("span", "label", label);
+    labelElement.role = "rowheader";
+    const note = createElement("span", "note", ...side.flatMap((cell) => [this.#drawCell(cell), " "]), labelElement);
+    const carries = [...row.carries].sort((a, b) => b.column - a.column).map((cell) => this.#drawCell(cell));
+    const above = carries.length ? [createPart("carries", "row", ...carries)] : [];
+    const element = createPart("row", "rowgroup", ...above, createPart("digits", "row", ...digits, note));
+    const isInformative = side.length || (row.isDerived ? /:/ : /[=:]|rounded|nothing|at once/).test(label);
+    const isBroken = row.names[0] === "broken";
+    const classes = { derived: row.isDerived, ruled: row.hasLine, "plain-to-see": !isInformative, broken: isBroken };
+    for (const [name, isSet] of Object.entries(classes)) element.classList.toggle(name, Boolean(isSet));
+    return element;
   }
 
-  /** @param {ShownRow} row */
-  #drawCarries({ carries }) {
-    const cells = [...carries].sort((a, b) => b.column - a.column).map((cell) => {
-      return this.#drawCell(cell);
-    });
-    return cells.length ? [createPart("carries", "row", ...cells)] : [];
-  }
-
-  /** @type {(cell: Cell, column?: number) => HTMLSpanElement} */
-  #drawCell(cell, column = cell.column) {
-    const text = shownText(cell);
-    const cellElement = createTextCell(SIGNS[text] ?? text);
-    cellElement.className = "cell";
-    cellElement.style.setProperty("--column", String(column));
-    const classes = { pale: cell.isPadding, below: cell.isBelow, "brought-down": cell.isBroughtDown };
-    for (const [name, isSet] of Object.entries(classes)) cellElement.classList.toggle(name, Boolean(isSet));
-    if (cell.at < 0) return cellElement;
-    cellElement.dataset.at = String(cell.at);
-    cellElement.tabIndex = -1;
-    const source = this.#sheet?.cells[cell.at] ?? cell;
-    cellElement.ariaLabel = `${cellElement.textContent}: ${textOf(explain(source))}`;
-    cellElement.classList.toggle("off", isWrong(source));
-    const probability = this.#probabilities[cell.at];
+  /** @param {Cell} cell */
+  #drawCell(cell) {
+    const { at, since = at, column } = cell;
+    const element = createTextCell(shownText(cell).replace("-", "−"));
+    element.style.setProperty("--column", String(column));
+    const source = this.#sheet?.cells[at] ?? cell;
+    const classes = { pale: cell.isPadding, below: cell.isBelow, "brought-down": cell.isBroughtDown, off: isWrong(source) };
+    element.className = ["cell", ...Object.entries(classes).flatMap(([name, isSet]) => (isSet ? name : []))].join(" ");
+    if (since >= 0) element.dataset.since = String(since);
+    if (at < 0) return element;
+    element.dataset.at = String(at);
+    element.tabIndex = -1;
+    element.ariaLabel = `${element.textContent}: ${textOf(explain(source))}`;
+    const probability = this.#probabilities[at];
     if (probability !== undefined && !source.isChoice) {
-      shade(cellElement, probability);
-      cellElement.classList.toggle("doubtful", doubt(probability) > 0);
+      shade(element, probability);
+      element.classList.toggle("doubtful", doubt(probability) > 0);
     }
-    return cellElement;
+    return element;
   }
 
   /** Moves the focus from cell to cell with the arrow keys, Home and End. @param {KeyboardEvent} event */
@@ -160,12 +140,11 @@ export class SheetView {
     next.focus();
   }
 
-  /** Makes a cell the only one that the Tab key reaches. @param {Element | null} next */
+  /** Makes a cell the only one that the Tab key reaches. @param {HTMLElement | null} next */
   #setTabStop(next) {
-    for (const cell of this.#grid.querySelectorAll("[tabindex='0']")) {
-      if (cell instanceof HTMLElement) cell.tabIndex = -1;
-    }
-    if (next instanceof HTMLElement) next.tabIndex = 0;
+    const cells = /** @type {NodeListOf<HTMLElement>} */ (this.#grid.querySelectorAll("[tabindex='0']"));
+    for (const cell of cells) cell.tabIndex = -1;
+    if (next) next.tabIndex = 0;
   }
 
   /** The grid, or null if no sheet is shown yet. */
@@ -175,14 +154,15 @@ export class SheetView {
 
   /** Returns the element that shows a character or a copy of it, or null if there is none. @param {number} at */
   cellOf(at) {
-    for (const index of [at, ...this.copiesOf(at)]) {
+    for (const index of this.copiesOf(at)) {
       const element = index < 0 ? null : this.element.querySelector(`[data-at="${index}"]`);
       if (element) return element;
     }
     return null;
   }
 
-  /** Returns the explanation of a character, as text and in parts, or null if it is not on the sheet. @param {number} at */
+  /** Returns the explanation of a character, as text and in parts, or null if it is not on the sheet.
+   * @param {number} at */
   describe(at) {
     const cell = this.#sheet?.cells[at];
     const parts = cell && explain(cell);
@@ -191,9 +171,7 @@ export class SheetView {
 
   /** Returns the indices of a character and of its copies. @param {number} at */
   copiesOf(at) {
-    const cells = this.#sheet?.rows.flatMap((row) => [...row.cells, ...row.side, ...(row.sign ? [row.sign] : [])]) ?? [];
-    const matching = cells.filter((cell) => cell.at === at || cell.copies.includes(at));
-    return [at, ...matching.flatMap((cell) => [cell.at, ...cell.copies])];
+    return this.#copies.get(at) ?? [at];
   }
 }
 

@@ -2,20 +2,21 @@
 
 import { Layout, shapeOf } from "../engine/layout.js";
 import { KIND, LOWEST, OPERATIONS } from "../engine/operations.js";
-import { derivedCells, digitValue, integerOf, isWrong } from "./cells.js";
+import { derivedCells, digitValue, integerOf } from "./cells.js";
 import { RULES } from "./rules.js";
 
 /** @import { Slot } from "../engine/layout.js" */
 /** @import { Cell } from "./cells.js" */
 
-/** The characters that stand on one line of the sheet. */
+/** The characters that stand on one line of the sheet. digits: lowest first; side: what stands beside them; aside: what
+ * is shown only if it is wrong; isNegative: whether the digits are shown without their ten's complement. */
 export class Line {
-  /** @type {Cell[]} */ digits = []; // lowest first
-  /** @type {Cell[]} */ carries = [];
-  /** @type {Cell[]} */ side = []; // what stands beside the digits
-  /** @type {Cell[]} */ aside = []; // what is shown only if it is wrong
+  digits = /** @type {Cell[]} */ ([]);
+  carries = /** @type {Cell[]} */ ([]);
+  side = /** @type {Cell[]} */ ([]);
+  aside = /** @type {Cell[]} */ ([]);
   /** @type {Cell | undefined} */ sign;
-  isNegative = false; // whether the digits are shown without their ten's complement
+  isNegative = false;
   nSlots = 0;
   nWritten = 0;
 
@@ -35,7 +36,7 @@ export class Line {
     if (part === "sign") this.sign = cell;
     else this[/** @type {"digits"} */ (part)].push(cell);
     if (!this.isComplete) return;
-    if (this.carries.length) this.digits.push(...this.carries.splice(-1)); // the last carry of a row is its top digit
+    this.digits.push(...this.carries.splice(-1)); // the last carry of a row is its top digit
     this.digits.sort((a, b) => a.column - b.column);
     if (this.name === "sum" || this.name === "remainder") this.#showMinus();
   }
@@ -52,21 +53,23 @@ export class Line {
       if (digit) base = 9;
       cell.why.push(`; the number is negative, so this ${cell.text} stands for ${cell === top ? "the minus" : cell.shown}`);
     }
-    this.sign = top.shown === "0" ? this.digits.pop() : derivedCells("-", 0)[0];
-    top.shown = this.sign === top ? "-" : top.shown;
+    this.sign = top.shown === "0" ? this.digits.pop() : derivedCells("-", 0, top.at)[0];
+    if (this.sign === top) top.shown = "-";
   }
 }
 
-/** The worked steps of a question as far as they are written. */
+/** The worked steps of a question as far as they are written. cells: by the index of the character; broken: the index of
+ * the first one that does not fit the layout, or -1; lines: from top to bottom; offsets: the columns of the lowest digits
+ * of the rows; units: the columns of the units; divisorPlaces: of the divisor, which has at least three digits; extent:
+ * the lowest and the highest column of the whole sheet, so that nothing moves while it is written. */
 export class Work {
-  /** @type {Cell[]} */ cells = []; // by the index of the character
-  broken = -1; // the index of the first character that does not fit the layout
-  /** @type {Map<string, Line>} */ lines = new Map(); // from top to bottom
-  /** The columns that the lowest digits of each row stand in. @type {number[]} */ offsets = [0];
-  /** The columns of the units: of the operands and the result. */
+  cells = /** @type {Cell[]} */ ([]);
+  broken = -1;
+  lines = /** @type {Map<string, Line>} */ (new Map());
+  offsets = [0];
   units = { a: 0, b: 0, result: 0 };
-  /** The lowest and the highest column of the whole sheet. @type {[number, number]} */ extent = [0, 0];
-  divisorPlaces = 0; // as the work writes it, at least three digits long
+  divisorPlaces = 0;
+  extent = [0, 0];
 
   /** @param {string} prompt that has a shape
    * @param {string} text */
@@ -74,51 +77,50 @@ export class Work {
     this.prompt = prompt;
     this.shape = /** @type {import("../engine/layout.js").Shape} */ (shapeOf(prompt));
     this.layout = new Layout(this.shape);
+    this.#align();
     const places = this.#place();
-    for (const [index, { slot, line, part, column }] of places.entries()) {
-      if (index === text.length) break;
-      const cell = this.#read(slot, column, text[index]);
+    for (const { slot, line, part, column } of places.slice(0, text.length)) {
+      const cell = this.#read(slot, column, text[this.cells.length]);
       this.cells.push(cell);
       line?.add(part, cell);
       if (line || cell.text === cell.expected) continue;
-      this.broken = index;
+      this.broken = cell.at;
       break;
     }
     this.isWritten = this.broken < 0 && this.cells.length === places.length;
   }
 
-  /** Returns the place of each character of the work: its line, null for a mark, and its column. */
-  #place() {
-    const { slots, result, resultPlaces } = this.layout;
+  /** Finds the columns of the rows and of the units. */
+  #align() {
+    const { layout: { slots, result, resultPlaces }, shape: { op, aPlaces, bPlaces } } = this;
     for (const [, row, column, , , sources] of slots) {
-      // A row stands below the one before so that its digits are in the columns of those that they are made of.
+      // The digits of a row stand below those that they are made of.
       const above = sources.map((source) => slots[source]).find((slot) => slot && slot[1] === row - 1 && slot[2]);
       if (row && column && above) this.offsets[row] ??= this.offsets[row - 1] + above[2] - column;
     }
-    const lowest = { a: 0, b: 0 }; // the columns of the lowest digits that the question writes
-    for (const slot of slots.toReversed()) {
-      if (slot[0] === KIND.A_DIGIT || slot[0] === KIND.A_BELOW) lowest.a = this.#columnOf(slot);
-      if (slot[0] === KIND.B_DIGIT) lowest.b = this.#columnOf(slot);
-    }
-    const { aPlaces, bPlaces, op } = this.shape;
-    const shift = OPERATIONS[op].divides ? lowest.b : 0; // a divisor stands in no column of its own
-    this.divisorPlaces = shift + bPlaces;
-    this.units = { a: lowest.a + aPlaces, b: lowest.b - shift + bPlaces, result: lowest.a + aPlaces };
+    const lowestOf = (/** @type {number[]} */ ...kinds) => this.#columnOf(slots.find(([kind]) => kinds.includes(kind)));
+    const lowest = { a: lowestOf(KIND.A_DIGIT, KIND.A_BELOW), b: lowestOf(KIND.B_DIGIT) };
+    this.divisorPlaces = OPERATIONS[op].divides ? lowest.b + bPlaces : 0;
+    const a = lowest.a + aPlaces;
+    this.units = { a, b: this.divisorPlaces ? bPlaces : lowest.b + bPlaces, result: a };
     if (result.length) this.units.result = this.#columnOf(slots[result[0]]) + resultPlaces;
+  }
+
+  /** Returns the place of each character of the work: its line, null for a mark, and its column. */
+  #place() {
     let last = "";
     const columns = Object.values(this.units);
-    const places = slots.slice(this.prompt.length).map((slot) => {
-      const [kind, row, , , , sources] = slot;
-      const { line: name, part } = RULES[kind];
+    const shift = this.divisorPlaces && this.divisorPlaces - this.shape.bPlaces; // a divisor ends below the first number
+    const places = this.layout.slots.slice(this.prompt.length).map((slot) => {
+      const { line: name, part } = RULES[slot[0]];
       const column = this.#columnOf(slot) - (name === "b" ? shift : 0);
-      if (name === "mark") {
-        last = part;
-        return { slot, line: null, part, column };
+      const line = name === "mark" ? null : this.get(name === "last" ? last : name, slot[1]);
+      if (!line) last = part;
+      else {
+        line.nSlots += 1;
+        this.lines.set(`${line.name} ${line.row}`, line);
+        if (slot[5].length && /digits|carries/.test(part)) columns.push(column); // others only fill a row
       }
-      if (sources.length && /digits|carries/.test(part)) columns.push(column);
-      const line = this.get(name === "last" ? last : name, row);
-      line.nSlots += 1;
-      this.lines.set(`${line.name} ${row}`, line);
       return { slot, line, part, column };
     });
     this.extent = [Math.min(...columns), Math.max(...columns)];
@@ -126,8 +128,8 @@ export class Work {
   }
 
   /** Returns the column of the sheet that a slot stands in: that of what it reads, if it is in no row itself.
-   * @param {Slot} slot */
-  #columnOf([, row, column, queryRow, queryColumn]) {
+   * @param {Slot | undefined} slot */
+  #columnOf([, row, column, queryRow, queryColumn] = [0, 0, 0, 0, 0, []]) {
     const isOfRow = !row && queryRow;
     const own = isOfRow ? queryColumn : column || (row ? 0 : queryColumn);
     return this.offsets[isOfRow ? queryRow : row] + (own && own - LOWEST);
@@ -135,20 +137,18 @@ export class Work {
 
   /** Makes the cell of the next character. @type {(slot: Slot, column: number, text: string) => Cell} */
   #read([kind, row, , , , positions], column, text) {
-    const sources = positions.map((position) => this.cellAt(position));
-    const { before, isMark = false, ...step } = RULES[kind].rule(sources, this, row, text);
-    const marks = step.expected === "0" && digitValue(before) > 0;
-    if (marks) {
-      step.expected = "1";
-      step.why.push("; the 0 is written as 1 because a lower digit is not 0");
-    }
-    /** @type {Cell} */ const cell = { at: this.cells.length, column, text, copies: [], ...step };
-    return (marks || isMark) && text === "1" ? { ...cell, isMark: true, shown: "0" } : cell;
+    const sources = positions.map((position) => this.#cellAt(position));
+    const [right, words, { before, ...more } = {}] = RULES[kind].rule(sources, this, row, text);
+    const marks = right === "0" && digitValue(before) > 0;
+    const why = [words, marks ? "; the 0 is written as 1 because a lower digit is not 0" : []].flat();
+    const isMark = (marks || more.isMark) && text === "1";
+    const shown = isMark ? "0" : undefined;
+    return { at: this.cells.length, column, text, shown, copies: [], ...more, expected: marks ? "1" : right, why, isMark };
   }
 
   /** Returns the cell at a position of the line, also of the question; undefined if there is none.
    * @type {(position: number) => Cell | undefined} */
-  cellAt(position) {
+  #cellAt(position) {
     const at = position - this.prompt.length;
     const text = this.prompt[position];
     return text ? { ...derivedCells(text, 0)[0], at } : this.cells[at];
