@@ -183,7 +183,7 @@ def check_quotient(line: str, rows: dict[str, Any]) -> None:
         left = begun - quotient * abs(b)
     n_unused = lowest + n_places(a)
     assert n_unused <= 0 or row["label"].endswith(f"down: {str(units(a))[-n_unused:]}")
-    assert number_of(rows["quotient"], rows["quotient"]["point"]) == quotient
+    assert number_of(rows["quotient"], n_places(a)) == quotient
     assert labelled(rows["quotient"]) == quotient
 
 

@@ -30,9 +30,9 @@ function equation(exact, actual, exponent = 0) {
   return `= ${formatDecimal(exact, exponent)}${difference}`;
 }
 
-/** Returns `−2 + 3`. @type {(a: bigint, b: bigint, exponent: number) => string} */
-function sumText(a, b, exponent) {
-  return `${formatDecimal(a, exponent)} ${b < 0n ? "−" : "+"} ${formatDecimal(sizeOf(b), exponent)}`;
+/** Returns `−2 + 3`. @type {(a: bigint, b: bigint, exponent: number, isLess?: boolean) => string} */
+function sumText(a, b, exponent, isLess = b < 0n) {
+  return `${formatDecimal(a, exponent)} ${isLess ? "−" : "+"} ${formatDecimal(sizeOf(b), exponent)}`;
 }
 
 /** Yields the rows of a work up to its answer. @type {(work: Work) => Generator<Row>} */
@@ -86,7 +86,7 @@ const FORMS = {
     if (!digit) return { ...form, side: sign ? [sign] : [] };
     const [q, b] = [signedValue(sign, digit), work.valueOf("b")];
     const product = BigInt(Math.abs(q)) * b;
-    const factors = `${digitAt(work, row, Math.abs(q))} × ${formatDecimal(b, -work.divisorPlaces)}`;
+    const factors = `${work.quotientAt(row, Math.abs(q))} × ${formatDecimal(b, -work.divisorPlaces)}`;
     const terms = `${factors} = ${formatDecimal(product, work.offsets[row] - work.units.a)}`;
     const label = q < 0 ? `adds back ${terms}` : q ? `takes away ${terms}` : `${terms}: takes nothing`;
     const isHidden = sign && !isMinus(sign) && !isWrong(sign);
@@ -109,7 +109,7 @@ const FORMS = {
     const written = work.valueOf("remainder", row);
     const left = brought ? (written - BigInt(digitValue(brought))) / 10n : written;
     const exponent = work.offsets[row] - work.units.a;
-    const terms = `${sumText(dividend, -taken, exponent)} ${equation(dividend - taken, left, exponent)}`;
+    const terms = `${sumText(dividend, taken, exponent, taken >= 0n)} ${equation(dividend - taken, left, exponent)}`;
     const unused = brought ? "" : inNaturalOrder(work.get("a").digits.filter(({ column }) => column < work.offsets[row]));
     const rest = unused && `; not brought down: ${unused}`;
     return { ...shape, label: `${terms}${left < 0n ? ": it took too much" : ""}${bringDown}${rest}` };
@@ -153,13 +153,13 @@ const BEFORE = {
     for (const { row, sign, side: [digit] } of multiples) {
       const q = signedValue(sign, digit);
       total = 10n * total + BigInt(q);
-      if (q) sum += `${q < 0 ? (sum ? " − " : "−") : sum && " + "}${digitAt(work, row, Math.abs(q))}`;
+      if (q) sum += `${q < 0 ? (sum ? " − " : "−") : sum && " + "}${work.quotientAt(row, Math.abs(q))}`;
     }
-    const column = work.offsets[multiples[multiples.length - 1].row];
+    const lowest = work.units.a - work.shape.places - 1;
     const [{ at: since }] = [...side, ...digits, sign].flatMap((cell) => cell ?? []);
-    const label = `what it took: ${sum || "0"} = ${formatDecimal(total, column - work.units.result)}`;
-    const row = derivedRow("quotient", derivedCells(sizeOf(total), column, since), label, work.units.result);
-    return [{ ...row, hasLine: true, sign: total < 0n ? derivedCells("-", 0, since)[0] : undefined }];
+    const label = `what it took: ${sum || "0"} = ${formatDecimal(total, lowest - work.units.a)}`;
+    const row = derivedRow("quotient", derivedCells(sizeOf(total), lowest, since), label, work.units.a);
+    return [{ ...row, hasLine: true, isDecimal: true, sign: total < 0n ? derivedCells("-", 0, since)[0] : undefined }];
   },
 };
 
@@ -167,9 +167,6 @@ const BEFORE = {
 function derivedRow(name, cells, label, unit) {
   return { names: [name], cells, label, unit, carries: [], side: [], isComplete: true, isDerived: true };
 }
-
-/** Returns what a digit of a quotient stands for: 3 for the tens is `30`. @type {(work: Work, row: number, q: number) => string} */
-const digitAt = (work, row, q) => formatDecimal(q, work.offsets[row] - work.units.result);
 
 /** Returns the carries of a sum, which the model does not write. @type {(work: Work) => Cell[]} */
 function carriesOfSum(work) {

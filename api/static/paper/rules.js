@@ -106,11 +106,10 @@ function quotientDigit(_, work, row, text) {
   const rest = dividend - q * divisor;
   const isWrong = !isDigit || rest >= divisor || -rest >= divisor;
   const exponent = work.offsets[row] - work.units.a; // of the remainder's lowest place
-  const size = work.offsets[row] - work.units.result; // of the digit's place
   // A divisor of 0 is wrong, but a model may write it.
-  const about = divisor ? `about ${formatDecimal((100n * dividend) / divisor, size - 2)}` : "not a number";
+  const about = divisor ? `about ${work.quotientAt(row, (100n * dividend) / divisor, 2)}` : "not a number";
   const question = `${formatDecimal(dividend, exponent)} ÷ ${formatDecimal(divisor, -work.divisorPlaces)} is ${about}`;
-  const choice = `${q < 0n ? "adds back" : "takes"} ${formatDecimal(q < 0n ? -q : q, size)} times`;
+  const choice = `${q < 0n ? "adds back" : "takes"} ${work.quotientAt(row, q < 0n ? -q : q)} times`;
   const remark = isWrong ? ". That is too much, so the digit is wrong" : "";
   const why = `${question}: ${choice}, which leaves ${formatDecimal(rest, exponent)}${remark}`;
   return [null, why, { isWrong, isChoice: true }];

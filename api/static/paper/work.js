@@ -2,7 +2,7 @@
 
 import { Layout, shapeOf } from "../engine/layout.js";
 import { KIND, LOWEST, OPERATIONS } from "../engine/operations.js";
-import { derivedCells, digitValue, integerOf } from "./cells.js";
+import { derivedCells, digitValue, formatDecimal, integerOf } from "./cells.js";
 import { RULES } from "./rules.js";
 
 /** @import { Slot } from "../engine/layout.js" */
@@ -99,22 +99,25 @@ export class Work {
       if (row && column && above) this.offsets[row] ??= this.offsets[row - 1] + above[2] - column;
     }
     const lowestOf = (/** @type {number[]} */ ...kinds) => this.#columnOf(slots.find(([kind]) => kinds.includes(kind)));
-    const lowest = { a: lowestOf(KIND.A_DIGIT, KIND.A_BELOW), b: lowestOf(KIND.B_DIGIT) };
-    this.divisorPlaces = OPERATIONS[op].divides ? lowest.b + bPlaces : 0;
-    const a = lowest.a + aPlaces;
-    this.units = { a, b: this.divisorPlaces ? bPlaces : lowest.b + bPlaces, result: a };
-    if (result.length) this.units.result = this.#columnOf(slots[result[0]]) + resultPlaces;
+    const unit = lowestOf(KIND.A_DIGIT, KIND.A_BELOW) + aPlaces;
+    this.units = { a: unit, b: lowestOf(KIND.B_DIGIT) + bPlaces, result: unit };
+    if (OPERATIONS[op].divides) this.divisorPlaces = this.units.b;
+    else if (result.length) this.units.result = this.#columnOf(slots[result[0]]) + resultPlaces;
+    if (this.divisorPlaces) this.units.b = bPlaces;
   }
 
   /** Returns the place of each character of the work: its line, null for a mark, and its column. */
   #place() {
     let last = "";
     const columns = Object.values(this.units);
-    const shift = this.divisorPlaces && this.divisorPlaces - this.shape.bPlaces; // a divisor ends below the first number
+    // A divisor ends below the first number, and the units of a quotient are below those of the first number.
+    const shifts = /** @type {Record<string, number>} */ ({
+      b: this.divisorPlaces && this.shape.bPlaces - this.divisorPlaces, result: this.divisorPlaces,
+    });
     const places = this.layout.slots.slice(this.prompt.length).map((slot) => {
       const { line: name, part } = RULES[slot[0]];
-      const column = this.#columnOf(slot) - (name === "b" ? shift : 0);
       const line = name === "mark" ? null : this.get(name === "last" ? last : name, slot[1]);
+      const column = this.#columnOf(slot) + (shifts[line?.name ?? ""] ?? 0);
       if (!line) last = part;
       else {
         line.nSlots += 1;
@@ -162,6 +165,12 @@ export class Work {
   /** @type {(name: string, row?: number) => boolean} */
   has(name, row = 0) {
     return this.lines.has(`${name} ${row}`);
+  }
+
+  /** Returns what a digit of a quotient stands for: 3 for the tens is `30`. places: of q itself.
+   * @type {(row: number, q: number | bigint, places?: number) => string} */
+  quotientAt(row, q, places = 0) {
+    return formatDecimal(q, this.offsets[row] - this.units.a + this.divisorPlaces - places);
   }
 
   /** Returns the integer that the digits of a line stand for. @type {(name: string, row?: number) => bigint} */
