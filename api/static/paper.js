@@ -1,7 +1,7 @@
 // The worked steps as on paper: turns the text that the model wrote into rows with digits in natural order.
 
 import { PROMPT, shapeOf } from "./engine/layout.js";
-import { KIND, OPERATIONS } from "./engine/operations.js";
+import { OPERATIONS } from "./engine/operations.js";
 import { derivedCells, isMinus, isWrong, shownText } from "./paper/cells.js";
 import { rowsOf } from "./paper/rows.js";
 import { Work } from "./paper/work.js";
@@ -18,12 +18,6 @@ import { Work } from "./paper/work.js";
 
 export const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
 const NUMBER = /^-?\d+(\.\d+)?$/;
-/** The characters of an answer by the kinds of their slots. The digits are those of the result. */
-const ANSWER = new Map(
-  Object.entries({ ANSWER_ZERO: "0", ANSWER_POINT: ".", ANSWER_MINUS: "-", ANSWER_N: "n", ANSWER_A: "a", END: "$" }).map(
-    ([name, character]) => [KIND[name], character],
-  ),
-);
 
 /** Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt is not in the
  * notation. @type {(prompt: string, text: string) => Sheet | null} */
@@ -37,81 +31,36 @@ export function paper(prompt, text) {
 /** @type {(prompt: string, text: string) => {rows: Row[], cells: Cell[], extent: number[]}} */
 function readWork(prompt, text) {
   const work = new Work(prompt, text);
-  const { cells, broken, layout, shape, extent } = work;
-  const rows = [...rowsOf(work)];
-  if (broken >= 0) {
-    const rest = [...text.slice(broken + 1)].map((text, index) => toCell(text, broken + 1 + index, null));
-    const label = "From here on, the work does not follow the notation.";
-    rows.push({ ...emptyRow("broken", label), side: [cells[broken], ...rest] });
-    cells.push(...rest);
-  }
-  if (!work.isWritten) return { rows, cells, extent };
-  const line = prompt + text;
-  const expected = layout.answerSlots(line).map(([kind, , , , , [source]]) => ANSWER.get(kind) ?? line[source]);
-  let label = layout.result.length ? "the answer" : "the answer: less than half of its last place is rounded to 0";
-  if (shape.byZero) label = "not a number: nothing can be divided by 0";
-  rows.push({ ...readAnswer(text, cells, expected, work.units.result), label, mayMerge: true });
-  return { rows, cells, extent };
+  return { rows: [...rowsOf(work)], cells: [...work.cells, ...work.rest], extent: work.extent };
 }
 
 /** @type {(prompt: string, text: string) => {rows: Row[], cells: Cell[], extent?: number[]}} */
 function readDirectAnswer(prompt, text) {
   const [, , a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
-  /** @type {Cell[]} */ const cells = [];
-  const row = { ...readAnswer(text, cells, null, 0), label: "the answer, written at once", hasLine: true };
-  const operands = [operandRow("first number", a), operandRow("second number", b)];
+  const operands = [["first number", a], ["second number", b]].map(([label, field]) => numberRow(label, reversed(field)));
+  const cells = [...text].map((text, at) => {
+    return { at, text, expected: null, why: [text === "$" ? "the end" : "a character of the answer"], column: 0, copies: [] };
+  });
+  const row = { ...numberRow("the answer, written at once", text, cells), hasLine: true };
   return { rows: [operands[0], { ...operands[1], operator: OPERATIONS[operation].symbol }, row], cells };
 }
 
-/** @type {(name: string, label: string) => Row} */
-function emptyRow(name, label) {
-  return { names: [name], label, cells: [], carries: [], side: [], unit: 0, isComplete: true };
-}
-
-/** Returns the row of a number of the question. @type {(label: string, field: string) => Row} */
-function operandRow(label, field) {
-  const [whole, places = ""] = field.replace("-", "0").split(".");
-  const cells = derivedCells((whole + places).replace(/^0+(?=.)/, ""), -places.length);
-  return { ...emptyRow(label, label), cells, sign: field.includes("-") ? derivedCells("-", 0)[0] : undefined };
-}
-
-/** Returns the cell of a character without a column. @type {(text: string, at: number, expected: string | null) => Cell} */
-function toCell(text, at, expected) {
-  return { at, text, expected, why: [text === "$" ? "the end" : "not a part of the work"], column: 0, copies: [] };
-}
-
-/** Reads the characters of an answer, adds their cells and returns its row. expected: null if any are correct.
- * @type {(text: string, cells: Cell[], expected: string[] | null, unit: number) => Row} */
-function readAnswer(text, cells, expected, unit) {
-  const end = text.indexOf("$", cells.length);
-  const characters = [...text.slice(cells.length, end < 0 ? undefined : end + 1)];
-  const start = cells.length;
-  const answer = characters.map((text, index) => toCell(text, start + index, expected && (expected[index] ?? "")));
-  cells.push(...answer);
-  const digits = answer.filter(({ text }) => text !== "$");
-  const number = digits.map(({ text }) => text).reverse().join("").replace(/^0+(?=-|\d|n)/, "");
+/** Returns the row of a number, written backwards and filled with zeros. cells: those of its characters.
+ * @type {(label: string, text: string, cells?: Cell[]) => Row} */
+function numberRow(label, text, cells = derivedCells(reversed(text), 0)) {
+  const number = reversed(text.replace("$", "")).replace(/^0+(?=-|\d|n)/, "");
+  const used = cells.slice(0, number.length);
   const isNumber = NUMBER.test(number);
-  const used = digits.slice(0, isNumber || number === "nan" ? number.length : undefined);
-  let point = digits.findIndex(({ text }) => text === ".");
-  if (point < 0 && end < 0 && expected) point = expected.indexOf("."); // it is still to come
-  for (const [index, cell] of digits.entries()) {
-    cell.column = unit + index - (isNumber && point >= 0 ? point + Number(index > point) : 0);
-    cell.why = [used.includes(cell) ? explainAnswerCell(cell) : "a zero that fills the answer up to ten characters"];
-  }
-  const top = Math.max(unit, ...used.map(({ column }) => column));
-  const others = answer.filter((cell) => !used.includes(cell) && isWrong(cell));
-  others.forEach((cell, index) => (cell.column = top + 1 + index));
-  const isDigit = (/** @type {Cell} */ cell) => !isNumber || /\d/.test(cell.text) || (isWrong(cell) && !isMinus(cell));
+  const places = isNumber ? Math.max(0, used.findIndex(({ text }) => text === ".")) : 0;
+  const digits = used.filter(({ text }) => !isNumber || /\d/.test(text));
+  digits.forEach((cell, index) => (cell.column = index - places));
   const sign = isNumber ? used.find(isMinus) : undefined;
-  const row = { ...emptyRow("answer", ""), unit: isNumber ? unit : -Infinity, isComplete: end >= 0, sign };
-  return { ...row, cells: [...used.filter(isDigit), ...others] };
+  const unit = isNumber ? 0 : -Infinity;
+  return { names: [label], label, cells: digits, sign, carries: [], side: [], unit, isComplete: true };
 }
 
-/** @param {Cell} cell */
-function explainAnswerCell(cell) {
-  if (cell.text === ".") return "the decimal point";
-  return isMinus(cell) ? "the sign of the answer" : "a digit of the answer, copied from the result";
-}
+/** @param {string} text */
+const reversed = (text) => [...text].reverse().join("");
 
 /** Returns the rows with each row that `mayMerge` merged into the row before it, if both show the same number.
  * @param {ShownRow[]} rows */
@@ -135,7 +84,7 @@ function mergeRows(rows) {
  * @type {(complete: Row, row: Row) => boolean} */
 function showsSameNumber(complete, row) {
   if (![complete.isComplete, complete.cells.length, row.cells.length].every(Boolean)) return false;
-  if ([...row.cells, ...row.side].some(isWrong)) return false;
+  if ([...row.cells, ...row.side, ...row.carries].some(isWrong)) return false;
   if (complete.sign && row.sign && shownText(complete.sign) !== shownText(row.sign)) return false;
   const [left, right] = [complete, row].map(({ cells }) => new Map(cells.map((cell) => [cell.column, shownText(cell)])));
   const columns = [...right.keys(), ...(row.isComplete ? left.keys() : [])];

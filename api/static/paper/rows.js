@@ -38,13 +38,17 @@ function sumText(a, b, exponent, isLess = b < 0n) {
 /** Yields the rows of a work up to its answer. @type {(work: Work) => Generator<Row>} */
 export function* rowsOf(work) {
   for (const line of work.lines.values()) {
-    if (!line.nWritten) return;
+    if (!line.nWritten) break;
     const { name, row, digits: cells, side, sign, isComplete } = line;
     const carries = [...line.carries, ...line.aside.filter(isWrong)];
     const shown = { names: [row ? `${name} ${row}` : name], cells, carries, side, sign, isComplete };
     yield* BEFORE[name]?.(work, line) ?? [];
-    yield { ...shown, unit: work.units.a, label: "", ...FORMS[name](work, line) };
+    const shownRow = { ...shown, unit: work.units.a, label: "", ...FORMS[name](work, line) };
+    yield isComplete || name === "row" ? shownRow : { ...shownRow, label: "" }; // it says what comes out
   }
+  if (work.broken < 0) return;
+  const label = "From here on, the work does not follow the notation.";
+  yield { ...derivedRow("broken", [], label, 0), isDerived: false, side: [work.cells[work.broken], ...work.rest] };
 }
 
 /** What the rows of lines have besides their characters, by the names of the lines.
@@ -58,12 +62,11 @@ const FORMS = {
     return { label, unit: work.units.b, ...(work.has("sum") ? { showsPlus: true } : { operator: OPERATIONS[op].symbol }) };
   },
 
-  sum(work, { side: [operator], digits, isComplete, isNegative, sign }) {
+  sum(work, { side: [operator], digits, isNegative, sign }) {
     const [a, b] = [work.get("a"), work.get("b")];
     const isHidden = operator.text === b.sign?.text && !isWrong(operator);
     if (isHidden) b.sign?.copies.push(operator.at);
     const row = { side: isHidden ? [] : [operator], hasLine: true };
-    if (!isComplete) return { ...row, label: "column by column, from the right" };
     const signed = (/** @type {Line} */ line) => (isMinus(line.sign) ? -1n : 1n) * work.valueOf(line.name);
     const [first, second, total] = [signed(a), signed(b), (isMinus(a.sign) ? -1n : 1n) * work.valueOf("sum")];
     const exponent = -work.units.a;
@@ -95,14 +98,13 @@ const FORMS = {
     return { ...form, cells: derivedCells(product, work.offsets[row], digit.at), side, label, operator: q < 0 ? "+" : "−" };
   },
 
-  remainder(work, { row, digits, aside, isComplete, ...line }) {
+  remainder(work, { row, digits, aside, ...line }) {
     const shape = { hasLine: row > 1, isDecimal: true };
     const brought = digits.find(({ isBroughtDown }) => isBroughtDown);
     const isZero = brought?.text === "0" && brought.column < work.units.a; // a decimal that need not be written
     const bringDown = brought && !isZero ? `; brings down ${brought.text}` : "";
     if (row === 1) return { ...shape, label: `the leading digits${bringDown}` };
     for (const carry of aside) (digits.find(({ column }) => column === carry.column) ?? line.sign)?.copies.push(carry.at);
-    if (!isComplete) return { ...shape, label: "what is left" };
     const { sign, side: [digit] } = work.get("multiple", row);
     const dividend = work.valueOf("remainder", row - 1);
     const taken = BigInt(signedValue(sign, digit)) * work.valueOf("b");
@@ -123,13 +125,18 @@ const FORMS = {
     if (!work.has("exact") && op !== "/") return resultForm(work, line);
     return { label: `rounded to ${formatPlaces(places)}`, unit };
   },
+
+  answer({ layout: { result }, shape: { byZero }, units }) {
+    if (byZero) return { unit: -Infinity, label: "not a number: nothing can be divided by 0" };
+    const label = result.length ? "the answer" : "the answer: less than half of its last place is rounded to 0";
+    return { unit: units.result, label, mayMerge: true };
+  },
 };
 
 /** Returns what the row of the exact result has. @type {(work: Work, line: Line) => Partial<Row>} */
-function resultForm(work, { isComplete, digits }) {
+function resultForm(work, { digits }) {
   const { a: aPlaces, b: bPlaces, result: unit } = work.units;
   if (work.shape.op !== "*") return { unit, label: "the size of the sum", mayMerge: true };
-  if (!isComplete) return { unit, label: "the last digit of each row, and the rest of the last one", hasLine: true };
   const [a, b] = [work.valueOf("a"), work.valueOf("b")];
   const product = `${formatDecimal(a, -aPlaces)} × ${formatDecimal(b, -bPlaces)}`;
   return { unit, label: `${product} ${equation(a * b, integerOf(digits), -unit)}`, hasLine: true };

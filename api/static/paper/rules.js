@@ -174,8 +174,8 @@ const signOfResult = ([aSign, bSign]) => {
 };
 
 /** Each kind of character. place: the line of the sheet on which it stands, and as what; "mark": not on the sheet, and
- * without it the rest cannot be read; "last": the line that the last mark began; "aside": a carry that people do not
- * write, shown only if it is wrong.
+ * without it the rest cannot be read; "last": the line that the last mark began; "aside": what people do not write,
+ * shown only if it is wrong.
  * @type {[place: string, kinds: string, rule: Rule][]} */
 const TABLE = [
   ["a sign", "A_SIGN", signRule("first number")],
@@ -213,6 +213,13 @@ const TABLE = [
   ["result sign", "SIGN", signOfResult],
   ["mark", "NAN", constant("n", "nothing can be divided by 0")],
   ["mark", "EQUALS", constant("=", "the answer begins, lowest digit first")],
+  ["answer digits", "ANSWER_DIGIT", copy(", a digit of the answer, copied from the result")],
+  ["answer digits", "ANSWER_ZERO", constant("0", "a zero that fills the answer up to ten characters")],
+  ["answer digits", "ANSWER_N", constant("n", "nothing can be divided by 0")],
+  ["answer digits", "ANSWER_A", constant("a", "nothing can be divided by 0")],
+  ["answer aside", "ANSWER_POINT", constant(".", "the decimal point")],
+  ["answer sign", "ANSWER_MINUS", constant("-", "the sign of the answer")],
+  ["answer aside", "END", constant("$", "the end")],
 ];
 /** The table by kind. @type {Record<number, {line: string, part: string, rule: Rule}>} */
 export const RULES = Object.fromEntries(

@@ -61,7 +61,8 @@ export class Line {
 /** The worked steps of a question as far as they are written. cells: by the index of the character; broken: the index of
  * the first one that does not fit the layout, or -1; lines: from top to bottom; offsets: the columns of the lowest digits
  * of the rows; units: the columns of the units; divisorPlaces: of the divisor, which has at least three digits; extent:
- * the lowest and the highest column of the whole sheet, so that nothing moves while it is written. */
+ * the lowest and the highest column of the whole sheet, so that nothing moves while it is written; rest: what follows the
+ * character that does not fit. */
 export class Work {
   cells = /** @type {Cell[]} */ ([]);
   broken = -1;
@@ -70,6 +71,7 @@ export class Work {
   units = { a: 0, b: 0, result: 0 };
   divisorPlaces = 0;
   extent = [0, 0];
+  rest = /** @type {Cell[]} */ ([]);
 
   /** @param {string} prompt that has a shape
    * @param {string} text */
@@ -87,7 +89,32 @@ export class Work {
       this.broken = cell.at;
       break;
     }
-    this.isWritten = this.broken < 0 && this.cells.length === places.length;
+    if (this.broken < 0 && text.length > places.length) this.#readAnswer(text, places.length);
+    const rest = [...text.slice(this.cells.length)];
+    this.rest = this.broken < 0 ? [] : rest.map((text, index) => this.#unread(text, this.cells.length + index));
+  }
+
+  /** Reads the answer, which is copied from the result. @type {(text: string, start: number) => void} */
+  #readAnswer(text, start) {
+    const slots = this.layout.answerSlots(this.prompt + text);
+    const end = text.indexOf("$");
+    const line = this.get("answer");
+    this.lines.set("answer 0", line);
+    line.nSlots = end < 0 ? Infinity : end + 1 - start;
+    let column = this.units.result - Math.max(0, slots.findIndex(([kind]) => kind === KIND.ANSWER_POINT));
+    for (const [index, character] of [...text.slice(start, start + line.nSlots)].entries()) {
+      const slot = slots[index];
+      const cell = slot ? this.#read(slot, column, character) : { ...this.#unread(character, start + index), column, expected: "" };
+      const { part } = slot ? RULES[slot[0]] : { part: "digits" };
+      this.cells.push(cell);
+      line.add(part, cell);
+      column += Number(part === "digits");
+    }
+  }
+
+  /** Returns the cell of a character that is not a part of the work. @type {(text: string, at: number) => Cell} */
+  #unread(text, at) {
+    return { at, text, expected: null, why: ["not a part of the work"], column: 0, copies: [] };
   }
 
   /** Finds the columns of the rows and of the units. */
