@@ -6,6 +6,7 @@ import { isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { plainText } from "./engine/exact.js";
 import { shapeOf } from "./engine/layout.js";
+import { headColour } from "./inside/arcs.js";
 import { createBar, headSources } from "./inside/bars.js";
 import { createButton, createElement, doubt, formatNumbers, formatProbability } from "./format.js";
 import { addPanelButton, labelControl } from "./panel.js";
@@ -137,7 +138,7 @@ export class Panel {
         .slice(0, MAX_NAMED)
         .map(({ index, weight }) => `${text[index]} (${nameOf(index)}) ${Math.round(weight * 100)}%`);
       const name = createElement("b", "", `Head ${number}`);
-      name.style.setProperty("--head", `var(--head-${((number - 1) % 4) + 1})`);
+      name.style.setProperty("--head", headColour(number));
       return createElement("li", "", name, names.length ? ` looked at ${names.join(", ")}` : " looked at nothing in particular");
     });
     this.#heads.replaceChildren(...items);

@@ -5,6 +5,7 @@
 import { look } from "./backend.js";
 import { messageOf } from "./client.js";
 import { SURE_CHARACTER, createElement, formatPercent } from "./format.js";
+import { headColour } from "./inside/arcs.js";
 import { considered } from "./inside/bars.js";
 import { store } from "./state.js";
 
@@ -14,11 +15,12 @@ const DELAY = 120; // milliseconds before the model is run, so that a passing po
 const GAP = 10; // pixels between the character and the box
 const FINGER_GAP = 44; // pixels below a character that are covered by a finger
 const MARGIN = 8; // pixels between the box and the edge of the window
+const NARROW = 640; // pixels: in a narrower window a finger gets the box at the lower edge, where it covers no operand
 
-/** A character of an operation. at: its index in the output; words: its explanation; isChoice: whether another
- * character may be right as well.
+/** A character of an operation. at: its index in the output; words: its explanation; parts: the same with the characters
+ * that it names; isChoice: whether another character may be right as well.
  * @typedef {{model: string, prompt: string, output: string, at: number, probability: number,
- * words: string, isChoice: boolean}} Character */
+ * words: string, parts: import("./paper/cells.js").Part[], isChoice: boolean}} Character */
 
 export class Inspector {
   #box = createElement("div", "readout");
@@ -45,6 +47,10 @@ export class Inspector {
     addEventListener("redrawn", () => (this.#requestId += 1), true); // its character may be gone
   }
 
+  get #isDocked() {
+    return this.isTouched && innerWidth < NARROW;
+  }
+
   get isShown() {
     return !this.#box.hidden;
   }
@@ -64,6 +70,10 @@ export class Inspector {
     this.#box.classList.remove("alone");
     this.#box.hidden = !anchor;
     this.#updatePosition();
+    if (anchor && this.#isDocked) {
+      const covered = anchor.getBoundingClientRect().bottom + GAP - this.#box.getBoundingClientRect().top;
+      if (covered > 0) scrollBy(0, covered);
+    }
     const panel = isChosen ? step.inside() : null;
     panel?.wait();
     await new Promise((resolve) => setTimeout(resolve, DELAY));
@@ -73,7 +83,11 @@ export class Inspector {
       const seen = await look(model, prompt + output, prompt.length + at);
       if (requestId !== this.#requestId) return;
       this.#considered.replaceChildren(considered(seen));
-      step.showSources(at, seen);
+      const sources = step.showSources(at, seen);
+      for (const named of /** @type {NodeListOf<HTMLElement>} */ (this.#text.querySelectorAll("[data-source]"))) {
+        const source = sources.find(({ index }) => index === prompt.length + Number(named.dataset.source));
+        if (source) named.style.color = headColour(source.head); // of the head that looked at it most
+      }
       panel?.show(at, seen);
     } catch (error) {
       if (requestId !== this.#requestId) return;
@@ -114,22 +128,30 @@ export class Inspector {
     if (!this.#anchor.isConnected) return this.hide();
     const { left, top, bottom, width: anchorWidth } = this.#anchor.getBoundingClientRect();
     this.#box.style.visibility = bottom < 0 || top > innerHeight ? "hidden" : "";
+    this.#box.classList.toggle("docked", this.#isDocked);
     const { offsetWidth: width, offsetHeight: height } = this.#box;
     const space = document.documentElement.clientWidth - width - MARGIN;
     const above = top - GAP - height;
     const below = bottom + (this.isTouched ? FINGER_GAP : GAP);
     const isAbove = below + height > innerHeight - MARGIN && above >= MARGIN;
     this.#box.style.left = `${Math.max(MARGIN, Math.min(space, left + anchorWidth / 2 - width / 2))}px`;
-    this.#box.style.top = `${Math.max(MARGIN, isAbove ? above : below)}px`;
+    const edge = innerHeight - MARGIN - height;
+    this.#box.style.top = `${this.#isDocked ? edge : Math.max(MARGIN, isAbove ? above : below)}px`;
   }
 }
 
 /** Returns the character, its explanation and its probability, as elements. @param {Character} character */
-function contentOf({ output, at, probability, words, isChoice }) {
+function contentOf({ output, at, probability, parts, isChoice }) {
   const isSure = probability >= SURE_CHARACTER;
   const choice = isChoice && !isSure ? "; another digit may be right as well" : "";
   const probabilityText = isSure ? "sure" : formatPercent(probability);
   const details = createElement("span", "where", `Character ${at + 1} of ${output.length}, ${probabilityText}${choice}`);
-  const sentence = words && `${words[0].toUpperCase()}${words.slice(1)}.`;
-  return [createElement("b", "", output[at]), createElement("span", "", sentence), details];
+  const named = parts.map((part) => {
+    if (typeof part === "string") return part;
+    const element = createElement("span", "", part.text);
+    element.dataset.source = String(part.at);
+    return element;
+  });
+  const sentence = createElement("span", "sentence", ...named, parts.length ? "." : "");
+  return [createElement("b", "", output[at]), sentence, details];
 }

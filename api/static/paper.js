@@ -39,7 +39,7 @@ function readDirectAnswer(prompt, text) {
   const [, , a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
   const operands = [["first number", a], ["second number", b]].map(([label, field]) => numberRow(label, reversed(field)));
   const cells = [...text].map((text, at) => {
-    return { at, text, expected: null, why: [text === "$" ? "the end" : "a character of the answer"], column: 0, copies: [] };
+    return { at, text, expected: null, why: [text === "$" ? "the end" : "a character of the answer"], column: 0, copies: [], hides: [] };
   });
   const row = { ...numberRow("the answer, written at once", text, cells), hasLine: true };
   return { rows: [operands[0], { ...operands[1], operator: OPERATIONS[operation].symbol }, row], cells };
@@ -68,8 +68,10 @@ function mergeRows(rows) {
   return rows.reduce((/** @type {ShownRow[]} */ merged, row) => {
     const previous = merged.at(-1);
     if (!row.mayMerge || !previous || !showsSameNumber(previous, row)) return [...merged, row];
-    for (const { column, at, copies } of row.cells) {
-      previous.cells.find((cell) => cell.column === column)?.copies.push(at, ...copies);
+    for (const { column, at, copies, hides } of row.cells) {
+      const cell = previous.cells.find((cell) => cell.column === column);
+      cell?.copies.push(at, ...copies);
+      cell?.hides.push(...hides);
     }
     previous.names.push(...row.names);
     if (!previous.sign || previous.sign.at < 0) previous.sign = row.sign ?? previous.sign;
@@ -92,7 +94,7 @@ function showsSameNumber(complete, row) {
 }
 
 /** Returns a row that is ready to be drawn: without zeros that fill it, and with the zeros before the point. A cell
- * shows the characters as well that it hides.
+ * knows what it hides.
  * @type {(row: Row) => ShownRow} */
 function toShownRow(row) {
   const { unit, sign, isComplete, showsPlus } = row;
@@ -102,16 +104,17 @@ function toShownRow(row) {
   const above = row.isDecimal && isComplete && cells.every(isZero) ? unit - cells[0].column : 0;
   if (above > 0) cells = cells.map((cell) => ({ ...cell, column: cell.column + above })); // a 0 has no places
   const last = cells.findLastIndex((cell) => !isZero(cell) || !fills(cell));
-  const hidden = cells.splice(last + 1);
+  const low = cells.splice(last + 1);
   const lowest = cells.at(-1)?.column ?? 0;
   const top = cells.findIndex((cell) => !isZero(cell) || cell.column <= Math.max(unit, lowest));
-  if (isComplete) hidden.push(...cells.splice(0, top));
-  else for (const cell of cells.slice(0, top)) cell.isPadding = true;
+  const hidden = cells.splice(0, isComplete ? top : Math.min(top, cells.findIndex(({ isFill }) => !isFill)));
+  for (const cell of cells.slice(0, top - hidden.length)) cell.isPadding = true;
+  hidden.push(...low);
   const isSignShown = sign && (shownText(sign) === "-" || isWrong(sign) || showsPlus);
   if (sign && !isSignShown) hidden.push(sign);
-  cells[0]?.copies.push(...hidden.flatMap(({ at, copies }) => [at, ...copies]).filter((at) => at >= 0));
+  cells[0]?.hides.push(...hidden.flatMap(({ at, copies, hides }) => [at, ...copies, ...hides]));
   const [carries, zeros] = [false, true].map((hides) => row.carries.filter((cell) => isZero(cell) === hides));
-  for (const { column, at } of zeros) (cells.find((cell) => cell.column === column) ?? cells[0])?.copies.push(at);
+  for (const { column, at } of zeros) (cells.find((cell) => cell.column === column) ?? cells[0])?.hides.push(at);
   const high = cells[0]?.column;
   if (lowest < unit && high < unit) {
     cells = [...derivedCells("0".repeat(unit - high), high + 1, cells[0].at).reverse(), ...cells];

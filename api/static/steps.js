@@ -190,15 +190,15 @@ export class Step {
 
   /** Returns what the box beside a character shows. @type {(at: number) => import("./inspector.js").Character} */
   describe(at) {
-    const { words = "", isChoice = false } = this.#paper.describe(at) ?? {};
+    const { words = "", parts = [], isChoice = false } = this.#paper.describe(at) ?? {};
     const prompt = this.#question?.prompt ?? "";
     const probability = this.#probabilities[at];
-    return { model: this.#model, prompt, output: this.#text, at, probability, words, isChoice };
+    return { model: this.#model, prompt, output: this.#text, at, probability, words, parts, isChoice };
   }
 
   /** Draws arcs from a character to those that the heads of a layer looked at: of the first layer, unless the user has
-   * chosen another one.
-   * @type {(at: number, look: import("./engine/generate.js").Look) => void} */
+   * chosen another one. Returns these characters.
+   * @type {(at: number, look: import("./engine/generate.js").Look) => import("./inside/bars.js").Source[]} */
   showSources(at, look) {
     const { layer, head } = store.state;
     const sources = headSources(look, Math.min(layer || 1, look.layers), head);
@@ -212,6 +212,7 @@ export class Step {
       paperArcs.draw(this.#paper.grid, cell, withElements((index) => this.#paper.cellOf(index - n)));
     }
     if (rowCharacters[n + at]) rowArcs.draw(this.#rows, rowCharacters[n + at], withElements((index) => rowCharacters[index]));
+    return sources;
   }
 
   /** @type {(sign: string, words: string) => void} */

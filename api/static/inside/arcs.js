@@ -4,6 +4,9 @@ import { createSvg } from "../format.js";
 
 const MAX_ARCS = 16;
 
+/** Returns the colour of a head. There are four, which repeat. @param {number} head from 1 */
+export const headColour = (head) => `var(--head-${((head - 1) % 4) + 1})`;
+
 /** A character with the weight that a head gave it. @typedef {{element: Element | null, weight: number, head: number}} Source */
 
 export class Arcs {
@@ -44,7 +47,7 @@ export class Arcs {
       const rise = 8 + Math.min(22, Math.abs(start.x - end.x) / 8);
       const [x, y] = [(start.x + end.x) / 2, Math.min(start.y, end.y) - rise];
       const path = createSvg("path", { d: `M ${start.x} ${start.y} Q ${x} ${y} ${end.x} ${end.y}` });
-      path.style.stroke = `var(--head-${((head - 1) % 4) + 1})`;
+      path.style.stroke = headColour(head);
       path.style.strokeWidth = String(1 + 2 * weight);
       path.style.strokeOpacity = String(0.4 + 0.6 * weight);
       return path;

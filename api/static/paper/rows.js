@@ -72,7 +72,7 @@ const FORMS = {
     const exponent = -work.units.a;
     const label = `${sumText(first, second, exponent)} ${equation(first + second, total, exponent)}`;
     // The digits are subtracted as if the first number were positive.
-    if (isNegative && isMinus(a.sign) && sign) digits.at(-1)?.copies.push(sign.at);
+    if (isNegative && isMinus(a.sign) && sign) digits.at(-1)?.hides.push(sign.at);
     return { ...row, label, sign: total >= 0n ? undefined : isNegative ? sign : derivedCells("-", 0, digits.at(-1)?.at)[0] };
   },
 
@@ -93,7 +93,7 @@ const FORMS = {
     const terms = `${factors} = ${formatDecimal(product, work.offsets[row] - work.units.a)}`;
     const label = q < 0 ? `adds back ${terms}` : q ? `takes away ${terms}` : `${terms}: takes nothing`;
     const isHidden = sign && !isMinus(sign) && !isWrong(sign);
-    if (isHidden) digit.copies.push(sign.at);
+    if (isHidden) digit.hides.push(sign.at);
     const side = sign && !isHidden ? [sign, digit] : [digit];
     return { ...form, cells: derivedCells(product, work.offsets[row], digit.at), side, label, operator: q < 0 ? "+" : "−" };
   },
@@ -104,7 +104,7 @@ const FORMS = {
     const isZero = brought?.text === "0" && brought.column < work.units.a; // a decimal that need not be written
     const bringDown = brought && !isZero ? `; brings down ${brought.text}` : "";
     if (row === 1) return { ...shape, label: `the leading digits${bringDown}` };
-    for (const carry of aside) (digits.find(({ column }) => column === carry.column) ?? line.sign)?.copies.push(carry.at);
+    for (const carry of aside) (digits.find(({ column }) => column === carry.column) ?? line.sign)?.hides.push(carry.at);
     const { sign, side: [digit] } = work.get("multiple", row);
     const dividend = work.valueOf("remainder", row - 1);
     const taken = BigInt(signedValue(sign, digit)) * work.valueOf("b");

@@ -12,7 +12,7 @@ export class SheetView {
   /** @type {Sheet | null} */ #sheet = null;
   /** @type {number[]} */ #probabilities = [];
   /** The rows of the work, and each as JSON. @type {{key: string, element: HTMLElement}[]} */ #rows = [];
-  /** @type {Map<number, number[]>} */ #copies = new Map(); // the indices of characters that one cell shows
+  /** @type {Map<number, number[]>} */ #copies = new Map(); // the indices of characters with the same cell, by index
   #columns = 0;
   element = createElement("div", "paper");
   #grid = createElement("div", "sheet");
@@ -38,9 +38,9 @@ export class SheetView {
     this.#grid.style.setProperty("--high", String(high));
     this.#copies.clear();
     sheet.rows.forEach((row, index) => {
-      for (const { at, copies } of [...row.cells, ...row.carries, ...row.side, ...(row.sign ? [row.sign] : [])]) {
-        for (const copy of copies) this.#copies.set(copy, [copy, at, ...copies]);
-        if (copies.length) this.#copies.set(at, [at, ...copies]);
+      for (const { at, copies, hides } of [...row.cells, ...row.carries, ...row.side, ...(row.sign ? [row.sign] : [])]) {
+        for (const copy of [at, ...copies]) this.#copies.set(copy, [copy, at, ...copies]);
+        for (const hidden of hides) this.#copies.set(hidden, [hidden, at]);
       }
       const key = JSON.stringify(row);
       const previous = this.#rows[index];
@@ -169,7 +169,7 @@ export class SheetView {
     return parts ? { words: textOf(parts), parts, isChoice: Boolean(cell.isChoice), isWrong: isWrong(cell) } : null;
   }
 
-  /** Returns the indices of a character and of its copies. @param {number} at */
+  /** Returns the indices of a character, of the cell that stands for it, and of its copies. @param {number} at */
   copiesOf(at) {
     return this.#copies.get(at) ?? [at];
   }

@@ -114,7 +114,7 @@ export class Work {
 
   /** Returns the cell of a character that is not a part of the work. @type {(text: string, at: number) => Cell} */
   #unread(text, at) {
-    return { at, text, expected: null, why: ["not a part of the work"], column: 0, copies: [] };
+    return { at, text, expected: null, why: ["not a part of the work"], column: 0, copies: [], hides: [] };
   }
 
   /** Finds the columns of the rows and of the units. */
@@ -173,7 +173,7 @@ export class Work {
     const why = [words, marks ? "; the 0 is written as 1 because a lower digit is not 0" : []].flat();
     const isMark = (marks || more.isMark) && text === "1";
     const shown = isMark ? "0" : undefined;
-    return { at: this.cells.length, column, text, shown, copies: [], ...more, expected: marks ? "1" : right, why, isMark };
+    return { at: this.cells.length, column, text, shown, copies: [], hides: [], ...more, expected: marks ? "1" : right, why, isMark };
   }
 
   /** Returns the cell at a position of the line, also of the question; undefined if there is none.
