@@ -3,7 +3,7 @@
 
 const FILE = "static/example/example.json";
 const WEIGHT_SCALE = 1000; // attention weights are recorded in thousandths
-export const HIGHLIGHTED_INDEX = 19; // the index of the character that the page highlights: a carry
+export const HIGHLIGHTED_INDEX = 20; // of the character that the page highlights, a digit: two heads look at all that it is made of
 
 /** A recorded `Look`. attention: a list for each head, in which a weight in thousandths follows each position.
  * @typedef {{attention: number[][], candidates: [string, number][], lens: [string, number][]}} RecordedLook

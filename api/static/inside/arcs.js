@@ -44,8 +44,9 @@ export class Arcs {
     const shown = sources.filter(({ element }) => element && element !== character).slice(0, MAX_ARCS);
     const arcs = shown.map(({ weight, element, head }) => {
       const end = topCenter(/** @type {Element} */ (element));
-      const rise = 8 + Math.min(22, Math.abs(start.x - end.x) / 8);
-      const [x, y] = [(start.x + end.x) / 2, Math.min(start.y, end.y) - rise];
+      const reach = Math.abs(start.x - end.x);
+      const aside = reach < 8 ? 20 : 0; // an arc within a column bends, so that its digits can be read
+      const [x, y] = [(start.x + end.x) / 2 - aside, Math.min(start.y, end.y) - 8 - Math.min(22, reach / 8)];
       const path = createSvg("path", { d: `M ${start.x} ${start.y} Q ${x} ${y} ${end.x} ${end.y}` });
       path.style.stroke = headColour(head);
       path.style.strokeWidth = String(1 + 2 * weight);
