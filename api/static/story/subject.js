@@ -3,7 +3,8 @@
 import { formatNumbers } from "../format.js";
 import { Layout, PROMPT, shapeOf } from "../engine/layout.js";
 import { KIND, LOWEST } from "../engine/operations.js";
-import { HAS_WORK, explain, paper } from "../paper.js";
+import { HAS_WORK, paper } from "../paper.js";
+import { explain, textOf } from "../paper/cells.js";
 
 /** @import { Dissection } from "../engine/dissect.js" */
 /** @typedef {{model: string, prompt: string, output: string}} Written */
@@ -17,9 +18,6 @@ const INTERESTING = new Set(
 );
 const LOOKED_AT = 0.1; // the least weight at which a head counts as looking at a character
 const PARTS_OF_A_STEP = /above|carr(y|ies)|borrow|÷/g;
-/** The order in which a sentence names the sources of a rule, where it is not their own.
- * @type {[string, number[]][]} */
-const ORDERS = [["product", [1, 0, 2, 3]], ["first", [1, 0, 2, 3]], ["remainder", [3, 1, 2, 4]]];
 
 /** Returns whether the story can tell about what a model wrote. @param {Written} written */
 export function isTellable({ prompt, output }) {
@@ -50,7 +48,7 @@ export class Subject {
     const scores = this.slots.map(([kind], position) => {
       const cell = this.sheet.cells[position - this.start];
       if (!cell || !INTERESTING.has(kind) || (cell.text === "0" && kind === KIND.QUOTIENT_DIGIT)) return 0;
-      return 1 + (cell.why.match(PARTS_OF_A_STEP) ?? []).length;
+      return 1 + (textOf(cell.why).match(PARTS_OF_A_STEP) ?? []).length;
     });
     return Math.max(this.start, scores.indexOf(Math.max(...scores)));
   }
@@ -70,7 +68,7 @@ export class Subject {
   /** Returns what a character is, in words. @param {number} position */
   describe(position) {
     const cell = this.sheet.cells[position - this.start];
-    return cell ? explain(cell) : `character ${position + 1} of the question`;
+    return cell ? textOf(explain(cell)) : `character ${position + 1} of the question`;
   }
 
   /** Returns the kind and the coordinates of a character, and those of what its rule reads. Columns count from 1, and 0
@@ -87,16 +85,8 @@ export class Subject {
   /** Returns the sentence of the character, in pieces, each with the position of the character that it names.
    * @type {() => {text: string, source?: number}[]} */
   sentence() {
-    const words = this.describe(this.position);
-    const [kind, , , , , all] = this.slots[this.position];
-    const order = ORDERS.find(([name]) => NAMES[kind]?.startsWith(name))?.[1] ?? all.keys();
-    const sources = Array.from(order, (index) => all[index]).filter((source) => source >= 0);
-    const end = words.includes("=") ? words.indexOf("=") : words.length;
-    return words.split(/(\d+)/).map((text, index, pieces) => {
-      const isBefore = pieces.slice(0, index).join("").length < end;
-      const found = index % 2 && isBefore ? sources.findIndex((source) => this.text[source] === text) : -1;
-      return found < 0 ? { text } : { text, source: sources.splice(found, 1)[0] };
-    });
+    const cell = this.sheet.cells[this.position - this.start];
+    return explain(cell).map((part) => (typeof part === "string" ? { text: part } : { text: part.text, source: part.at + this.start }));
   }
 }
 
