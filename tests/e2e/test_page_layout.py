@@ -125,3 +125,33 @@ def test_long_work_is_seen_from_its_lowest_digit_and_without_notes_beside_it(pag
     assert all(box is not None and box["height"] < 30 for box in notes)
     result = page.locator("#answer .result").text_content() or ""
     assert " =\u00a01219326313" in result  # the sign does not stand on a line by itself
+
+
+def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
+    opened = "all => all.map(e => e.open)"
+    calculate(page, "(1/3-12)*(7+8.5)*3", "calculator")
+    details = page.locator("#nodes details")
+    assert details.evaluate_all(opened) == [False, False, False, False, True]
+    depths = "all => all.map(e => e.style.getPropertyValue('--depth'))"
+    assert page.locator("#nodes .node").evaluate_all(depths) == ["3", "2", "2", "1", "0"]
+    page.get_by_role("button", name="Open or fold all").click()
+    assert all(details.evaluate_all(opened))
+    answered(page, "−542.5")
+    expect(page.locator("#answer .agrees")).to_have_text("✓Exact arithmetic agrees.")
+    calculate(page, "(1+2)*313.46*217", "direct")
+    assert details.evaluate_all(opened)[1:] == [True, True]
+
+
+def test_a_printed_page_has_the_answer_and_the_work_without_controls(page: Page) -> None:
+    calculate(page, "(1+2)*3")
+    answered(page, "9")
+    expect(page.locator("#story-offer")).to_be_visible()
+    expect(page.locator(".sheet").first).to_be_hidden()  # the step is folded
+    page.emulate_media(media="print")
+    expect(page.locator("#story-offer")).to_be_hidden()
+    expect(page.locator(".sheet").first).to_be_visible()
+    expect(page.get_by_label("Expression")).to_be_visible()
+    expect(page.locator("#answer .value")).to_be_visible()
+    expect(page.locator(".sheet").last).to_be_visible()
+    for name in ("button", "radio", "checkbox", "combobox", "link"):
+        expect(page.get_by_role(name)).to_have_count(0)

@@ -238,22 +238,17 @@ def test_the_first_wrong_character_is_that_of_the_checker_and_is_red(plain_page:
         assert wrong is None or str(wrong) in red, (line, wrong)
 
 
-def test_a_work_that_is_being_written_has_a_sheet(plain_page: Page) -> None:
-    drawn = [lines(op, seed=5)[0] for op in CHECKS]
-    begun = [line[:end] for line in drawn for end in range(line.index("=") + 2, len(line))]
-    for line, sheet in zip(begun, plain_page.evaluate(SHEETS, begun), strict=True):
-        assert sheet["wrong"] is None
-        assert sheet["text"].startswith(line[line.index("=") + 1 :])
-
-
 DRAWN = """async (lines) => {
     const { paper } = await import("/static/paper.js");
+    const { isWrong } = await import("/static/paper/cells.js");
     const { SheetView } = await import("/static/paper/view.js");
     return lines.map((line) => {
         const cut = line.indexOf("=") + 1;
+        let nWrong = 0;
         const draw = (view, end) => {
-            const probabilities = Array.from(line.slice(cut, end), (_, at) => 1 - at / 1000);
-            view.show(paper(line.slice(0, cut), line.slice(cut, end)), probabilities, "a sum");
+            const sheet = paper(line.slice(0, cut), line.slice(cut, end));
+            view.show(sheet, sheet.cells.map((_, at) => 1 - at / 1000), "a sum");
+            nWrong += sheet.cells.filter(isWrong).length;
             return view.element.innerHTML;
         };
         const grown = new SheetView();
@@ -263,14 +258,14 @@ DRAWN = """async (lines) => {
             draw(grown, end);
             return grown.element.querySelector(".sheet").getAttribute("style");
         });
-        return [same.length === ends.length, new Set(sizes).size];
+        return [same.length === ends.length, new Set(sizes).size, nWrong];
     });
 }"""
 
 
 def test_rows_are_drawn_one_after_the_other_and_none_moves(plain_page: Page) -> None:
     drawn = [line for op in CHECKS for line in lines(op, seed=9)[:3]]
-    assert plain_page.evaluate(DRAWN, drawn) == [[True, 1]] * len(drawn)
+    assert plain_page.evaluate(DRAWN, drawn) == [[True, 1, 0]] * len(drawn)
 
 
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
@@ -367,21 +362,6 @@ def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
     answered(page, "14082.9")
 
 
-def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
-    opened = "all => all.map(e => e.open)"
-    calculate(page, "(1/3-12)*(7+8.5)*3", "calculator")
-    details = page.locator("#nodes details")
-    assert details.evaluate_all(opened) == [False, False, False, False, True]
-    depths = "all => all.map(e => e.style.getPropertyValue('--depth'))"
-    assert page.locator("#nodes .node").evaluate_all(depths) == ["3", "2", "2", "1", "0"]
-    page.get_by_role("button", name="Open or fold all").click()
-    assert all(details.evaluate_all(opened))
-    answered(page, "−542.5")
-    expect(page.locator("#answer .agrees")).to_have_text("✓Exact arithmetic agrees.")
-    calculate(page, "(1+2)*313.46*217", "direct")
-    assert details.evaluate_all(opened)[1:] == [True, True]
-
-
 def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     stop_clock(page)
@@ -400,18 +380,3 @@ def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     expect(page.locator(".sheet .arcs path")).to_have_count(4)  # 7 × 9 + 2 above + carry 1
     expect(page.locator("#history button")).to_have_count(0)
     assert "#" not in page.url
-
-
-def test_a_printed_page_has_the_answer_and_the_work_without_controls(page: Page) -> None:
-    calculate(page, "(1+2)*3")
-    answered(page, "9")
-    expect(page.locator("#story-offer")).to_be_visible()
-    expect(page.locator(".sheet").first).to_be_hidden()  # the step is folded
-    page.emulate_media(media="print")
-    expect(page.locator("#story-offer")).to_be_hidden()
-    expect(page.locator(".sheet").first).to_be_visible()
-    expect(page.get_by_label("Expression")).to_be_visible()
-    expect(page.locator("#answer .value")).to_be_visible()
-    expect(page.locator(".sheet").last).to_be_visible()
-    for name in ("button", "radio", "checkbox", "combobox", "link"):
-        expect(page.get_by_role(name)).to_have_count(0)

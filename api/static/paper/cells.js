@@ -18,8 +18,14 @@
 /** Returns a sentence in parts. A cell stands for its character.
  * @type {(strings: TemplateStringsArray, ...values: (Cell | Part | Part[] | number | undefined)[]) => Part[]} */
 export function say(strings, ...values) {
-  const parts = strings.flatMap((text, index) => [text, ...[values[index] ?? ""].flat()]).filter((part) => part !== "");
-  return parts.map((part) => (typeof part === "object" ? { text: part.text, at: part.at } : String(part)));
+  /** @type {Part[]} */ const parts = [];
+  for (const [index, text] of strings.entries()) {
+    const value = values[index] ?? "";
+    for (const part of [text, ...(Array.isArray(value) ? value : [value])]) {
+      if (part !== "") parts.push(typeof part === "object" ? { text: part.text, at: part.at } : String(part));
+    }
+  }
+  return parts;
 }
 
 /** Returns a sentence as text. @param {Part[]} parts */
