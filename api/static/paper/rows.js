@@ -111,7 +111,8 @@ const FORMS = {
     const written = work.valueOf("remainder", row);
     const left = brought ? (written - BigInt(digitValue(brought))) / 10n : written;
     const exponent = work.offsets[row] - work.units.a;
-    const terms = `${sumText(dividend, taken, exponent, taken >= 0n)} ${equation(dividend - taken, left, exponent)}`;
+    const equality = `${sumText(dividend, taken, exponent, taken >= 0n)} ${equation(dividend - taken, left, exponent)}`;
+    const terms = taken || left !== dividend ? equality : "nothing changes";
     const unused = brought ? "" : inNaturalOrder(work.get("a").digits.filter(({ column }) => column < work.offsets[row]));
     const rest = unused && `; not brought down: ${unused}`;
     return { ...shape, label: `${terms}${left < 0n ? ": it took too much" : ""}${bringDown}${rest}` };
