@@ -17,8 +17,8 @@ const FINGER_GAP = 44; // pixels below a character that are covered by a finger
 const MARGIN = 8; // pixels between the box and the edge of the window
 const NARROW = 640; // pixels: in a narrower window a finger gets the box at the lower edge, where it covers no operand
 
-/** A character of an operation. at: its index in the output; words: its explanation; parts: the same with the characters
- * that it names; isChoice: whether another character may be right as well.
+/** A character of an operation. at: its index in the output; words: its explanation; parts: the same with the
+ * characters that it names; isChoice: whether another character may be right as well.
  * @typedef {{model: string, prompt: string, output: string, at: number, probability: number,
  * words: string, parts: import("./paper/cells.js").Part[], isChoice: boolean}} Character */
 
@@ -145,7 +145,8 @@ function contentOf({ output, at, probability, parts, isChoice }) {
   const isSure = probability >= SURE_CHARACTER;
   const choice = isChoice && !isSure ? "; another digit may be right as well" : "";
   const probabilityText = isSure ? "sure" : formatPercent(probability);
-  const details = createElement("span", "where", `Character ${at + 1} of ${output.length}, ${probabilityText}${choice}`);
+  const position = `Character ${at + 1} of ${output.length}`;
+  const details = createElement("span", "where", `${position}, ${probabilityText}${choice}`);
   const named = parts.map((part) => {
     if (typeof part === "string") return part;
     const element = createElement("span", "", part.text);

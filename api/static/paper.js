@@ -2,7 +2,7 @@
 
 import { PROMPT, shapeOf } from "./engine/layout.js";
 import { OPERATIONS } from "./engine/operations.js";
-import { derivedCells, isMinus, isWrong, shownText } from "./paper/cells.js";
+import { createCell, derivedCells, isMinus, isWrong, shownText } from "./paper/cells.js";
 import { rowsOf } from "./paper/rows.js";
 import { Work } from "./paper/work.js";
 
@@ -37,12 +37,11 @@ function readWork(prompt, text) {
 /** @type {(prompt: string, text: string) => {rows: Row[], cells: Cell[], extent?: number[]}} */
 function readDirectAnswer(prompt, text) {
   const [, , a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
-  const operands = [["first number", a], ["second number", b]].map(([label, field]) => numberRow(label, reversed(field)));
-  const cells = [...text].map((text, at) => {
-    return { at, text, expected: null, why: [text === "$" ? "the end" : "a character of the answer"], column: 0, copies: [], hides: [] };
-  });
+  const [first, second] = [numberRow("first number", reversed(a)), numberRow("second number", reversed(b))];
+  const why = (/** @type {string} */ text) => [text === "$" ? "the end" : "a character of the answer"];
+  const cells = [...text].map((text, at) => createCell(text, at, { why: why(text) }));
   const row = { ...numberRow("the answer, written at once", text, cells), hasLine: true };
-  return { rows: [operands[0], { ...operands[1], operator: OPERATIONS[operation].symbol }, row], cells };
+  return { rows: [first, { ...second, operator: OPERATIONS[operation].symbol }, row], cells };
 }
 
 /** Returns the row of a number, written backwards and filled with zeros. cells: those of its characters.
@@ -88,7 +87,8 @@ function showsSameNumber(complete, row) {
   if (![complete.isComplete, complete.cells.length, row.cells.length].every(Boolean)) return false;
   if ([...row.cells, ...row.side, ...row.carries].some(isWrong)) return false;
   if (complete.sign && row.sign && shownText(complete.sign) !== shownText(row.sign)) return false;
-  const [left, right] = [complete, row].map(({ cells }) => new Map(cells.map((cell) => [cell.column, shownText(cell)])));
+  const textsOf = (/** @type {Row} */ { cells }) => new Map(cells.map((cell) => [cell.column, shownText(cell)]));
+  const [left, right] = [textsOf(complete), textsOf(row)];
   const columns = [...right.keys(), ...(row.isComplete ? left.keys() : [])];
   return columns.every((column) => (left.get(column) ?? "0") === (right.get(column) ?? "0"));
 }

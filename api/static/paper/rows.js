@@ -13,9 +13,9 @@ import { carryOfSum } from "./rules.js";
 /** A row of a sheet, which shows worked steps as on paper. names: the lines of the work that it shows; label: a
  * description; unit: the column of the units, if it may have a point; carries: small cells above the row; operator and
  * sign: shown before the digits; side: cells beside the row; isDerived: whether the page computed the row; hasLine:
- * whether there is a line above it; showsPlus: whether the sign is shown if it is +; isDecimal: whether zeros at the end
- * of decimals are left out; mayMerge: whether the row before it may show it as well; isComplete: whether nothing more is
- * written in it.
+ * whether there is a line above it; showsPlus: whether the sign is shown if it is +; isDecimal: whether zeros at the
+ * end of decimals are left out; mayMerge: whether the row before it may show it as well; isComplete: whether nothing
+ * more is written in it.
  * @typedef {{names: string[], label: string, cells: Cell[], unit: number, carries: Cell[], operator?: string,
  *   sign?: Cell, side: Cell[], isDerived?: boolean, hasLine?: boolean, showsPlus?: boolean, isDecimal?: boolean,
  *   mayMerge?: boolean, isComplete: boolean}} Row */
@@ -54,12 +54,16 @@ export function* rowsOf(work) {
 /** What the rows of lines have besides their characters, by the names of the lines.
  * @type {Record<string, (work: Work, line: Line) => Partial<Row>>} */
 const FORMS = {
-  a: (work) => ({ label: `first number${work.shape.op === "/" ? ", which is divided" : ""}`, carries: carriesOfSum(work) }),
+  a(work) {
+    const label = `first number${work.shape.op === "/" ? ", which is divided" : ""}`;
+    return { label, carries: carriesOfSum(work) };
+  },
 
   b(work) {
     const { op } = work.shape;
     const label = `second number${op === "/" ? ", the divisor" : ""}`;
-    return { label, unit: work.units.b, ...(work.has("sum") ? { showsPlus: true } : { operator: OPERATIONS[op].symbol }) };
+    const isTerm = work.has("sum"); // its sign is that of the operation
+    return { label, unit: work.units.b, showsPlus: isTerm, operator: isTerm ? undefined : OPERATIONS[op].symbol };
   },
 
   sum(work, { side: [operator], digits, isNegative, sign }) {
@@ -73,7 +77,8 @@ const FORMS = {
     const label = `${sumText(first, second, exponent)} ${equation(first + second, total, exponent)}`;
     // The digits are subtracted as if the first number were positive.
     if (isNegative && isMinus(a.sign) && sign) digits.at(-1)?.hides.push(sign.at);
-    return { ...row, label, sign: total >= 0n ? undefined : isNegative ? sign : derivedCells("-", 0, digits.at(-1)?.at)[0] };
+    const minus = isNegative ? sign : derivedCells("-", 0, digits.at(-1)?.at)[0];
+    return { ...row, label, sign: total < 0n ? minus : undefined };
   },
 
   row(work, { row, digits, side: [multiplier], isComplete }) {
@@ -95,7 +100,8 @@ const FORMS = {
     const isHidden = sign && !isMinus(sign) && !isWrong(sign);
     if (isHidden) digit.hides.push(sign.at);
     const side = sign && !isHidden ? [sign, digit] : [digit];
-    return { ...form, cells: derivedCells(product, work.offsets[row], digit.at), side, label, operator: q < 0 ? "+" : "−" };
+    const cells = derivedCells(product, work.offsets[row], digit.at);
+    return { ...form, cells, side, label, operator: q < 0 ? "+" : "−" };
   },
 
   remainder(work, { row, digits, aside, ...line }) {
@@ -104,7 +110,7 @@ const FORMS = {
     const isZero = brought?.text === "0" && brought.column < work.units.a; // a decimal that need not be written
     const bringDown = brought && !isZero ? `; brings down ${brought.text}` : "";
     if (row === 1) return { ...shape, label: `the leading digits${bringDown}` };
-    for (const carry of aside) (digits.find(({ column }) => column === carry.column) ?? line.sign)?.hides.push(carry.at);
+    for (const { column, at } of aside) (digits.find((cell) => cell.column === column) ?? line.sign)?.hides.push(at);
     const { sign, side: [digit] } = work.get("multiple", row);
     const dividend = work.valueOf("remainder", row - 1);
     const taken = BigInt(signedValue(sign, digit)) * work.valueOf("b");
@@ -113,8 +119,8 @@ const FORMS = {
     const exponent = work.offsets[row] - work.units.a;
     const equality = `${sumText(dividend, taken, exponent, taken >= 0n)} ${equation(dividend - taken, left, exponent)}`;
     const terms = taken || left !== dividend ? equality : "nothing changes";
-    const unused = brought ? "" : inNaturalOrder(work.get("a").digits.filter(({ column }) => column < work.offsets[row]));
-    const rest = unused && `; not brought down: ${unused}`;
+    const unused = brought ? [] : work.get("a").digits.filter(({ column }) => column < work.offsets[row]);
+    const rest = unused.length ? `; not brought down: ${inNaturalOrder(unused)}` : "";
     return { ...shape, label: `${terms}${left < 0n ? ": it took too much" : ""}${bringDown}${rest}` };
   },
 
@@ -171,7 +177,8 @@ const BEFORE = {
   },
 };
 
-/** Returns a row that the model did not write. @type {(name: string, cells: Cell[], label: string, unit: number) => Row} */
+/** Returns a row that the model did not write.
+ * @type {(name: string, cells: Cell[], label: string, unit: number) => Row} */
 function derivedRow(name, cells, label, unit) {
   return { names: [name], cells, label, unit, carries: [], side: [], isComplete: true, isDerived: true };
 }
@@ -181,7 +188,8 @@ function carriesOfSum(work) {
   const { digits, side: [operator] } = work.get("sum");
   const [first, second] = [work.get("a").digits, work.get("b").digits];
   const direction = isMinus(operator) ? -1 : 1;
-  if (!operator || (direction < 0 && integerOf(first) < integerOf(second))) return []; // people subtract the other way round
+  if (!operator) return [];
+  if (direction < 0 && integerOf(first) < integerOf(second)) return []; // people subtract the other way round
   return digits.slice(0, first.length - 1).flatMap((total, j) => {
     const carry = carryOfSum(direction, first[j], second[j], total);
     return carry ? derivedCells(Math.abs(carry), j + 1, total.at) : [];

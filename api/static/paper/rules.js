@@ -8,8 +8,8 @@ import { digitValue, formatDecimal, inNaturalOrder, isMinus, say, signedValue } 
 /** @import { Work } from "./work.js" */
 
 /** Returns the correct character, null if several are, its explanation, and what else its cell has. before: the digit
- * before it in a row whose digits are marked: a 0 after another digit is written as 1, so that the highest tells whether
- * all are 0. A source that does not exist is undefined.
+ * before it in a row whose digits are marked: a 0 after another digit is written as 1, so that the highest tells
+ * whether all are 0. A source that does not exist is undefined.
  * @typedef {(sources: (Cell | undefined)[], work: Work, row: number, text: string) =>
  *   [expected: string | null, why: string | Part[], more?: Partial<Cell> & {before?: Cell}]} Rule */
 
@@ -56,9 +56,9 @@ export function carryOfSum(direction, a, b, total) {
 function sumDigit([operator, a, b, ...before]) {
   const direction = isMinus(operator) ? -1 : 1;
   const carry = before.length ? carryOfSum(direction, before[0], before[1], before[2]) : 0;
-  const [sign, carried, words] = direction > 0 ? ["+", " + carry 1", "writes carries"] : ["−", " − 1 borrowed", "writes borrows"];
+  const [sign, carried, passes] = direction > 0 ? ["+", " + carry 1", "carries"] : ["−", " − 1 borrowed", "borrows"];
   const sum = digitValue(a) + direction * digitValue(b) + carry;
-  return column(say`${a} ${sign} ${b}${carry ? carried : ""}`, sum, words);
+  return column(say`${a} ${sign} ${b}${carry ? carried : ""}`, sum, `writes ${passes}`);
 }
 
 /** @type {(isMarked: boolean) => Rule} */
@@ -67,7 +67,8 @@ const magnitude = (isMarked) => ([top, total, ...before]) => {
   const more = isMarked ? { before: before[1] } : {};
   if (top?.text !== "9") return [String(digit), say`${total}, a copy of the sum's digit`, more];
   const base = before.every((cell) => cell?.text === "0") ? 10 : 9; // while all digits so far are 0
-  return [String((base - digit) % 10), say`the sum is negative, so the digit is ${base} − ${total} = ${base - digit}`, more];
+  const why = say`the sum is negative, so the digit is ${base} − ${total} = ${base - digit}`;
+  return [String((base - digit) % 10), why, more];
 };
 
 /** @type {Rule} */
@@ -78,14 +79,16 @@ const magnitudeTop = ([top]) => {
 /** @type {(isCarry: boolean) => Rule} */
 const productRule = (isCarry) => ([multiplier, a, above, carry]) => {
   const sum = digitValue(above) + digitValue(multiplier) * digitValue(a) + digitValue(carry);
-  const more = [...(digitValue(above) ? say` + ${above} above` : []), ...(digitValue(carry) ? say` + carry ${carry}` : [])];
-  return column(say`${a} × ${multiplier}${more}`, sum, "writes carries", isCarry);
+  const added = digitValue(above) ? say` + ${above} above` : [];
+  const carried = digitValue(carry) ? say` + carry ${carry}` : [];
+  return column(say`${a} × ${multiplier}${added}${carried}`, sum, "writes carries", isCarry);
 };
 
 /** @type {Rule} */
 function broughtDown([source], work, row) {
   const character = source?.text ?? "0";
-  const digit = source ? say`${source}, the next digit of the first number` : "0, as the first number has no more digits";
+  const origin = source ? "the next digit of the first number" : "as the first number has no more digits";
+  const digit = say`${source ?? "0"}, ${origin}`;
   if (work.has("multiple", row + 1)) return [character, say`${digit}, brought down`, { isBroughtDown: true }];
   const more = { isBelow: true, isMark: source?.isMark, isFill: !source }; // below the last remainder
   return [character, say`${digit}. It is not brought down, but counts for the rounding`, more];
@@ -93,9 +96,8 @@ function broughtDown([source], work, row) {
 
 /** @type {Rule} */
 const signOfDigit = ([top]) => {
-  const isNegative = top?.text === "9";
-  const why = isNegative ? "the last digit took too much, so this one adds back" : "this digit takes away: what is left allows it";
-  return [signOf(isNegative), why];
+  if (top?.text === "9") return ["-", "the last digit took too much, so this one adds back"];
+  return ["+", "this digit takes away: what is left allows it"];
 };
 
 /** Every digit that leaves less than the divisor is correct. @type {Rule} */
@@ -117,12 +119,12 @@ function quotientDigit(_, work, row, text) {
 
 /** @type {(isCarry: boolean) => Rule} */
 const remainderRule = (isCarry) => ([sign, q, b, old, carry, before]) => {
-  const [operator, passed, words] = isMinus(sign) ? ["+", "carried", "gives carries"] : ["−", "borrowed", "gives borrows"];
+  const [operator, passed, passes] = isMinus(sign) ? ["+", "carried", "carries"] : ["−", "borrowed", "borrows"];
   const change = digitValue(q) * digitValue(b) + digitValue(carry);
   const more = digitValue(carry) ? say` ${operator} ${carry} ${passed}` : [];
   const meaning = old?.shown && old.shown !== old.text ? ` (in the place of ${old.shown})` : "";
   const sum = digitValue(old) + (isMinus(sign) ? change : -change);
-  return [...column(say`${old}${meaning} ${operator} ${q} × ${b}${more}`, sum, words, isCarry), { before }];
+  return [...column(say`${old}${meaning} ${operator} ${q} × ${b}${more}`, sum, `gives ${passes}`, isCarry), { before }];
 };
 
 /** @type {Rule} */

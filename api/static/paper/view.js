@@ -38,7 +38,7 @@ export class SheetView {
     this.#grid.style.setProperty("--high", String(high));
     this.#copies.clear();
     sheet.rows.forEach((row, index) => {
-      for (const { at, copies, hides } of [...row.cells, ...row.carries, ...row.side, ...(row.sign ? [row.sign] : [])]) {
+      for (const { at, copies, hides } of [...row.cells, ...row.carries, ...row.side].concat(row.sign ?? [])) {
         for (const copy of [at, ...copies]) this.#copies.set(copy, [copy, at, ...copies]);
         for (const hidden of hides) this.#copies.set(hidden, [hidden, at]);
       }
@@ -98,8 +98,9 @@ export class SheetView {
     const element = createTextCell(shownText(cell).replace("-", "−"));
     element.style.setProperty("--column", String(column));
     const source = this.#sheet?.cells[at] ?? cell;
-    const classes = { pale: cell.isPadding, below: cell.isBelow, "brought-down": cell.isBroughtDown, off: isWrong(source) };
-    element.className = ["cell", ...Object.entries(classes).flatMap(([name, isSet]) => (isSet ? name : []))].join(" ");
+    const { isPadding: pale, isBelow: below, isBroughtDown } = cell;
+    const classes = Object.entries({ pale, below, "brought-down": isBroughtDown, off: isWrong(source) });
+    element.className = ["cell", ...classes.flatMap(([name, isSet]) => (isSet ? name : []))].join(" ");
     if (since >= 0) element.dataset.since = String(since);
     if (at < 0) return element;
     element.dataset.at = String(at);

@@ -2,11 +2,13 @@
 
 import { Layout, shapeOf } from "../engine/layout.js";
 import { KIND, LOWEST, OPERATIONS } from "../engine/operations.js";
-import { derivedCells, digitValue, formatDecimal, integerOf } from "./cells.js";
+import { createCell, derivedCells, digitValue, formatDecimal, integerOf } from "./cells.js";
 import { RULES } from "./rules.js";
 
 /** @import { Slot } from "../engine/layout.js" */
 /** @import { Cell } from "./cells.js" */
+
+const NO_PART = ["not a part of the work"];
 
 /** The characters that stand on one line of the sheet. digits: lowest first; side: what stands beside them; aside: what
  * is shown only if it is wrong; isNegative: whether the digits are shown without their ten's complement. */
@@ -51,18 +53,18 @@ export class Line {
       const digit = cell.isMark ? 0 : digitValue(cell);
       cell.shown = String((base - digit) % 10);
       if (digit) base = 9;
-      cell.why.push(`; the number is negative, so this ${cell.text} stands for ${cell === top ? "the minus" : cell.shown}`);
+      const meaning = cell === top ? "the minus" : cell.shown;
+      cell.why.push(`; the number is negative, so this ${cell.text} stands for ${meaning}`);
     }
     this.sign = top.shown === "0" ? this.digits.pop() : derivedCells("-", 0, top.at)[0];
     if (this.sign === top) top.shown = "-";
   }
 }
 
-/** The worked steps of a question as far as they are written. cells: by the index of the character; broken: the index of
- * the first one that does not fit the layout, or -1; lines: from top to bottom; offsets: the columns of the lowest digits
- * of the rows; units: the columns of the units; divisorPlaces: of the divisor, which has at least three digits; extent:
- * the lowest and the highest column of the whole sheet, so that nothing moves while it is written; rest: what follows the
- * character that does not fit. */
+/** The worked steps of a question as far as they are written. cells: by the index of the character; broken: the index
+ * of the first one that does not fit the layout, or -1; rest: what follows it; lines: from top to bottom; offsets: the
+ * columns of the lowest digits of the rows; units: the columns of the units; divisorPlaces: of the divisor, which has
+ * at least three digits; extent: the lowest and the highest column of the whole sheet, so that nothing moves. */
 export class Work {
   cells = /** @type {Cell[]} */ ([]);
   broken = -1;
@@ -90,8 +92,8 @@ export class Work {
       break;
     }
     if (this.broken < 0 && text.length > places.length) this.#readAnswer(text, places.length);
-    const rest = [...text.slice(this.cells.length)];
-    this.rest = this.broken < 0 ? [] : rest.map((text, index) => this.#unread(text, this.cells.length + index));
+    const start = this.broken < 0 ? text.length : this.cells.length;
+    this.rest = [...text.slice(start)].map((text, index) => createCell(text, start + index, { why: NO_PART }));
   }
 
   /** Reads the answer, which is copied from the result. @type {(text: string, start: number) => void} */
@@ -104,17 +106,13 @@ export class Work {
     let column = this.units.result - Math.max(0, slots.findIndex(([kind]) => kind === KIND.ANSWER_POINT));
     for (const [index, character] of [...text.slice(start, start + line.nSlots)].entries()) {
       const slot = slots[index];
-      const cell = slot ? this.#read(slot, column, character) : { ...this.#unread(character, start + index), column, expected: "" };
+      const surplus = { column, expected: "", why: NO_PART };
+      const cell = slot ? this.#read(slot, column, character) : createCell(character, start + index, surplus);
       const { part } = slot ? RULES[slot[0]] : { part: "digits" };
       this.cells.push(cell);
       line.add(part, cell);
       column += Number(part === "digits");
     }
-  }
-
-  /** Returns the cell of a character that is not a part of the work. @type {(text: string, at: number) => Cell} */
-  #unread(text, at) {
-    return { at, text, expected: null, why: ["not a part of the work"], column: 0, copies: [], hides: [] };
   }
 
   /** Finds the columns of the rows and of the units. */
@@ -173,7 +171,7 @@ export class Work {
     const why = [words, marks ? "; the 0 is written as 1 because a lower digit is not 0" : []].flat();
     const isMark = (marks || more.isMark) && text === "1";
     const shown = isMark ? "0" : undefined;
-    return { at: this.cells.length, column, text, shown, copies: [], hides: [], ...more, expected: marks ? "1" : right, why, isMark };
+    return createCell(text, this.cells.length, { column, shown, ...more, expected: marks ? "1" : right, why, isMark });
   }
 
   /** Returns the cell at a position of the line, also of the question; undefined if there is none.
@@ -181,7 +179,7 @@ export class Work {
   #cellAt(position) {
     const at = position - this.prompt.length;
     const text = this.prompt[position];
-    return text ? { ...derivedCells(text, 0)[0], at } : this.cells[at];
+    return text ? createCell(text, at) : this.cells[at];
   }
 
   /** Returns a line, which is empty if the work has none of this name. @type {(name: string, row?: number) => Line} */

@@ -86,7 +86,9 @@ export class Subject {
    * @type {() => {text: string, source?: number}[]} */
   sentence() {
     const cell = this.sheet.cells[this.position - this.start];
-    return explain(cell).map((part) => (typeof part === "string" ? { text: part } : { text: part.text, source: part.at + this.start }));
+    return explain(cell).map((part) => {
+      return typeof part === "string" ? { text: part } : { text: part.text, source: part.at + this.start };
+    });
   }
 }
 
