@@ -3,7 +3,8 @@
 import { PROMPT, shapeOf } from "./engine/layout.js";
 import { KIND, OPERATIONS } from "./engine/operations.js";
 import { rowsOf } from "./paper/rows.js";
-import { Work, derivedCells } from "./paper/sheet.js";
+import { derivedCells } from "./paper/cells.js";
+import { Work } from "./paper/sheet.js";
 
 /** @import { Row } from "./paper/rows.js" */
 /** @import { Cell } from "./paper/sheet.js" */

@@ -4,7 +4,7 @@ import { formatPlaces } from "../format.js";
 import { carryOfSum } from "./rules.js";
 import {
   derivedCells, digitValue, formatDecimal, inNaturalOrder, integerOf, signedIntegerOf, signedValue,
-} from "./sheet.js";
+} from "./cells.js";
 
 /** @import { Cell, Work } from "./sheet.js" */
 

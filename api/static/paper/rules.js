@@ -2,7 +2,7 @@
 // layout names as its sources (datagen/rules.py).
 
 import { KIND } from "../engine/operations.js";
-import { digitValue, formatDecimal, inNaturalOrder, integerOf, signedIntegerOf, signedValue } from "./sheet.js";
+import { digitValue, formatDecimal, inNaturalOrder, integerOf, signedIntegerOf, signedValue } from "./cells.js";
 
 /** @import { Cell, Work } from "./sheet.js" */
 
