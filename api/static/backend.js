@@ -12,7 +12,7 @@ import { store } from "./state.js";
 const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
 const PROGRESS = 100; // milliseconds between two reports on a model that is loading
 
-/** service: whether there is a service; models: without a service, the models with their files and manifests.
+/** service: whether there is a service; models: only without one, the models with their files and manifests.
  * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
  */
 
@@ -39,8 +39,8 @@ const engine = new Engine(async (model) => {
   const hash = hashes.get(model);
   if (hash) return verify(await service.weights(model), hash);
   const { service: hasService, models } = await getHost();
-  const file = models.find(({ id }) => id === model)?.file;
-  const path = hasService ? `v1/models/${encodeURIComponent(model)}/weights` : file;
+  const ofService = `v1/models/${encodeURIComponent(model)}/weights`;
+  const path = hasService ? ofService : models.find(({ id }) => id === model)?.file;
   if (!path) throw new service.ServiceError(`There is no model ${model}.`);
   return service.weights(path, (report) => progress.set(model, report));
 });
