@@ -16,6 +16,8 @@ STYLES = "page.css"
 COMMENT = r"^[ \t]*(?://[^\n]*\n|/\*(?:(?!\*/).)*\*/[ \t]*\n?)"  # one that begins a line
 EXPORT = r"^export ((?:async )?(?:function\*?|class|const) )(\w+|[\[{][\w, ]+[\]}])"
 THE_WORKER = f'new URL("./{Path(WORKER).name}", import.meta.url)'
+ANY_IMPORT = r'(?:^import [^"]+? from |await import\()"(?P<name>\.[^"]+)"'
+LATER = r'await import\("(\.[^"]+)"\)'  # also these are in the file
 SCRIPT = r'    <script type="module" src="static/([^"]+)"></script>\n'
 STYLE = r'    <link rel="stylesheet" href="static/([^"]+)">\n'
 
@@ -24,7 +26,8 @@ def bundle(html: str, static: Path) -> str:
     """Replaces the modules and the style sheets in the folder `static` by one of each. Returns the
     page with these."""
     static = static.resolve()
-    pages, workers = modules_of(static, SCRIPTS), modules_of(static, [WORKER])
+    pages = modules_of(static, SCRIPTS, ANY_IMPORT)
+    workers = modules_of(static, [WORKER])
     shared = [module for module in pages if module in workers]
     parts = [*(_wrapped(module, static) for module in shared), "if (globalThis.document) {\n"]
     parts += [_wrapped(module, static) for module in pages if module not in shared]
@@ -51,8 +54,13 @@ def _wrapped(module: Path, static: Path) -> str:
     names = [name.strip("[{ }]") for _, name in re.findall(EXPORT, text, re.M)]
     if "export default " in text:
         names.append("default: exported")
+
+    def variable(name: str) -> str:
+        return _variable((module.parent / name).resolve(), static)
+
+    text = re.sub(LATER, lambda match: variable(match[1]), text)
     imports = "".join(
-        f"const {_pattern(clause)} = {_variable((module.parent / name).resolve(), static)};\n"
+        f"const {_pattern(clause)} = {variable(name)};\n"
         for clause, name in re.findall(IMPORT, text, re.M | re.S)
     )
     body = re.sub(EXPORT, r"\1\2", re.sub(IMPORT, "", text, flags=re.M | re.S), flags=re.M)

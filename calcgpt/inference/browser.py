@@ -31,7 +31,7 @@ PAGE_POLICY = (
 MAX_ADDRESS = 2_000
 SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
 WORKER = "engine/worker.js"  # the module that runs the models
-IMPORT = r'^import ([^"]+?) from "(\.[^"]+)";\n'
+IMPORT = r'^import (?P<names>[^"]+?) from "(?P<name>\.[^"]+)";\n'
 PRELOAD = '    <link rel="preload" as="fetch" crossorigin href="static/backend.json">\n'
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
 # Links to a model with parts switched off lead through a page with another picture: no server sees
@@ -167,7 +167,7 @@ def with_policy(html: str) -> str:
     return html.replace(encoding, encoding + policy, 1)
 
 
-def modules_of(static: Path, scripts: Sequence[str]) -> list[Path]:
+def modules_of(static: Path, scripts: Sequence[str], pattern: str = IMPORT) -> list[Path]:
     """Returns these scripts and the modules that they import, which are in the folder `static`:
     each after those that it imports."""
     seen: set[Path] = set()
@@ -175,8 +175,8 @@ def modules_of(static: Path, scripts: Sequence[str]) -> list[Path]:
     def below(module: Path) -> Iterator[Path]:
         if module not in seen:
             seen.add(module)
-            for _, name in re.findall(IMPORT, module.read_text("utf-8"), re.M):
-                yield from below((module.parent / name).resolve())
+            for found in re.finditer(pattern, module.read_text("utf-8"), re.M):
+                yield from below((module.parent / found["name"]).resolve())
             yield module
 
     return [module for script in scripts for module in below((static / script).resolve())]

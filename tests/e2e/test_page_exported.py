@@ -45,6 +45,10 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     answered(exported, "1.57525084")
     exported.get_by_role("button", name="Watch it learn").click()
     expect(exported.locator(".learning .title")).to_contain_text("After 50 steps")
+    calculate(exported, "2 km + 3 km")
+    expect(exported.get_by_role("button", name="Calculate 2+3")).to_be_visible()
+    exported.get_by_role("button", name="How a transformer does it").last.click()
+    expect(exported.locator(".story")).to_be_visible()
     exported.context.set_offline(False)
 
 
