@@ -99,6 +99,7 @@ def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None
     page.route("**/v1/calculate/stream", lambda route: held.append(route))
     with page.expect_request("**/v1/calculate/stream"):
         type_(page, "2*3=+4=")
+    expect(page.locator("#running")).to_be_visible()  # the request is held
     held[0].fulfill(body=events_of_answer(result=None, verified=False))
     answered(page, "not a number")
     expect(page.get_by_role("alert")).to_have_text("Typed after it, and not calculated: +4=")
