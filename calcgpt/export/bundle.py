@@ -7,6 +7,7 @@ worker, the worker that runs the models.
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 
 from calcgpt.inference.browser import IMPORT, PRELOAD, SCRIPTS, WORKER, modules_of
@@ -18,13 +19,14 @@ EXPORT = r"^export ((?:async )?(?:function\*?|class|const) )(\w+|[\[{][\w, ]+[\]
 THE_WORKER = f'new URL("./{Path(WORKER).name}", import.meta.url)'
 ANY_IMPORT = r'(?:^import [^"]+? from |await import\()"(?P<name>\.[^"]+)"'
 LATER = r'await import\("(\.[^"]+)"\)'  # also these are in the file
+EARLY = '<script src="static/early.js"'
 SCRIPT = r'    <script type="module" src="static/([^"]+)"></script>\n'
 STYLE = r'    <link rel="stylesheet" href="static/([^"]+)">\n'
 
 
-def bundle(html: str, static: Path) -> str:
+def bundle(html: str, static: Path, weights: str) -> str:
     """Replaces the modules and the style sheets in the folder `static` by one of each. Returns the
-    page with these."""
+    page with these, and with the address of the weights that early.js may load."""
     static = static.resolve()
     pages = modules_of(static, SCRIPTS, ANY_IMPORT)
     workers = modules_of(static, [WORKER])
@@ -44,6 +46,7 @@ def bundle(html: str, static: Path) -> str:
     (static / STYLES).write_text(re.sub(COMMENT, "", styles, flags=re.M | re.S))
     head = f'{PRELOAD}    <script type="module" src="static/{BUNDLE}"></script>\n'
     head += f'    <link rel="stylesheet" href="static/{STYLES}">\n'
+    html = html.replace(EARLY, f'{EARLY} data-weights="{escape(weights)}"')
     first, rest = re.split(STYLE, html, maxsplit=1)[::2]
     return first + head + re.sub(f"{STYLE}|{SCRIPT}", "", rest)
 

@@ -96,7 +96,7 @@ def export_page(
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
         page = staging / "index.html"
-        html = bundle(page.read_text("utf-8"), staging / "static")
+        html = bundle(page.read_text("utf-8"), staging / "static", models[0]["file"])
         for path, text in ((page, html), (staging / OFF, (staging / OFF).read_text("utf-8"))):
             write_text(path, with_policy(with_address(text, address) if address else text))
         _fill_service_worker(staging, models[0]["file"])
