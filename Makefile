@@ -60,7 +60,7 @@ dist: .venv/audit.stamp
 soak: .venv/dev.stamp
 	CONTRACT_EXAMPLES=3000 CONTRACT_REPORT=docs/results/contract.json \
 		$(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_contract.py -k responses_match
-	EXPRESSIONS=20000 $(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/e2e/test_page_expressions.py
+	EXPRESSIONS=20000 $(BIN)/pytest -q --timeout 7200 -o faulthandler_timeout=0 tests/unit/page/test_expressions.py
 	$(BIN)/python -m tools.soak --json docs/results/soak.json $(SOAK)
 
 # Hostile input for everything that reads what people write: expressions, lines, worked steps,

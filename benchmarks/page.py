@@ -8,14 +8,18 @@ times are those of the processor, because other programs do not change them much
 measured for a product and a quotient of numbers of 40 digits.
 
 The page is then opened from a host on loopback, each time in a browser with an empty cache: by a
-link that names a question, until the whole answer is shown, and without a link, until the first
-character of the example is shown. Times are those of a clock.
+link that names a question, until the whole answer is shown, also on a connection of 1.6 Mbit/s with
+150 ms for a round trip, and without a link, until the first character of the example is shown.
+Times are those of a clock.
 """
 
 from __future__ import annotations
 
 import functools
+import gzip
 import http.server
+import io
+import shutil
 import tempfile
 import threading
 import time
@@ -31,7 +35,7 @@ from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
 from benchmarks.measure import alternate, environment, parser, run, show, summary, write
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.export.web import export_page
+from calcgpt.export.web import PAGE, export_page
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import generate
 from calcgpt.registry import resolve
@@ -45,9 +49,9 @@ NATIVE, WITH, WITHOUT = "native engine", "browser, WebAssembly", "browser, JavaS
 CHROMIUM = "/usr/bin/chromium"
 QUESTION, ANSWER = "471/299", "1.57525084"
 LOAD = """async name => {
-    const { readWeights } = await import("./static/engine/weights.js");
-    const { Decoder } = await import("./static/engine/decoder.js");
-    const { generate } = await import("./static/engine/generate.js");
+    const { readWeights } = await import("./source/engine/weights.js");
+    const { Decoder } = await import("./source/engine/decoder.js");
+    const { generate } = await import("./source/engine/generate.js");
     const buffer = await (await fetch(`models/${name}.safetensors`)).arrayBuffer();
     const weights = readWeights(buffer);
     const { vocabulary } = weights.manifest;
@@ -57,7 +61,29 @@ LOAD = """async name => {
 }"""
 
 
+FAST_3G = {"latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 94_000}
+
+
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """Sends texts compressed, as static hosts do."""
+
+    protocol_version = "HTTP/1.1"
+
+    def send_head(self) -> Any:
+        path = Path(self.translate_path(self.path))
+        path = path / "index.html" if path.is_dir() else path
+        if not path.is_file():
+            return super().send_head()
+        content = path.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Type", self.guess_type(path))
+        if path.suffix in (".html", ".js", ".css", ".json", ".svg", ".webmanifest"):
+            content = gzip.compress(content)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        return io.BytesIO(content)
+
     def log_message(self, *args: Any) -> None:
         pass
 
@@ -123,11 +149,14 @@ def measure_engine(
     return {"problems": len(prompts), "written_alike": same, **summary(rates, NATIVE)}
 
 
-def seconds_to(browser: Browser, address: str, selector: str) -> float:
+def seconds_to(browser: Browser, address: str, selector: str, is_slow: bool = False) -> float:
     """Returns the time from the request of the page until an element is shown."""
     context = browser.new_context()
     try:
         page = context.new_page()
+        if is_slow:
+            session = context.new_cdp_session(page)
+            session.send("Network.emulateNetworkConditions", {"offline": False, **FAST_3G})
         start = time.perf_counter()
         page.goto(address, wait_until="commit")
         page.wait_for_selector(selector)
@@ -145,6 +174,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         out = Path(folder) / "page"
         export_page([checkpoint], out, force=False)
+        shutil.copytree(PAGE, out / "source")  # the modules of the engine alone
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         with hosted(out) as address:
             page = browser.new_page()
@@ -155,10 +185,13 @@ def main() -> None:
             )
             page.close()
             url = f"{address}#q={QUESTION}"
+            answer = f'#answer .value:has-text("{ANSWER}")'
             first_seconds = {
                 "answer to a link": [
-                    seconds_to(browser, url, f'#answer .value:has-text("{ANSWER}")')
-                    for _ in range(arguments.runs)
+                    seconds_to(browser, url, answer) for _ in range(arguments.runs)
+                ],
+                "answer to a link, fast 3G": [
+                    seconds_to(browser, url, answer, is_slow=True) for _ in range(arguments.runs)
                 ],
                 "first character of the example": [
                     seconds_to(browser, address, "#nodes [data-at]") for _ in range(arguments.runs)

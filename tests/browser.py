@@ -118,6 +118,12 @@ RESULT: dict[str, Any] = {
 }
 
 
+def leave_to_service(page: Page) -> None:
+    """Makes the service say that the engine of the page cannot run its models."""
+    kind = "urn:calcgpt:problem:no-weights"
+    page.route("**/weights", lambda route: route.fulfill(status=404, json={"type": kind}))
+
+
 def events_of_answer(**fields: Any) -> str:
     """The events of an answer without operations, as the service sends them."""
     answer = json.dumps({**RESULT, **fields})

@@ -27,7 +27,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError
-from calcgpt.inference.browser import cast_weights
+from calcgpt.inference.browser import cast_weights, widened
 from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder, log_softmax
@@ -244,9 +244,7 @@ def certify(
     `progress` with numbers of lines made. Raises what `check_testable` raises."""
     check_testable(checkpoint)
     if half:
-        arrays = cast_weights(checkpoint, half=True)
-        rounded = {name: array.astype(np.float32) for name, array in arrays.items()}
-        checkpoint = replace(checkpoint, arrays=rounded)
+        checkpoint = replace(checkpoint, arrays=widened(cast_weights(checkpoint, 16)))
     name, decoder = load_decoder(checkpoint, engine, 1)
     result = Certificate(checkpoint.name, name, half, seed, every)
     tokenizer = checkpoint.tokenizer.require_characters()

@@ -1,5 +1,6 @@
-// The backend of the page. The service calculates or, on a page without one (backend.json), the engine in
-// this browser. Samples, attention weights and snapshots always come from the engine.
+// The backend of the page. The engine calculates in this browser. The host is a service, or else has only files
+// (backend.json). A service lists its models and gives their weights, and calculates with those that the engine cannot
+// run.
 
 import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
@@ -8,11 +9,16 @@ import { limitsOf } from "./engine/limits.js";
 import { recordedLook } from "./example.js";
 import { store } from "./state.js";
 
-/** service: whether there is a service; models: without a service, the models with their files and manifests.
- * @typedef {{service: boolean, models: (service.Model & {file: string, bytes: number} & Record<string, any>)[]}} Host
+const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
+const PROGRESS = 100; // milliseconds between two reports on a model that is loading
+
+/** service: whether there is a service; models: only without one, the models with their files and manifests.
+ * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
  */
 
 /** @type {Promise<Host> | undefined} */ let host;
+/** @type {service.Model[]} */ let listed = []; // the models of the last list
+/** @type {Map<string, service.Progress>} */ const progress = new Map(); // of models that are loading
 
 /** Returns what the host of the page offers.
  * @returns {Promise<Host>}
@@ -33,21 +39,20 @@ const engine = new Engine(async (model) => {
   const hash = hashes.get(model);
   if (hash) return verify(await service.weights(model), hash);
   const { service: hasService, models } = await getHost();
-  if (hasService) return service.weights(`v1/models/${encodeURIComponent(model)}/weights`);
-  const entry = models.find(({ id }) => id === model);
-  if (!entry) throw new service.ServiceError(`There is no model ${model}.`);
-  return service.weights(entry.file);
+  const ofService = `v1/models/${encodeURIComponent(model)}/weights`;
+  const path = hasService ? ofService : models.find(({ id }) => id === model)?.file;
+  if (!path) throw new service.ServiceError(`There is no model ${model}.`);
+  return service.weights(path, (report) => progress.set(model, report));
 });
 
-/** Starts the engine of a page without a service while the other modules are still loading and, if the
- * address has a question, loads its model. */
+/** Starts the engine while the other modules are still loading, and loads the model that the first calculation needs:
+ * at once if the address has a question, else when the user begins to type. */
 async function start() {
-  const { service: hasService, models } = await getHost();
-  if (hasService) return;
+  await getHost();
   engine.start();
   const state = parseHash(location.hash);
-  const model = models.find(({ id }) => id === state?.model) ?? models.find((entry) => entry.default);
-  if (state && model) await engine.load(model.id);
+  if (!state) await new Promise((begin) => ["keydown", "pointerdown"].forEach((type) => addEventListener(type, begin)));
+  await engine.load(await find(state?.model));
 }
 
 start().catch(() => {}); // the next calculation tries again and reports the error
@@ -65,8 +70,10 @@ export async function cachePage() {
  * @throws {service.ServiceError} */
 export async function listModels() {
   const { service: hasService, models } = await getHost();
-  if (hasService) return service.listModels();
-  return models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
+  listed = hasService
+    ? await service.listModels()
+    : models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
+  return [...listed];
 }
 
 /** Returns what the engine knows of a model besides its weights (calcgpt/inference/browser.py), after loading it.
@@ -76,19 +83,37 @@ export const manifestOf = (model) => engine.load(model);
 /** Returns the parts that are switched off of a model: only of the one that the page asks. @param {string} model */
 const offOf = (model) => (model === store.state.model ? listOff(store.state.off) : []);
 
-/** Yields the events of a calculation; see `calculate` of client.js. The service has no switches: without the parts
- * `off`, the engine calculates.
+/** Returns the name of a model that is listed. @param {string} [model] without it, the default */
+async function find(model) {
+  const isMeant = (/** @type {service.Model} */ entry) => (model ? entry.id === model : entry.default);
+  const found = listed.find(isMeant) ?? (await listModels()).find(isMeant);
+  if (!found) throw new service.ServiceError(model ? `There is no model ${model}.` : "No model is loaded yet.");
+  return found.id;
+}
+
+/** Loads a model and yields how much of it has arrived.
+ * @type {(model: string) => AsyncGenerator<service.CalculationEvent>} */
+async function* loading(model) {
+  const loaded = engine.load(model).then(() => true);
+  while (!(await Promise.race([loaded, new Promise((resolve) => setTimeout(resolve, PROGRESS))]))) {
+    yield { name: "loading", data: progress.get(model) ?? { received: 0, total: 0 } };
+  }
+}
+
+/** Yields the events of a calculation without the parts `off`; the last one is `result`. The service has no switches.
+ * @throws {service.ServiceError} or AbortError after `signal`
  * @type {(expression: string, options: service.Options & {off?: string[]},
  *   signal?: AbortSignal) => AsyncGenerator<service.CalculationEvent>} */
 export async function* calculate(expression, { off = [], ...options }, signal) {
-  const { service: hasService, models } = await getHost();
-  if (hasService && !off.length) yield* service.calculate(expression, options, signal);
-  else {
-    const entry = models?.find(({ id, default: isDefault }) => (options.model ? id === options.model : isDefault));
-    const model = entry?.id ?? options.model ?? "";
-    if (!engine.ready.has(model)) yield { name: "loading", data: { bytes: entry?.bytes ?? 0 } };
-    yield* engine.run("calculate", { ...options, model, expression, off }, signal);
+  const model = await find(options.model);
+  try {
+    yield* loading(model);
+  } catch (error) {
+    if (!(error instanceof service.ServiceError) || error.type !== NO_WEIGHTS || off.length) throw error;
+    yield* service.calculate(expression, { ...options, model }, signal);
+    return;
   }
+  yield* engine.run("calculate", { ...options, model, expression, off }, signal);
 }
 
 /** Returns the answer of a snapshot of a training run to an operation, as the event `answer` has it. The snapshot runs

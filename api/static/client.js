@@ -20,10 +20,11 @@ const KEY = "calcgpt.key";
  * in_tested_range: boolean, confidence: Confidence, nodes: Node[], model: string, off?: string[]}} Calculation */
 
 /** The events of a calculation.
+ * @typedef {{received: number, total: number}} Progress bytes of a model that is loading; total: 0 if it is not known
  * @typedef {{expression: string, model: string, places: number, nodes: Span[]}} Start
  * @typedef {{node: number, problem: string, prompt: string}} Question
  * @typedef {{text: string, probability: number}} Token a character that the model wrote
- * @typedef {{name: "loading", data: {bytes: number}} | {name: "start", data: Start} | {name: "node", data: Question}
+ * @typedef {{name: "loading", data: Progress} | {name: "start", data: Start} | {name: "node", data: Question}
  * | {name: "token", data: Token & {node: number}} | {name: "answer", data: Node & {node: number}}
  * | {name: "result", data: Calculation}} CalculationEvent */
 
@@ -117,9 +118,22 @@ export function listModels() {
   return load("v1/models", read, "The list of models could not be read.");
 }
 
-/** Returns the file with the weights of a model. @param {string} path */
-export function weights(path) {
-  return load(path, (file) => file.arrayBuffer(), "The weights of this model could not be loaded.");
+/** Returns the file with the weights of a model. onProgress: called as it arrives.
+ * @type {(path: string, onProgress?: (report: Progress) => void) => Promise<ArrayBuffer>} */
+export function weights(path, onProgress = () => {}) {
+  const read = (/** @type {Response} */ { body, headers }) => {
+    const total = headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
+    let received = 0;
+    const count = new TransformStream({
+      transform(chunk, controller) {
+        received += chunk.length;
+        onProgress({ received, total });
+        controller.enqueue(chunk);
+      },
+    });
+    return new Response(body?.pipeThrough(count)).arrayBuffer();
+  };
+  return load(path, read, "The weights of this model could not be loaded.");
 }
 
 /** Yields the server-sent events of a stream in UTF-8 (EventSource cannot send a POST). If the caller leaves its loop,

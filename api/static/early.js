@@ -1,7 +1,16 @@
 // A classic script, which runs before the modules of the page are there. It keeps the keys that are pressed in the
-// meantime in the field, `=` included, and says so if the modules do not load.
+// meantime in the field, `=` included, and says so if the modules do not load. An exported page names the weights of its
+// default model: those of a link's question load beside the modules.
 
 {
+  const { weights } = /** @type {HTMLScriptElement} */ (document.currentScript).dataset;
+  const model = /[#&]model=([^&]*)/.exec(location.hash)?.[1] ?? "";
+  if (weights?.includes(model) && /[#&]q=/.test(location.hash)) {
+    const link = Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "" });
+    link.href = weights;
+    document.head.append(link);
+  }
+
   /** Returns an element of the page. Modules have `byId` for this. @param {string} id */
   const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
   const input = () => /** @type {HTMLInputElement} */ (element("expression"));

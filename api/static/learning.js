@@ -114,7 +114,9 @@ export class Panel {
       return;
     }
     const { description, parameters, snapshots } = this.#run;
-    this.#hint.textContent = `${description} It has ${formatCount(parameters)} parameters and answers to ${PLACES} places.`;
+    this.#hint.textContent =
+      `${description} It has ${formatCount(parameters)} parameters and answers to ${PLACES} places. ` +
+      "Halves go to the even digit: 3.125 is 3.12.";
     if (!this.#curve) this.#drawCurve(this.#run);
     const slider = this.#slider.control;
     const previousIndex = slider.disabled ? 0 : Number(slider.value); // the panel may be opened again

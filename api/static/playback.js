@@ -1,8 +1,8 @@
 // Shows the events of a calculation at a speed that people can follow.
 
 const SLOW_RATE = 14; // characters a second in slow motion
-// Each frame shows a fifth of the waiting events, so that all are shown in less than half a second.
-const CATCH_UP_FRAMES = 5;
+// All events that wait are shown within so many frames.
+const CATCH_UP_FRAMES = 4;
 const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
 
 /** Queues events and shows them in animation frames.
@@ -12,6 +12,7 @@ export class Playback {
   #frame = 0;
   #lastTime = 0;
   #budget = 0; // the number of characters that may be shown now
+  #perFrame = 1; // characters
   #show;
   #isSlow;
   #onEmpty = () => {};
@@ -30,7 +31,7 @@ export class Playback {
   push(event) {
     if (this.#error) throw this.#error;
     this.#queue.push(event);
-    if (document.hidden || (reducedMotion.matches && !this.#isSlow())) this.flush();
+    if (document.hidden) this.flush();
     else if (!this.#frame) this.#schedule();
   }
 
@@ -73,8 +74,9 @@ export class Playback {
   /** @param {number} now */
   #onFrame(now) {
     const elapsed = Math.max(0, Math.min(0.1, (now - this.#lastTime) / 1000));
-    const perFrame = Math.max(1, this.#queue.length / CATCH_UP_FRAMES);
-    this.#budget += elapsed * (this.#isSlow() ? SLOW_RATE : perFrame * FRAMES_PER_SECOND);
+    const frames = reducedMotion.matches ? 1 : CATCH_UP_FRAMES;
+    this.#perFrame = Math.max(this.#perFrame, this.#queue.length / frames);
+    this.#budget += elapsed * (this.#isSlow() ? SLOW_RATE : this.#perFrame * FRAMES_PER_SECOND);
     for (;;) {
       const [event] = this.#queue;
       if (!event || (event.name === "token" && this.#budget < 1)) break;
@@ -84,7 +86,10 @@ export class Playback {
     this.#budget = Math.min(this.#budget, 1);
     this.#frame = 0;
     if (this.#queue.length) this.#schedule();
-    else this.#onEmpty();
+    else {
+      this.#perFrame = 1;
+      this.#onEmpty();
+    }
   }
 }
 

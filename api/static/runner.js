@@ -151,8 +151,9 @@ export class Runner {
    * @type {(event: CalculationEvent, steps: Step[], typed: string) => void} */
   #show({ name, data }, steps, typed) {
     if (name === "loading") {
-      const size = data.bytes ? ` (${(data.bytes / 1e6).toFixed(1)} MB)` : "";
-      this.#status.textContent = `Loading the model${size} …`;
+      const { received: value, total: max } = data;
+      const bar = Object.assign(createElement("progress"), max ? { value, max } : {}, { ariaLabel: "Received" });
+      this.#status.replaceChildren("Loading the model … ", bar);
     } else if (name === "start") {
       this.#status.textContent = WRITING;
       this.#model = data.model;

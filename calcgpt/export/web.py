@@ -2,17 +2,17 @@
 
 `export_page` writes a folder for any static host:
 
-index.html, static/       the page of the service, and the engine that runs the model in the browser
+index.html, static/       the page of the service, with its modules and styles as one file of each
 static/backend.json       says that there is no service, and lists the models
 models/NAME.safetensors   the weights
 sw.js                     keeps all this in the browser, so that the page works without a connection
 
-The files of the page are those of the service, but index.html has no links to the service.
-The weights have 16 bits if the model then solves the same problems as with 32.
+The page has no links to the service.
+The weights have 8 bits, or else 16, if the model then solves the same problems as with 32.
 
 `export_snapshots` writes what the page shows as *Watch it learn*:
 
-NAME-of-a-snapshot.safetensors   its weights, with numbers of 16 bits
+NAME-of-a-snapshot.safetensors   its weights, with numbers of 8 bits
 learning.json                    the steps, losses and hashes of these files, and the loss curve
 """
 
@@ -32,17 +32,17 @@ import numpy as np
 
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
+from calcgpt.export.bundle import bundle
 from calcgpt.inference.browser import (
     OFF,
     OFF_PREVIEW,
     PREVIEW,
-    SCRIPTS,
     cast_weights,
     fits_half,
     manifest_of,
     weights_file,
+    widened,
     with_address,
-    with_modules,
     with_policy,
 )
 from calcgpt.inference.engines import load_decoder
@@ -58,11 +58,10 @@ PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
 EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
-WORKER = "engine/worker.js"  # runs the models
 SERVICE_ONLY = ("docs.html", "docs.js")
 CHECKED, SEED = 50, 0  # problems per distribution, and their seed
 LEARNING = "learning.json"
-MAX_BYTES = 6_000_000  # of all snapshots
+MAX_BYTES = 2_000_000  # of all snapshots
 
 
 def export_page(
@@ -88,48 +87,49 @@ def export_page(
             (staging / EXAMPLE).unlink()  # it shows a model that this page does not have
         (staging / "models").mkdir()
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
-            half, remark = _choose_precision(checkpoint)
+            bits, remark = _choose_precision(checkpoint)
             file = f"models/{checkpoint.name}.safetensors"
-            content = weights_file(checkpoint, half)
-            write_bytes(staging / file, content)
+            write_bytes(staging / file, weights_file(checkpoint, bits))
             entry = {"id": checkpoint.name, "default": not models, "file": quote(file)}
-            entry["bytes"] = len(content)
             models.append({**manifest, **entry})
             remarks.append(f"{checkpoint.name}: {remark}")
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
         page = staging / "index.html"
-        html = with_modules(page.read_text("utf-8"), staging / "static", (*SCRIPTS, WORKER))
+        html = bundle(page.read_text("utf-8"), staging / "static", models[0]["file"])
         for path, text in ((page, html), (staging / OFF, (staging / OFF).read_text("utf-8"))):
             write_text(path, with_policy(with_address(text, address) if address else text))
         _fill_service_worker(staging, models[0]["file"])
     return f"a page that calculates by itself ({'; '.join(remarks)})"
 
 
-def _choose_precision(checkpoint: Checkpoint) -> tuple[bool, str]:
-    """Returns whether the model solves the same problems with weights of 16 bits, and a remark."""
-    if not fits_half(checkpoint):
-        return False, "32-bit weights, because some are too large for 16 bits"
+def _choose_precision(checkpoint: Checkpoint) -> tuple[int, str]:
+    """Returns the fewest bits of weights with which the model solves the same problems as with 32,
+    and a remark."""
     problems = list(_problems(checkpoint))
-    half = cast_weights(checkpoint, half=True).items()
-    with_half = replace(checkpoint, arrays={name: array.astype(np.float32) for name, array in half})
-    before, after = _outputs(checkpoint, problems), _outputs(with_half, problems)
     answers = [f"{render_answer(answer(problem))}$" for problem in problems]
-    solved = [
-        [output.rpartition("=")[2] == field for output, field in zip(outputs, answers, strict=True)]
-        for outputs in (before, after)
-    ]
-    n_same = sum(a == b for a, b in zip(before, after, strict=True))
-    if solved[0] != solved[1]:
-        return False, "32-bit weights, because rounded ones change what it solves"
-    same = f"{n_same} of {len(problems)} test problems written exactly as by 32-bit ones"
-    return True, f"16-bit weights, {same}"
+
+    def solved(outputs: list[str]) -> list[bool]:
+        return [
+            output.rpartition("=")[2] == field
+            for output, field in zip(outputs, answers, strict=True)
+        ]
+
+    before = _outputs(checkpoint, problems)
+    for bits in (8, 16) if fits_half(checkpoint) else (8,):
+        rounded = replace(checkpoint, arrays=widened(cast_weights(checkpoint, bits)))
+        after = _outputs(rounded, problems)
+        if solved(before) == solved(after):
+            same = sum(a == b for a, b in zip(before, after, strict=True))
+            told = f"{same} of {len(problems)} test problems written exactly as by 32-bit ones"
+            return bits, f"{bits}-bit weights, {told}"
+    return 32, "32-bit weights, because rounded ones change what it solves"
 
 
 def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
     """Yields problems that are within the limits of the model."""
     limits = limits_of(checkpoint, checkpoint.recipe.model.block_size)
-    for name in ("blog", "everyday"):
+    for name in ("blog", "everyday", "hard"):
         [drawn] = distribution(name)(np.random.PCG64(SEED), 4 * CHECKED)
         allowed = [
             problem
@@ -159,16 +159,16 @@ def _remove_service(folder: Path) -> None:
 
 
 def _fill_service_worker(folder: Path, default: str) -> None:
-    """Lists in the service worker the files to keep from the start: all but the previews and the
-    weights of models other than the default, whose address is `default`. The version is a hash of
-    all files."""
+    """Lists in the service worker the files to keep after the first answer: all but the previews
+    and the weights of models other than the default, whose address is `default`. The version is a
+    hash of all files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
     digest = hashlib.sha256()
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
     names = [quote(file.relative_to(folder).as_posix()) for file in files]
-    left_out = (".safetensors", PREVIEW, OFF_PREVIEW)  # other programs show the pictures
-    kept = [name for name in names if not name.endswith(left_out) or name == default]
+    left_out = ("models/", PREVIEW, f"static/{OFF_PREVIEW}")  # other programs show the pictures
+    kept = [name for name in names if not name.startswith(left_out) or name == default]
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}
     for name, value in values.items():
@@ -196,7 +196,7 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
         raise ConfigError(f"the checkpoints in {run} are of several shapes")
     rows = read_rows(run / "metrics.jsonl")
     curve = [(row.step, row.loss) for row in rows if row.loss is not None]
-    files = {f"{checkpoint.name}.safetensors": weights_file(checkpoint) for checkpoint in loaded}
+    files = {f"{checkpoint.name}.safetensors": weights_file(checkpoint, 8) for checkpoint in loaded}
     if (size := sum(map(len, files.values()))) > MAX_BYTES:
         raise ConfigError(f"the snapshots have {size:,} bytes; at most {MAX_BYTES:,} are allowed")
     snapshots = []

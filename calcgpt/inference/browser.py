@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -30,10 +30,14 @@ PAGE_POLICY = (
 )
 MAX_ADDRESS = 2_000
 SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
+WORKER = "engine/worker.js"  # the module that runs the models
+IMPORT = r'^import (?P<names>[^"]+?) from "(?P<name>\.[^"]+)";\n'
+PRELOAD = '    <link rel="preload" as="fetch" crossorigin href="static/backend.json">\n'
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
 # Links to a model with parts switched off lead through a page with another picture: no server sees
 # the hash of an address.
 OFF, OFF_PREVIEW = "static/off.html", "off.png"
+SCALE = ".scale"
 SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 
 
@@ -74,7 +78,7 @@ def scores_on_test(checkpoint: Checkpoint) -> dict[str, Any] | None:
     return {name: scores[name] for name in SCORES if name in scores} if scores else None
 
 
-def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
+def weights_file(checkpoint: Checkpoint, bits: int = 16) -> bytes:
     """Returns the file, with the weights of `cast_weights`, and with the map of the model's
     switches in its manifest, if there is one.
 
@@ -82,7 +86,7 @@ def weights_file(checkpoint: Checkpoint, half: bool = True) -> bytes:
     """
     switches = checkpoint.switches.model_dump() if checkpoint.switches else None
     manifest = json.dumps(manifest_of(checkpoint) | {"switches": switches}, ensure_ascii=False)
-    return save(cast_weights(checkpoint, half), {"manifest": manifest})
+    return save(cast_weights(checkpoint, bits), {"manifest": manifest})
 
 
 def fits_half(checkpoint: Checkpoint) -> bool:
@@ -91,11 +95,36 @@ def fits_half(checkpoint: Checkpoint) -> bool:
     return all(bool(np.all(np.abs(array) <= largest)) for array in checkpoint.arrays.values())
 
 
-def cast_weights(checkpoint: Checkpoint, half: bool) -> dict[str, NDArray[np.floating[Any]]]:
-    """Returns the weights by name, with numbers of 16 bits if `half` is set and all of them fit,
-    else of 32."""
-    dtype = np.float16 if half and fits_half(checkpoint) else np.float32
+def cast_weights(checkpoint: Checkpoint, bits: int) -> dict[str, NDArray[Any]]:
+    """Returns the weights by name, with numbers of 8, 16 or 32 bits.
+
+    With 8, each row of a matrix is whole numbers times its scale in `NAME.scale`, and all else has
+    32. With 16, all have 32 if one of them does not fit.
+    """
+    if bits == 8:
+        return dict(_scaled(checkpoint))
+    dtype = np.float16 if bits == 16 and fits_half(checkpoint) else np.float32
     return {name: array.astype(dtype) for name, array in checkpoint.arrays.items()}
+
+
+def _scaled(checkpoint: Checkpoint) -> Iterator[tuple[str, NDArray[Any]]]:
+    for name, array in checkpoint.arrays.items():
+        if array.ndim != 2:
+            yield name, array.astype(np.float32)
+            continue
+        scale = (np.abs(array).max(axis=1) / np.iinfo(np.int8).max).astype(np.float32)
+        scale[scale == 0] = 1
+        yield name, np.rint(array / scale[:, None]).astype(np.int8)
+        yield name + SCALE, scale
+
+
+def widened(weights: dict[str, NDArray[Any]]) -> dict[str, NDArray[np.float32]]:
+    """Returns the weights of `cast_weights` as the engine reads them, with 32 bits."""
+    wide = {name: array.astype(np.float32) for name, array in weights.items()}
+    scales = {name: wide.pop(name) for name in weights if name.endswith(SCALE)}
+    for name, scale in scales.items():
+        wide[name.removesuffix(SCALE)] *= scale[:, None]
+    return wide
 
 
 def is_origin(text: str) -> bool:
@@ -138,22 +167,26 @@ def with_policy(html: str) -> str:
     return html.replace(encoding, encoding + policy, 1)
 
 
-def with_modules(html: str, static: Path, scripts: Sequence[str] = SCRIPTS) -> str:
-    """Returns the page with a list of the modules that these scripts import, which are in the
-    folder `static`. Without the list, a browser finds them level by level."""
-    static = static.resolve()
-    modules: dict[Path, None] = {}
-    queue = [static / name for name in scripts]
-    while queue:
-        module = queue.pop(0)
-        if module not in modules:
-            modules[module] = None
-            imported = re.findall(
-                r'^(?:import|export) .*?from "(\.[^"]+)"', module.read_text("utf-8"), re.M | re.S
-            )
-            queue = [(module.parent / name).resolve() for name in imported] + queue
-    names = [f"static/{module.relative_to(static).as_posix()}" for module in modules]
-    links = ['    <link rel="preload" as="fetch" crossorigin href="static/backend.json">\n']
-    links += [f'    <link rel="modulepreload" href="{name}">\n' for name in names]
+def modules_of(static: Path, scripts: Sequence[str], pattern: str = IMPORT) -> list[Path]:
+    """Returns these scripts and the modules that they import, which are in the folder `static`:
+    each after those that it imports."""
+    seen: set[Path] = set()
+
+    def below(module: Path) -> Iterator[Path]:
+        if module not in seen:
+            seen.add(module)
+            for found in re.finditer(pattern, module.read_text("utf-8"), re.M):
+                yield from below((module.parent / found["name"]).resolve())
+            yield module
+
+    return [module for script in scripts for module in below((static / script).resolve())]
+
+
+def with_modules(html: str, static: Path) -> str:
+    """Returns the page with a list of its modules. Without the list, a browser finds them level by
+    level."""
+    modules = modules_of(static, (*SCRIPTS, WORKER))
+    names = [f"static/{module.relative_to(static.resolve()).as_posix()}" for module in modules]
+    links = [PRELOAD, *(f'    <link rel="modulepreload" href="{name}">\n' for name in names)]
     script = '    <script type="module"'  # the first such tag
     return html.replace(script, "".join(links) + script, 1)

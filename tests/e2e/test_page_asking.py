@@ -96,18 +96,3 @@ def test_recalling_keeps_what_was_typed(page: Page) -> None:
     field.fill("5+5")  # from here on, another draft
     field.press("ArrowUp")
     expect(field).to_have_value("2+2")
-
-
-def test_a_page_without_a_service_says_that_it_loads_the_model(
-    open_page: OpenPage, host_address: str
-) -> None:
-    page = open_page(host_address, service_workers="block")
-    release = hold(page, "**/models/*")
-    page.reload()
-    answered(page, "14082.9")  # the example
-    page.get_by_label("Expression").fill("2+2")
-    with page.expect_request("**/models/*"):
-        page.keyboard.press("Enter")
-    expect(page.locator("#running")).to_contain_text(re.compile(r"Loading the model \(\d\.\d MB\)"))
-    release()
-    answered(page, "4")

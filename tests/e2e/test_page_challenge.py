@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, events_of_answer, violations
+from browser import answered, events_of_answer, leave_to_service, violations
 
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
@@ -63,6 +63,7 @@ def test_the_score_is_kept(page: Page) -> None:
             route.fulfill(body=events_of_answer(result="7", verified=not is_wrong))
 
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    leave_to_service(page)
     page.route(STREAM, respond)
     score = page.locator("#score")
     page.get_by_role("button", name="Try to make it wrong").click()
@@ -93,6 +94,7 @@ def test_a_damaged_score_begins_anew(page: Page, stored: str) -> None:
     page.evaluate("(text) => localStorage.setItem('calcgpt.score', text)", stored)
     page.reload()
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    leave_to_service(page)
     page.route(STREAM, lambda route: route.fulfill(body=events_of_answer(result="7")))
     page.get_by_role("button", name="Try to make it wrong").click()
     expect(page.locator("#score")).to_contain_text("Tried 1, wrong 0")

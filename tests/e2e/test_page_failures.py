@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, calculate, hold, stop_clock
+from browser import answered, calculate, hold, leave_to_service, stop_clock
 from serving import server, wait_for
 
 if TYPE_CHECKING:
@@ -92,21 +92,33 @@ def test_a_damaged_or_forbidden_history_does_no_harm(
         expect(page.locator("#history button")).to_have_count(1)
 
 
-def test_an_answer_before_the_models_are_listed_is_not_asked_for_again(page: Page) -> None:
+def test_a_question_waits_for_the_list_of_models_and_is_asked_once(page: Page) -> None:
     release = hold(page, "**/v1/models")
     page.reload()
-    urls: list[str] = []
-    page.on("request", lambda request: urls.append(request.url))
-    calculate(page, "12.5*3")
-    answered(page, "37.5")
+    page.get_by_label("Expression").fill("12.5*3")
+    page.keyboard.press("Enter")
+    expect(page.locator("#running")).to_be_visible()
     release()
+    answered(page, "37.5")
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     answered(page, "37.5")
-    assert [url.endswith("/v1/calculate/stream") for url in urls].count(True) == 1
     expect(page.locator("#history button")).to_have_count(1)
 
 
+def test_a_page_that_has_its_model_needs_no_service(page: Page) -> None:
+    calculate(page, "12.5*3")
+    answered(page, "37.5")
+    page.route("**/v1/**", lambda route: route.abort())
+    calculate(page, "2*3.5")
+    answered(page, "7")
+    page.locator(".sheet [data-at='1']").hover()
+    expect(page.locator(".readout .considered")).not_to_be_empty()
+    page.get_by_role("combobox", name="Model").select_option("direct")
+    expect(page.locator("#error .failure")).to_have_text("!The server cannot be reached.")
+
+
 def test_stop_ends_the_request(page: Page) -> None:
+    leave_to_service(page)
     hold(page, "**/v1/calculate/stream")
     page.get_by_label("Expression").fill("1+1")
     with page.expect_request("**/v1/calculate/stream"):  # or there is none to end
@@ -151,6 +163,7 @@ def test_a_failure_is_one_clear_line(page: Page) -> None:
     stream = "**/v1/calculate/stream"
     for response, line in FAILURES:  # no line is part of the one before
         page.unroute_all()
+        leave_to_service(page)
         page.route(stream, partial(respond, response))
         calculate(page, "1+1")
         expect(page.locator("#error .failure"), str(response)).to_contain_text(line)
@@ -159,6 +172,7 @@ def test_a_failure_is_one_clear_line(page: Page) -> None:
 
 def test_an_event_that_cannot_be_shown_ends_the_calculation(open_page: OpenPage) -> None:
     page = open_page(motion=True)
+    leave_to_service(page)
     damaged = 'event: token\ndata: {"node": 7}\n\nevent: result\ndata: {}\n\n'
     page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=CUT + damaged))
     calculate(page, "1+1")
@@ -229,13 +243,13 @@ def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path
         expect(page.locator("#answer .disagrees")).to_be_visible()  # random weights
 
 
-def test_a_model_that_did_not_load_is_loaded_for_the_next_character(page: Page) -> None:
+def test_a_model_that_did_not_load_is_loaded_for_the_next_question(page: Page) -> None:
+    page.route("**/weights", lambda route: route.fulfill(status=500))
     calculate(page, "1+2")
-    page.route("**/weights", lambda route: route.abort(), times=1)
-    page.locator(".sheet [data-at='1']").hover()
-    expect(page.locator(".readout.alone")).to_be_visible()
-    page.locator(".sheet [data-at='2']").hover()
-    expect(page.locator(".readout .considered")).not_to_be_empty()
+    expect(page.locator("#error .failure")).to_contain_text("The server answered with status 500.")
+    page.unroute("**/weights")
+    calculate(page, "1+2")
+    answered(page, "3")
 
 
 LOAD_TWICE = """async () => {
@@ -260,40 +274,3 @@ def test_an_engine_that_did_not_start_is_started_again(plain_page: Page) -> None
     first, second = plain_page.evaluate(LOAD_TWICE)
     assert first == "The engine could not start."
     assert second == "The weights of this model are damaged."  # as a running worker says
-
-
-STREAM = (
-    ": a comment\n\nevent: a\ndata: 1\ndata:  2\n\ndata: ×÷−😀\n\n: ping\n\nevent: empty\n\n"
-    "id: 7\nretry: 5\ndata\ndata\n\nevent: r\ndata:x: y\n\ndata: never ended"
-)
-EVENTS = [
-    {"name": "a", "data": "1\n 2"},
-    {"name": "message", "data": "×÷−😀"},
-    {"name": "message", "data": "\n"},
-    {"name": "r", "data": "x: y"},
-]
-READ = """async (bytes, sizes) => {
-    const { events } = await import("/static/client.js");
-    const read = async (cut) => {
-        let at = 0;
-        const pull = (controller) => {
-            if (at >= bytes.length) return controller.close();
-            const end = Math.min(bytes.length, at + cut(at));
-            controller.enqueue(new Uint8Array(bytes.slice(at, end)));
-            at = end;
-        };
-        const found = [];
-        for await (const event of events(new ReadableStream({ pull }))) found.push(event);
-        return found;
-    };
-    const all = [];
-    for (let size = 1; size <= bytes.length; size++) all.push(await read(() => size));
-    for (let place = 1; place < bytes.length; place++)
-        all.push(await read((at) => (at < place ? place - at : bytes.length)));
-    return all;
-}"""
-
-
-def test_a_stream_is_read_in_pieces_of_any_size(page: Page) -> None:
-    for events in page.evaluate(READ, list(STREAM.encode())):
-        assert events == EVENTS

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, calculate, press
+from browser import answered, calculate, leave_to_service, press
 from fake_decoder import right_with_work
 
 from calcgpt.config import Domain
@@ -52,6 +52,7 @@ def answer_all(page: Page, write: Write = right_with_work) -> list[dict[str, Any
         body = "".join(f"event: {name}\ndata: {json.dumps(data)}\n\n" for name, data in stream)
         route.fulfill(body=body)
 
+    leave_to_service(page)
     page.route("**/v1/calculate/stream", respond)
     return requests
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import uvicorn
-from browser import answered, calculate
+from browser import answered, calculate, leave_to_service
 from fake_decoder import calculator_model, worked_model
 from forks import PATIENCE
 from serving import wait_for
@@ -45,8 +45,15 @@ def wide_address() -> Iterator[str]:
         thread.join(PATIENCE)
 
 
-def test_answers_have_the_chosen_places(reuse: Reuse, wide_address: str) -> None:
+@pytest.fixture
+def page(reuse: Reuse, wide_address: str) -> Page:
+    """The page of that service, which calculates: the weights of its models are random."""
     page = reuse(wide_address)
+    leave_to_service(page)
+    return page
+
+
+def test_answers_have_the_chosen_places(page: Page) -> None:
     places = page.get_by_label("Decimal places")
     expect(places).to_have_value("8")
     expect(page.locator("#model-facts")).to_contain_text("numbers of up to 12 digits, 8 places")
@@ -71,8 +78,7 @@ def test_answers_have_the_chosen_places(reuse: Reuse, wide_address: str) -> None
     expect(places).to_have_value("8")
 
 
-def test_a_number_beyond_what_was_measured_is_refused(reuse: Reuse, wide_address: str) -> None:
-    page = reuse(wide_address)
+def test_a_number_beyond_what_was_measured_is_refused(page: Page) -> None:
     calculate(page, "1+1234567890123")
     expect(page.locator("#error")).to_contain_text("of at most 12 digits, 8 places (character 3).")
     expect(page.locator("#error mark")).to_have_text("1234567890123")

@@ -8,7 +8,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, calculate, events_of_answer, press, violations
+from browser import (
+    answered,
+    calculate,
+    events_of_answer,
+    leave_to_service,
+    press,
+    violations,
+)
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -48,6 +55,7 @@ def answer_with(page: Page, **fields: Any) -> list[dict[str, Any]]:
         route.fulfill(body=events_of_answer(**fields))
 
     page.unroute_all()
+    leave_to_service(page)
     page.route(STREAM, respond)
     return asked
 

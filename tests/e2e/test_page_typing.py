@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate, events_of_answer, hold, press
+from browser import answered, calculate, events_of_answer, hold, leave_to_service, press
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -15,7 +15,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 
 OpenPage = Callable[..., "Page"]
 Held = tuple["Page", Callable[[], None]]
-HELD = {"address": "**/v1/calculate/stream", "host_address": "**/models/*"}
+HELD = {"address": "**/weights", "host_address": "**/models/*"}
 NAMES = {"+": "plus", "*": "times", "-": "minus", "=": "equals: calculate"}
 
 
@@ -95,9 +95,11 @@ def test_what_waits_for_an_answer_that_does_not_come_is_named(
 
 def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None:
     held: list[Route] = []
+    leave_to_service(page)
     page.route("**/v1/calculate/stream", lambda route: held.append(route))
     with page.expect_request("**/v1/calculate/stream"):
         type_(page, "2*3=+4=")
+    expect(page.locator("#running")).to_be_visible()  # the request is held
     held[0].fulfill(body=events_of_answer(result=None, verified=False))
     answered(page, "not a number")
     expect(page.get_by_role("alert")).to_have_text("Typed after it, and not calculated: +4=")
@@ -117,6 +119,7 @@ def test_a_rounded_answer_continues_with_its_exact_value(
     page: Page, result: str, fraction: str | None, continued: str
 ) -> None:
     body = events_of_answer(result=result, fraction=fraction, rounded=True)
+    leave_to_service(page)
     page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=body))
     calculate(page, "1/3")
     type_(page, "*3")

@@ -11,7 +11,6 @@ export class Engine {
   #tasks = new Map();
   #nextId = 0;
   /** The manifests of the models, by name. @type {Map<string, Promise<Record<string, any>>>} */ #loaded = new Map();
-  /** @type {Set<string>} */ ready = new Set(); // the names of the models that are loaded
   #fetchWeights;
 
   /** @param {(model: string) => Promise<ArrayBuffer>} fetchWeights */
@@ -50,7 +49,6 @@ export class Engine {
     const buffer = await this.#fetchWeights(model);
     let manifest = {};
     for await (const { data } of this.#run("load", { model, buffer }, undefined, [buffer])) manifest = data;
-    this.ready.add(model);
     return manifest;
   }
 
@@ -105,7 +103,6 @@ export class Engine {
     worker.terminate();
     this.#worker = null;
     this.#loaded.clear(); // the models were in the worker
-    this.ready.clear();
     const error = { message: "The engine could not start." };
     for (const [id, receive] of this.#tasks) receive({ id, events: [], done: true, error });
   }

@@ -1,9 +1,10 @@
-// Reads the weights of a checkpoint from a file in the format of safetensors, with numbers of 16 or 32
-// bits. The metadata of the file have a manifest in JSON, with what else the engine needs.
+// Reads the weights of a checkpoint from a file in the format of safetensors, with numbers of 8, 16 or 32 bits
+// (calcgpt/inference/browser.py). The metadata of the file have a manifest in JSON, with what else the engine needs.
 
 const MAX_HEADER = 2 ** 20; // bytes
 
-/** @type {Record<string, number>} */ const BYTES_PER_NUMBER = { F16: 2, F32: 4 };
+/** @type {Record<string, number>} */ const BYTES_PER_NUMBER = { I8: 1, F16: 2, F32: 4 };
+const SCALE = ".scale"; // the end of the name of a tensor with a factor for each row of another one
 
 /** A file cannot be read. The message is one line for the user. */
 export class WeightsError extends Error {}
@@ -30,6 +31,13 @@ export function readWeights(buffer) {
   for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
     tensors[name] = { shape, data: readNumbers(buffer, dtype, shape, offsets, 8 + length) };
   }
+  for (const name of Object.keys(tensors).filter((name) => name.endsWith(SCALE))) {
+    const [{ data: scales }, matrix] = [tensors[name], tensors[name.slice(0, -SCALE.length)]];
+    delete tensors[name];
+    if (matrix?.shape[0] !== scales.length) throw damagedError();
+    const { data, shape } = matrix;
+    for (let index = 0; index < data.length; index += 1) data[index] *= scales[Math.floor(index / shape[1])];
+  }
   return { tensors, manifest };
 }
 
@@ -41,6 +49,7 @@ function readNumbers(buffer, dtype, shape, [begin, end], start) {
   const width = BYTES_PER_NUMBER[dtype];
   if (!width || end - begin !== count * width || start + end > buffer.byteLength) throw damagedError();
   const bytes = buffer.slice(start + begin, start + end); // a copy, because offsets need not be aligned
+  if (dtype === "I8") return Float32Array.from(new Int8Array(bytes));
   return dtype === "F32" ? new Float32Array(bytes) : fromHalf(new Uint16Array(bytes));
 }
 

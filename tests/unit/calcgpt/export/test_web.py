@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
 from fake_decoder import completing_decoder, right, wrong_at
 
@@ -17,6 +18,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.export import web
+from calcgpt.inference.browser import cast_weights, widened
 from datagen.operations import ADDITION
 
 
@@ -29,7 +31,7 @@ def test_files_of_a_model_with_any_name_and_the_preview_of_the_page(
     [model] = json.loads((out / web.BACKEND).read_text())["models"]
     assert model["id"] == "50% #1?"
     assert (out / unquote(urlsplit(model["file"]).path)).is_file()
-    [kept] = re.findall(r'"([^"]*\.safetensors)"', (out / web.MARKER).read_text())
+    [kept] = re.findall(r'"(models/[^"]*)"', (out / web.MARKER).read_text())
     assert kept == model["file"]
     for page, picture in (("index.html", "static/preview.png"), (web.OFF, "static/off.png")):
         assert f'content="https://a.example/{picture}"' in (out / page).read_text()
@@ -46,21 +48,33 @@ def test_models_of_one_name_are_refused(tiny: Checkpoint, tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("with_half", "bits"), [(right, 16), (wrong_at(ADDITION), 32)])
-def test_weights_keep_32_bits_if_with_16_the_answers_are_others(
+@pytest.mark.parametrize(
+    ("rounded", "dtype"),
+    [([right], "I8"), ([wrong_at(ADDITION), right], "F16"), ([wrong_at(ADDITION)] * 2, "F32")],
+)
+def test_weights_have_the_fewest_bits_with_which_the_answers_are_the_same(
     tiny: Checkpoint,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    with_half: Callable[[str], str],
-    bits: int,
+    rounded: list[Callable[[str], str]],
+    dtype: str,
 ) -> None:
-    decoders = iter(completing_decoder(tiny.tokenizer, write) for write in (right, with_half))
+    decoders = iter(completing_decoder(tiny.tokenizer, write) for write in (right, *rounded))
     monkeypatch.setattr(web, "load_decoder", lambda *args, **options: ("fake", next(decoders)))
     monkeypatch.setattr(web, "CHECKED", 5)
     remark = web.export_page([tiny], tmp_path / "out", force=False)
-    assert ("rounded ones change what it solves" in remark) == (bits == 32)
+    assert ("rounded ones change what it solves" in remark) == (dtype == "F32")
     header = (tmp_path / "out" / "models" / "tiny.safetensors").read_bytes()[8:]
-    assert header.count(f'"dtype":"F{bits}"'.encode()) == len(tiny.arrays)
+    matrices = sum(array.ndim == 2 for array in tiny.arrays.values())
+    n = matrices if dtype == "I8" else len(tiny.arrays)
+    assert header.count(f'"dtype":"{dtype}"'.encode()) == n
+
+
+def test_weights_of_8_bits_are_near_those_of_the_checkpoint(tiny: Checkpoint) -> None:
+    weights = cast_weights(tiny, 8)
+    for name, array in widened(weights).items():
+        step = np.abs(tiny.arrays[name]).max(axis=-1, keepdims=True) / 127
+        assert np.all(np.abs(array - tiny.arrays[name]) <= step / 2 + 1e-6)
 
 
 def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(

@@ -5,13 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from mpmath import mp
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
+from node import in_node
 
 REAL = """async (asked) => {
     const real = await import("/static/engine/elementary.js");
@@ -43,11 +41,11 @@ N_DRAWN = 150  # arguments of a function
 Case = tuple[str, Fraction | None, int | None, int]
 
 
-def results(page: Page, cases: list[Case]) -> list[Any]:
+def results(cases: list[Case]) -> list[Any]:
     """Returns what the page makes of cases: a fraction in lowest terms, or an error's message."""
     asked = [(name, None if x is None else written(x), *rest) for name, x, *rest in cases]
     found = []
-    for result in page.evaluate(REAL, asked):
+    for result in in_node(REAL, asked):
         fraction = result if isinstance(result, str) else Fraction(*map(int, result))
         assert isinstance(result, str) or written(fraction) == tuple(result)
         found.append(fraction)
@@ -58,9 +56,9 @@ def written(x: Fraction) -> tuple[str, str]:
     return str(x.numerator), str(x.denominator)
 
 
-def check(page: Page, cases: list[Case]) -> None:
+def check(cases: list[Case]) -> None:
     """Checks that each error is less than one unit of the last digit."""
-    for (name, x, degree, digits), found in zip(cases, results(page, cases), strict=True):
+    for (name, x, degree, digits), found in zip(cases, results(cases), strict=True):
         assert isinstance(found, Fraction), (name, x, found)
         with mp.workdps(digits + 200):  # more than arguments and values together
             if x is None:
@@ -114,31 +112,31 @@ def special(name: str) -> Iterator[Fraction]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_have_the_digits_that_are_asked_for(plain_page: Page, name: str) -> None:
+def test_functions_have_the_digits_that_are_asked_for(name: str) -> None:
     draw = random.Random(name)
     arguments = [argument(name, draw) for _ in range(N_DRAWN)]
     in_range = {"exp": LARGEST_POWER, "sinh": LARGEST_POWER, "cosh": LARGEST_POWER}
     most = in_range.get(name, 1 if name in ("asin", "acos") else 10**40)
     arguments += [x for x in special(name) if abs(x) <= most]
     arguments += [] if name == "ln" else [-x for x in special(name) if abs(x) <= most]
-    check(plain_page, [(name, x, None, draw.choice(DIGITS)) for x in arguments])
+    check([(name, x, None, draw.choice(DIGITS)) for x in arguments])
 
 
-def test_roots_have_the_digits_that_are_asked_for(plain_page: Page) -> None:
+def test_roots_have_the_digits_that_are_asked_for() -> None:
     draw = random.Random(0)
     cases: list[Case] = []
     for degree in (1, 2, 2, 2, 3, 3, 4, 5, 16, 17, 100, 10_000):
         arguments = [drawn(draw) for _ in range(30)] + list(special("root"))
         arguments = [x if degree % 2 else abs(x) for x in arguments]
         cases += [("root", x, degree, draw.choice(DIGITS)) for x in arguments]
-    check(plain_page, cases)
+    check(cases)
 
 
-def test_constants_have_the_digits_that_are_asked_for(plain_page: Page) -> None:
-    check(plain_page, [(name, None, None, n) for n in (100, 1, 60, 2_000) for name in CONSTANTS])
+def test_constants_have_the_digits_that_are_asked_for() -> None:
+    check([(name, None, None, n) for n in (100, 1, 60, 2_000) for name in CONSTANTS])
 
 
-def test_values_that_are_fractions_are_exact(plain_page: Page) -> None:
+def test_values_that_are_fractions_are_exact() -> None:
     draw = random.Random(0)
     zero, one = Fraction(0), Fraction(1)
     exact: list[tuple[Case, Fraction]] = [
@@ -152,10 +150,10 @@ def test_values_that_are_fractions_are_exact(plain_page: Page) -> None:
             exact.append((("root", root**degree, degree, 1), root))
             if degree % 2:
                 exact.append((("root", -(root**degree), degree, 1), -root))
-    assert results(plain_page, [case for case, _ in exact]) == [value for _, value in exact]
+    assert results([case for case, _ in exact]) == [value for _, value in exact]
 
 
-def test_what_has_no_value_or_too_long_a_one_is_an_error(plain_page: Page) -> None:
+def test_what_has_no_value_or_too_long_a_one_is_an_error() -> None:
     cases: list[Case] = [
         *(("root", Fraction(-2), degree, 9) for degree in (2, 100)),
         *(("ln", Fraction(x), None, 9) for x in (0, -1)),
@@ -163,5 +161,5 @@ def test_what_has_no_value_or_too_long_a_one_is_an_error(plain_page: Page) -> No
         *((name, Fraction(4_607), None, 9) for name in ("exp", "sinh", "cosh")),
         *((name, Fraction(-4_607), None, 9) for name in ("exp", "sinh", "cosh")),
     ]
-    for case, found in zip(cases, results(plain_page, cases), strict=True):
+    for case, found in zip(cases, results(cases), strict=True):
         assert isinstance(found, str), case

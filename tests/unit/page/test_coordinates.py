@@ -1,28 +1,21 @@
-"""The page's coordinates of characters against Python's, in a real browser."""
+"""The page's coordinates of characters against Python's."""
 
 from __future__ import annotations
 
-import json
 import random
-from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
+from node import in_node
 
 from datagen.coordinates import coordinates
 from datagen.layout import shape_of, work_length
 from datagen.notation import WORK_ALPHABET
 from datagen.work import render
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
-
 COORDINATES = """async (lines) => {
     const { CoordinateReader } = await import("/static/engine/coordinates.js");
     const reader = new CoordinateReader();
-    return JSON.stringify(lines.map((line) => reader.read(line, 0)));
+    return lines.map((line) => reader.read(line, 0));
 }"""
 PLACES = ["", *(str(places) for places in range(31) if places != 2)]
 LENGTHS = """async (prompts) => {
@@ -59,13 +52,13 @@ def damaged(line: str, rng: random.Random) -> str:
     return "".join(characters)[: rng.randint(1, 2 * len(line))] + rng.choice(["", "0$1"])
 
 
-def test_coordinates_are_those_of_python(plain_page: Page) -> None:
+def test_coordinates_are_those_of_python() -> None:
     rng, prompts = random.Random(3), drawn_prompts(400)
     words = np.random.default_rng(2).integers(2**63, size=len(prompts), dtype=np.uint64)
     lines = [line.decode() for line in render([p.encode() for p in prompts], words)]
     lines += [damaged(line, rng) for line in lines]
-    results = json.loads(plain_page.evaluate(COORDINATES, lines))
+    results = in_node(COORDINATES, lines)
     for line, result in zip(lines, results, strict=True):
         assert result == coordinates(line.encode()).tolist(), line
     lengths = [work_length(shape) for shape in map(shape_of, prompts) if shape]
-    assert plain_page.evaluate(LENGTHS, prompts) == lengths
+    assert in_node(LENGTHS, prompts) == lengths

@@ -7,10 +7,11 @@ import random
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from expressions import with_functions
 from fake_decoder import right, right_with_work, wrong_at
+from node import in_node
 from readings import rows
 
 from calcgpt.config import Domain
@@ -21,9 +22,6 @@ from calcgpt.inference.limits import DirectLimits, Limits, ScratchpadLimits
 from datagen.arithmetic import answer
 from datagen.notation import render_answer
 from datagen.operations import DIVISION
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 DOMAIN = Domain(digits=40, places=30)
 LIMITS = ScratchpadLimits(DOMAIN, block_size=4_096)
@@ -43,7 +41,7 @@ AROUND = (
     *("what is ", "please ", " to 4 places", " to the nearest integer", "half of ", "sum of "),
     *("subtract ", " from ", "the ", "\u00a0", "\u200b", "\x85", "km", "sqrt", "ans", "_"),
 )
-# Computes what `described` returns, in the page.
+# Computes what `described` returns, on the page's side.
 DESCRIBE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { limitsOf } = await import("/static/engine/limits.js");
@@ -129,12 +127,12 @@ def drawn_with_functions(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
         yield with_functions(draw, draw.choice([1, 1, 2, 3])), options
 
 
-def test_the_page_reads_and_plans_what_python_does(plain_page: Page) -> None:
+def test_the_page_reads_and_plans_what_python_does() -> None:
     table = [(row.typed, parsed_options(row.options)) for row in rows()]
     texts = [*table, *drawn(N_DRAWN), *drawn_with_functions(N_DRAWN // 4)]
     expected = [described(text, options) for text, options in texts]
     asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
-    found = plain_page.evaluate(DESCRIBE, asked)
+    found = in_node(DESCRIBE, asked)
     for item, (wanted, _), there in zip(texts, expected, found, strict=True):
         link = {"linked": wanted["expression"]} if "expression" in wanted else {}
         assert there == wanted | link, item
@@ -161,7 +159,7 @@ LIMITED: tuple[tuple[bool, Domain | None], ...] = (
     *((True, Domain(digits=13, places=8)), (True, Domain(digits=20, places=30, factor_digits=6))),
     *((True, None), (False, None)),  # was never measured; answers at once
 )
-# Computes what `whole` returns, in the page.
+# Computes what `whole` returns, on the page's side.
 CALCULATE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { limitsOf } = await import("/static/engine/limits.js");
@@ -207,7 +205,7 @@ def unfinished(write: Callable[[str], str], prompt: str) -> str:
     return write(prompt)[:-1]
 
 
-def test_the_page_gives_the_whole_result_that_python_gives(plain_page: Page) -> None:
+def test_the_page_gives_the_whole_result_that_python_gives() -> None:
     """Whatever the model was measured for, and whatever it writes."""
     expected, asked = [], []
     for has_work, domain in LIMITED:
@@ -220,9 +218,7 @@ def test_the_page_gives_the_whole_result_that_python_gives(plain_page: Page) -> 
             options = {"places": places, "beyond_tested": beyond_tested}
             expected.append(result)
             asked.append((text, options, has_work, domain and domain.model_dump(), outputs))
-    for item, wanted, found in zip(
-        asked, expected, plain_page.evaluate(CALCULATE, asked), strict=True
-    ):
+    for item, wanted, found in zip(asked, expected, in_node(CALCULATE, asked), strict=True):
         assert found == wanted, item[:4]
     kinds = {result.get("kind") for result in expected}
     assert kinds >= {None, "beyond-tested", "out-of-range", "too-many-places", "division-by-zero"}
