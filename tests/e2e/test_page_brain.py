@@ -3,44 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from browser import answered, calculate, violations
-
-from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.browser import cast_weights
-from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import complete
-from datagen.distributions import distribution
-from datagen.notation import render_prompt
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
-# Writes texts with parts off, and then one with all parts on again.
-WRITE = """async ([prompts, parts, longest]) => {
-    const { readWeights } = await import("./static/engine/weights.js");
-    const { Decoder } = await import("./static/engine/decoder.js");
-    const { generate } = await import("./static/engine/generate.js");
-    const response = await fetch("models/calculator.safetensors");
-    const weights = readWeights(await response.arrayBuffer());
-    const decoder = new Decoder(weights);
-    const write = prompt =>
-        [...generate(decoder, weights.manifest.vocabulary, prompt, { maxLength: longest })]
-            .map(({ text }) => text).join("");
-    decoder.switchOff([]);
-    const before = write(prompts[0]);
-    const texts = parts.map(off => {
-        decoder.switchOff(off);
-        return prompts.map(write);
-    });
-    decoder.switchOff([]);
-    return [texts, before, write(prompts[0])];
-}"""
 # The parts that solve each challenge.
 SOLUTIONS = {
     "seven": ["1.2"],
@@ -50,34 +21,6 @@ SOLUTIONS = {
     "endless": ["1.n141"],
     "idle": ["3.1", "3.2", "4.1", "4.2"],
 }
-
-
-def test_the_engine_and_python_write_the_same_without_a_part(
-    exported: Page, checkpoints: dict[str, Checkpoint]
-) -> None:
-    [drawn] = distribution("blog")(np.random.PCG64(3), 12)
-    prompts = [render_prompt(problem) for problem in drawn.to_problems()]
-    parts = [
-        ["1.2"],
-        ["2.1"],
-        ["2.2", "3.ff"],
-        ["4.ff"],
-        ["2.n52", "1.n157", "1.2"],
-        ["3.ff", "3.n5"],
-    ]
-    halves = cast_weights(checkpoints["calculator"], half=True).items()
-    arrays = {name: array.astype(np.float32) for name, array in halves}
-    longest = 150
-    texts, before, after = exported.evaluate(WRITE, [prompts, parts, longest])
-    assert before == after
-    for off, written in zip(parts, texts, strict=True):
-        checkpoint = replace(checkpoints["calculator"], arrays=arrays).without(off)
-        _, decoder = load_decoder(checkpoint)
-        stop = int(checkpoint.tokenizer.encode("$")[0])
-        completions = complete(decoder, checkpoint.tokenizer, prompts, stop)
-        expected = [checkpoint.tokenizer.decode(completion.ids) for completion in completions]
-        limits = [longest - len(prompt) for prompt in prompts]
-        assert written == [text[:n] for text, n in zip(expected, limits, strict=True)], off
 
 
 def test_a_part_is_switched_off_and_on_with_a_service(page: Page) -> None:

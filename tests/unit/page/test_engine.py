@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from calcgpt.export.web import PAGE
 from calcgpt.inference.browser import cast_weights, weights_file, widened
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import generate
+from calcgpt.inference.generate import complete, generate
 from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve, shipped_names
 from datagen.arithmetic import Problem
@@ -271,3 +272,55 @@ def test_the_last_snapshot_solves_what_the_page_suggests() -> None:
     right = in_node(SUGGESTED, {"file": str(file), "expressions": chips})
     assert len(right) >= 5
     assert all(right.values()), right
+
+
+# Writes texts with parts off, and then one with all parts on again.
+WRITE = """async ({ file, prompts, parts, longest }, read) => {
+    const { readWeights } = await import("/static/engine/weights.js");
+    const { Decoder } = await import("/static/engine/decoder.js");
+    const { generate } = await import("/static/engine/generate.js");
+    const weights = readWeights(read(file));
+    const decoder = new Decoder(weights);
+    const write = prompt =>
+        [...generate(decoder, weights.manifest.vocabulary, prompt, { maxLength: longest })]
+            .map(({ text }) => text).join("");
+    decoder.switchOff([]);
+    const before = write(prompts[0]);
+    const texts = parts.map(off => {
+        decoder.switchOff(off);
+        return prompts.map(write);
+    });
+    decoder.switchOff([]);
+    return { texts, before, after: write(prompts[0]) };
+}"""
+
+
+def test_the_engine_and_python_write_the_same_without_a_part(
+    tmp_path: Path,
+) -> None:
+    calculator = Checkpoint.load(resolve("calculator"))
+    [drawn] = distribution("blog")(np.random.PCG64(3), 12)
+    prompts = [render_prompt(problem) for problem in drawn.to_problems()]
+    parts = [
+        ["1.2"],
+        ["2.1"],
+        ["2.2", "3.ff"],
+        ["4.ff"],
+        ["2.n52", "1.n157", "1.2"],
+        ["3.ff", "3.n5"],
+    ]
+    arrays = widened(cast_weights(calculator, 16))
+    longest = 150
+    asked = {"prompts": prompts, "parts": parts, "longest": longest}
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(weights_file(calculator))
+    result = in_node(WRITE, {"file": str(file), **asked})
+    assert result["before"] == result["after"]
+    for off, written in zip(parts, result["texts"], strict=True):
+        checkpoint = replace(calculator, arrays=arrays).without(off)
+        _, decoder = load_decoder(checkpoint)
+        stop = int(checkpoint.tokenizer.encode("$")[0])
+        completions = complete(decoder, checkpoint.tokenizer, prompts, stop)
+        expected = [checkpoint.tokenizer.decode(completion.ids) for completion in completions]
+        limits = [longest - len(prompt) for prompt in prompts]
+        assert written == [text[:n] for text, n in zip(expected, limits, strict=True)], off
