@@ -47,9 +47,9 @@ export class Brain {
     if (!this.#panel.hidden) this.#load();
   }
 
-  /** The parts that are off. */
+  /** The parts that are off. A link may be opened before the models are listed. */
   get off() {
-    return this.#panel.hidden ? [] : listOff(store.state.off);
+    return this.#model && this.#panel.hidden ? [] : listOff(store.state.off);
   }
 
   /** Yields the events of a calculation, and shows its result beside the switches.
