@@ -21,7 +21,7 @@ export function createBar({ text, probability }) {
 export function considered({ candidates }) {
   const [first, second] = candidates;
   if (first.probability >= SURE_CHARACTER) {
-    return createElement("p", "next", "Next: ", createElement("code", "", second.text), ` ${formatProbability(second.probability)}`);
+    return createElement("p", "next", "Next: ", createElement("code", "", second.text), ` (${formatProbability(second.probability)})`);
   }
   return createElement("ol", "candidates", ...candidates.map((one) => createElement("li", "candidate", ...createBar(one))));
 }
