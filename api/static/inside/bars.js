@@ -21,9 +21,11 @@ export function createBar({ text, probability }) {
 export function considered({ candidates }) {
   const [first, second] = candidates;
   if (first.probability >= SURE_CHARACTER) {
-    return createElement("p", "next", "Next: ", createElement("code", "", second.text), ` (${formatProbability(second.probability)})`);
+    const chance = ` (${formatProbability(second.probability)})`;
+    return createElement("p", "next", "Next: ", createElement("code", "", second.text), chance);
   }
-  return createElement("ol", "candidates", ...candidates.map((one) => createElement("li", "candidate", ...createBar(one))));
+  const items = candidates.map((one) => createElement("li", "candidate", ...createBar(one)));
+  return createElement("ol", "candidates", ...items);
 }
 
 /** Returns the characters that the heads of a layer looked at, those with the largest weights first. A mean of several
