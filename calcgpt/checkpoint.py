@@ -125,10 +125,8 @@ class Checkpoint:
                 raise CheckpointError(
                     f"{path}: tensor {shown(name)} has values that are not finite"
                 )
-        metrics, switches = (
-            _load_metrics(folder, hashes),
-            read_switches(folder, hashes.get(WEIGHTS)),
-        )
+        metrics = _load_metrics(folder, hashes)
+        switches = read_switches(folder, hashes.get(WEIGHTS))
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain, switches)
 
     def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 import { parseHash } from "./address.js";
 import { cachePage, calculate } from "./backend.js";
-import { Challenge } from "./challenge.js";
+import { Challenge, random } from "./challenge.js";
 import { ServiceError, useKey } from "./client.js";
 import { Brain } from "./brain.js";
 import { addComparison } from "./comparison.js";
@@ -22,7 +22,6 @@ import { legend } from "./steps.js";
 import { followWork } from "./strip.js";
 
 /** @import { State } from "./address.js" */
-/** @import { CalculationEvent } from "./client.js" */
 /** @import { Step } from "./steps.js" */
 
 /** @type {Record<string, string>} */ const KEYPAD_SIGNS = { ...SYMBOLS, x: "×", X: "×" };
@@ -117,12 +116,6 @@ function askAgain() {
   if (isShown) start({ isKept: false });
 }
 
-/** Returns a random whole number. @param {number} digits */
-function randomNumber(digits) {
-  const others = Array.from({ length: digits - 1 }, () => Math.floor(10 * Math.random()));
-  return [1 + Math.floor(9 * Math.random()), ...others].join("");
-}
-
 /** Prepares for a key that edits the expression: removes the example, if it is still playing. */
 function beginEdit() {
   if (runner.isExample) runner.clear();
@@ -137,7 +130,7 @@ async function playExample() {
   field.text = EXAMPLE;
   exampleModel = example.model;
   const state = { question: EXAMPLE, model: example.model };
-  if (await runner.play(() => recorded(example.events), state, { isExample: true })) showExampleSources();
+  if (await runner.play(() => example.events, state, { isExample: true })) showExampleSources();
 }
 
 /** Draws arcs from a character of the example to those that the model looked at. */
@@ -148,11 +141,6 @@ function showExampleSources() {
   if (!look) return;
   step.highlight(HIGHLIGHTED_INDEX);
   step.showSources(HIGHLIGHTED_INDEX, look);
-}
-
-/** Yields recorded events. @param {CalculationEvent[]} events */
-async function* recorded(events) {
-  yield* events;
 }
 
 /** Shows the state that the address describes. Without one, removes the example if its model is not
@@ -307,12 +295,11 @@ byId("examples").addEventListener("click", (event) => {
   if (!target.matches(".chip")) return;
   if (target.id === "long-product") {
     models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
-    field.text = `${randomNumber(LONG)}×${randomNumber(LONG)}`;
+    field.text = `${random(LONG)}×${random(LONG)}`;
   } else field.text = target.textContent ?? "";
   start();
 });
 
-byId("history").addEventListener("change", showHistory);
 byId("forget").addEventListener("click", () => {
   history.clear();
   input.focus();
@@ -389,16 +376,10 @@ function showMemory(memory) {
   byId("recall").classList.toggle("filled", memory !== "");
 }
 
-function showHistory() {
-  byId("no-history").hidden = !history.isEmpty;
-  byId("forget").hidden = history.isEmpty;
-}
-
 const point = byId("point");
 point.dataset.key = point.textContent = POINT;
 point.ariaLabel = POINT === "," ? "comma" : "point";
 byId("scale").append(...legend());
-showHistory();
 followWork(nodes, byId("strip"));
 new Challenge(async (expression, isFirst) => {
   models.choose({ model: models.modelInSteps(models.choice.model), places: "" });

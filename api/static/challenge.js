@@ -20,7 +20,7 @@ const below = (n) => crypto.getRandomValues(new Uint32Array(1))[0] % n;
 
 // Numbers of n digits
 
-/** @param {number} n */ const random = (n) => pick(FIRST) + Array.from({ length: n - 1 }, () => pick(DIGITS)).join("");
+/** @param {number} n */ export const random = (n) => pick(FIRST) + Array.from({ length: n - 1 }, () => pick(DIGITS)).join("");
 /** @param {number} n */ const run = (n) => pick(FIRST).repeat(n);
 /** @param {number} n */ const faultyRun = (n) => run(n).split("").with(1 + below(n - 1), pick(DIGITS)).join("");
 /** @param {number} n */ const pattern = (n) => random(between(2, 5)).repeat(n).slice(0, n);

@@ -22,16 +22,12 @@ export class History {
     addEventListener("storage", ({ key }) => (key === KEY || key === null) && this.#load()); // another tab changed it
   }
 
-  get isEmpty() {
-    return !this.#entries.length;
-  }
-
   /** Returns an older (1) or a newer (-1) expression than the last one. After the newest comes what was in the field
    * before. Returns null if there is none. text: what is in the field.
    * @type {(direction: number, text: string) => string | null} */
   recall(direction, text) {
     const next = Math.min(this.#cursor + direction, this.#entries.length - 1);
-    if (this.isEmpty || next < -1) return null;
+    if (!this.#entries.length || next < -1) return null;
     if (this.#cursor < 0) this.#draft = text;
     this.#cursor = next;
     return next < 0 ? this.#draft : formatNumbers(this.#entries[next].expression);
@@ -73,7 +69,8 @@ export class History {
 
   #show() {
     this.#list.replaceChildren(...this.#entries.map((entry) => this.#item(entry)));
-    this.#list.dispatchEvent(new Event("change"));
+    byId("no-history").hidden = this.#entries.length > 0;
+    byId("forget").hidden = !this.#entries.length;
   }
 
   /** @param {Entry} entry */

@@ -5,8 +5,8 @@
 import { look } from "./backend.js";
 import { messageOf } from "./client.js";
 import { SURE_CHARACTER, createElement, formatPercent } from "./format.js";
-import { headColour } from "./inside/arcs.js";
 import { considered } from "./inside/bars.js";
+import { headColour } from "./inside/heads.js";
 import { store } from "./state.js";
 
 /** @import { Step } from "./steps.js" */

@@ -65,7 +65,7 @@ export class Runner {
 
   /** Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and the
    * user or another one can stop it. isOpened: whether the address led to it.
-   * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent>} source
+   * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent> | Iterable<CalculationEvent>} source
    * @param {Partial<State> & {question: string}} state
    * @param {{isExample?: boolean, isKept?: boolean, isOpened?: boolean}} kind */
   async play(source, state, { isExample = false, isKept = false, isOpened = false }) {

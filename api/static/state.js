@@ -38,9 +38,8 @@ class Store {
    * (`opened`). An example has a link to copy, but the address does not change.
    * @type {(state: Partial<State>, kind?: "asked" | "opened" | "example") => void} */
   begin(state, kind = "asked") {
-    const lasting = Object.fromEntries(LASTING.map((name) => [name, this.#state[name]]));
     this.#isExample = kind === "example";
-    this.#change({ ...DEFAULT_STATE, ...lasting, ...state });
+    this.#change({ ...this.#nothing, ...state });
     const isNewEntry = kind === "asked" && location.hash !== this.hash && history.state !== CLEARED;
     this.#mirror(isNewEntry);
   }
@@ -59,10 +58,14 @@ class Store {
 
   /** Removes the question from the state and from the address: nothing is shown. Back leads to it again. */
   clear() {
-    const lasting = Object.fromEntries(LASTING.map((name) => [name, this.#state[name]]));
-    this.#change({ ...DEFAULT_STATE, ...lasting });
+    this.#change(this.#nothing);
     this.#ownHash = ""; // so that the user can open it again
     if (location.hash) this.#write(true, CLEARED, location.pathname + location.search);
+  }
+
+  /** The state that shows nothing, with what lasts. @returns {State} */
+  get #nothing() {
+    return { ...DEFAULT_STATE, ...Object.fromEntries(LASTING.map((name) => [name, this.#state[name]])) };
   }
 
   /** @param {State} state */

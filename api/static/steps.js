@@ -6,7 +6,7 @@ import {
   formatResult, formatSigns, shade, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
-import { headSources } from "./inside/bars.js";
+import { headSources } from "./inside/heads.js";
 import { HAS_WORK, paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
 import { Row } from "./row.js";
@@ -198,7 +198,7 @@ export class Step {
 
   /** Draws arcs from a character to those that the heads of a layer looked at: of the first layer, unless the user has
    * chosen another one. Returns these characters.
-   * @type {(at: number, look: import("./engine/generate.js").Look) => import("./inside/bars.js").Source[]} */
+   * @type {(at: number, look: import("./engine/generate.js").Look) => import("./inside/heads.js").Source[]} */
   showSources(at, look) {
     const { layer, head } = store.state;
     const sources = headSources(look, Math.min(layer || 1, look.layers), head);

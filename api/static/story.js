@@ -3,10 +3,11 @@
 import { dissect, write } from "./backend.js";
 import { messageOf } from "./client.js";
 import { byId, createButton, createElement } from "./format.js";
+import { headColour } from "./inside/heads.js";
 import { store } from "./state.js";
 import { Board } from "./story/board.js";
 import { choice } from "./story/choice.js";
-import { colourOf, heads } from "./story/heads.js";
+import { heads } from "./story/heads.js";
 import { layers } from "./story/layers.js";
 import { neurons } from "./story/neurons.js";
 import { places } from "./story/places.js";
@@ -190,10 +191,10 @@ const toParagraphs = (texts) => texts.map((text) => createElement("p", "", text)
  * @type {(subject: Subject, dissection: Dissection) => (Node | string)[]} */
 function colouredSentence(subject, dissection) {
   const words = subject.sentence().map(({ text, source }) => {
-    const head = source === undefined ? -1 : fetcherOf(dissection, source);
-    if (head < 0) return text;
+    const head = source === undefined ? 0 : fetcherOf(dissection, source);
+    if (!head) return text;
     const operand = createElement("b", "operand", text);
-    operand.style.setProperty("--tint", colourOf(head));
+    operand.style.setProperty("--tint", headColour(head));
     return operand;
   });
   return [createElement("code", "", subject.character), " ", ...words];

@@ -47,7 +47,7 @@ from calcgpt.inference.browser import (
 )
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
-from calcgpt.inference.limits import limits_of
+from calcgpt.inference.limits import accepts, limits_of
 from calcgpt.metrics import read_rows
 from datagen.arithmetic import Problem, answer
 from datagen.distributions import distribution
@@ -131,13 +131,7 @@ def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
     limits = limits_of(checkpoint, checkpoint.recipe.model.block_size)
     for name in ("blog", "everyday", "hard"):
         [drawn] = distribution(name)(np.random.PCG64(SEED), 4 * CHECKED)
-        allowed = [
-            problem
-            for problem in drawn.to_problems()
-            if not limits.refuse_places(problem.places)
-            and not any(limits.refuse_operand(number) for number in (problem.a, problem.b))
-            and not limits.refuse_problem(problem)
-        ]
+        allowed = [problem for problem in drawn.to_problems() if accepts(limits, problem)]
         yield from allowed[:CHECKED]
 
 

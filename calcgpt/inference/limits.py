@@ -152,6 +152,15 @@ class ScratchpadLimits:
 Limits = DirectLimits | ScratchpadLimits
 
 
+def accepts(limits: Limits, problem: Problem) -> bool:
+    """Whether a model can be given a problem."""
+    if limits.refuse_places(problem.places) or any(
+        map(limits.refuse_operand, (problem.a, problem.b))
+    ):
+        return False
+    return not limits.refuse_problem(problem)
+
+
 def _answer_length(problem: Problem) -> int:
     """Returns the length of the answer field, with the closing `$`."""
     return max(WIDTH, len(answer_text(answer(problem)))) + len("$")

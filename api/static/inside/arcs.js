@@ -1,11 +1,9 @@
 // Arcs from a character to the characters that the model looked at when it wrote it.
 
 import { createSvg } from "../format.js";
+import { headColour } from "./heads.js";
 
 const MAX_ARCS = 16;
-
-/** Returns the colour of a head. There are four, which repeat. @param {number} head from 1 */
-export const headColour = (head) => `var(--head-${((head - 1) % 4) + 1})`;
 
 /** A character with the weight that a head gave it. @typedef {{element: Element | null, weight: number, head: number}} Source */
 

@@ -1,12 +1,6 @@
-// What a model considered for a character, as bars, and the characters that its heads looked at.
+// What a model considered for a character, as bars.
 
 import { SURE_CHARACTER, createElement, formatProbability } from "../format.js";
-
-/** @typedef {import("../engine/generate.js").Look} Look
- * A character that a head looked at. index: in the text; head: from 1.
- * @typedef {{index: number, weight: number, head: number}} Source */
-
-const MIN_WEIGHT = 0.1; // attention weights below this are not shown
 
 /** Returns the elements for a character with its probability as a bar.
  * @param {{text: string, probability: number}} candidate */
@@ -17,7 +11,7 @@ export function createBar({ text, probability }) {
 }
 
 /** Returns the most probable characters as bars. If the model was sure, returns only the second, in words.
- * @param {Look} look */
+ * @param {import("../engine/generate.js").Look} look */
 export function considered({ candidates }) {
   const [first, second] = candidates;
   if (first.probability >= SURE_CHARACTER) {
@@ -26,20 +20,4 @@ export function considered({ candidates }) {
   }
   const items = candidates.map((one) => createElement("li", "candidate", ...createBar(one)));
   return createElement("ol", "candidates", ...items);
-}
-
-/** Returns the characters that the heads of a layer looked at, those with the largest weights first. A mean of several
- * heads would say nothing: each looks at something else. layer: from 1; head: from 1, or 0 for all.
- * @type {(look: Look, layer?: number, head?: number) => Source[]} */
-export function headSources({ layers, heads, attention }, layer = 1, head = 0) {
-  const length = attention.length / (layers * heads);
-  /** @type {Source[]} */ const sources = [];
-  for (let h = 1; h <= heads; h += 1) {
-    if (head && h !== head) continue;
-    const start = ((layer - 1) * heads + h - 1) * length;
-    attention.subarray(start, start + length).forEach((weight, index) => {
-      if (weight >= MIN_WEIGHT) sources.push({ index, weight, head: h });
-    });
-  }
-  return sources.sort((a, b) => b.weight - a.weight);
 }

@@ -1,16 +1,13 @@
 // Step 3: a head fetches characters.
 
 import { createElement } from "../format.js";
+import { headColour, weightsOf } from "../inside/heads.js";
 import { createChoices, createShareBar } from "./bars.js";
-import { weightsOf } from "./subject.js";
 
 /** @import { Picture } from "../story.js" */
 
 const LISTED = 4; // characters that are listed
 const MIN_WEIGHT = 0.03; // of those that are listed
-
-/** Returns the colour of a head. head: from 0. @param {number} head */
-export const colourOf = (head) => `var(--head-${(head % 4) + 1})`;
 
 /** @type {Picture} */
 export const heads = {
@@ -26,12 +23,12 @@ export const heads = {
   ],
   draw({ subject, dissection, board }) {
     const all = Array.from({ length: dissection.layers * dissection.heads }, (_, index) => {
-      return { layer: Math.floor(index / dissection.heads), head: index % dissection.heads };
+      return { layer: 1 + Math.floor(index / dissection.heads), head: 1 + (index % dissection.heads) };
     });
     const labels = all.map(({ layer, head }) => {
-      const name = createElement("b", "", `head ${head + 1}`);
-      name.style.color = colourOf(head);
-      return [createElement("span", "", `layer ${layer + 1} `), name];
+      const name = createElement("b", "", `head ${head}`);
+      name.style.color = headColour(head);
+      return [createElement("span", "", `layer ${layer} `), name];
     });
     const { sources } = subject.place(subject.position);
     const sums = all.slice(0, dissection.heads).map(({ layer, head }) => {
@@ -43,7 +40,7 @@ export const heads = {
       const { layer, head } = all[index];
       const weights = Array.from(weightsOf(dissection, layer, head), (weight, position) => ({ weight, position }));
       const largest = Math.max(...weights.map(({ weight }) => weight));
-      const colour = colourOf(head);
+      const colour = headColour(head);
       board.tint(weights.map(({ weight, position }) => ({ position, strength: weight / largest, colour })));
       const most = weights.sort((a, b) => b.weight - a.weight).slice(0, LISTED);
       list.replaceChildren(...most.filter(({ weight }) => weight >= MIN_WEIGHT).map(({ weight, position }) => {
@@ -52,7 +49,7 @@ export const heads = {
         const character = createElement("code", "", subject.text[position]);
         return createElement("li", "", character, bar, `${Math.round(100 * weight)}%`, words);
       }));
-      list.ariaLabel = `What head ${head + 1} of layer ${layer + 1} looked at`;
+      list.ariaLabel = `What head ${head} of layer ${layer} looked at`;
     };
     const choices = createChoices("Layer and head", labels, sums.indexOf(Math.max(...sums)), show);
     choices.style.setProperty("--rows", String(dissection.heads));

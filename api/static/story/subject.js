@@ -3,6 +3,7 @@
 import { formatNumbers } from "../format.js";
 import { Layout, PROMPT, shapeOf } from "../engine/layout.js";
 import { KIND, LOWEST } from "../engine/operations.js";
+import { headSources } from "../inside/heads.js";
 import { HAS_WORK, paper } from "../paper.js";
 import { explain, textOf } from "../paper/cells.js";
 
@@ -16,7 +17,6 @@ const NAMES = Object.fromEntries(
 const INTERESTING = new Set(
   ["PRODUCT_DIGIT", "FIRST_DIGIT", "SUM_DIGIT", "QUOTIENT_DIGIT"].map((name) => KIND[name]),
 );
-const LOOKED_AT = 0.1; // the least weight at which a head counts as looking at a character
 const PARTS_OF_A_STEP = /above|carr(y|ies)|borrow|÷/g;
 
 /** Returns whether the story can tell about what a model wrote. @param {Written} written */
@@ -92,17 +92,8 @@ export class Subject {
   }
 }
 
-/** Returns the weights that a head gave to the earlier characters. layer, head: from 0.
- * @type {(dissection: Dissection, layer: number, head: number) => Float32Array} */
-export function weightsOf({ attention, layers, heads }, layer, head) {
-  const n = attention.length / (layers * heads);
-  return attention.subarray((layer * heads + head) * n, (layer * heads + head + 1) * n);
-}
-
-/** Returns the head of the first layer that looks at a character most, from 0, or -1 if none looks.
+/** Returns the head of the first layer that looks at a character most, from 1, or 0 if none looks.
  * @type {(dissection: Dissection, position: number) => number} */
 export function fetcherOf(dissection, position) {
-  const shares = Array.from({ length: dissection.heads }, (_, head) => weightsOf(dissection, 0, head)[position] ?? 0);
-  const best = shares.indexOf(Math.max(...shares));
-  return shares[best] > LOOKED_AT ? best : -1;
+  return headSources(dissection, 1, 0).find(({ index }) => index === position)?.head ?? 0;
 }

@@ -20,6 +20,7 @@ from calcgpt.inference.browser import cast_weights, weights_file, widened
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete, generate
+from calcgpt.inference.limits import accepts
 from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve, shipped_names
 from datagen.arithmetic import Problem
@@ -55,13 +56,7 @@ def problems(checkpoint: Checkpoint, name: str, n: int) -> list[Problem]:
     """Problems of a distribution that the model can be given, those with short numbers first."""
     limits = Calculator(checkpoint).limits
     [drawn] = distribution(name)(np.random.PCG64(7), 40 * n)
-    allowed = [
-        problem
-        for problem in drawn.to_problems()
-        if not limits.refuse_places(problem.places)
-        and not any(limits.refuse_operand(number) for number in (problem.a, problem.b))
-        and not limits.refuse_problem(problem)
-    ]
+    allowed = [problem for problem in drawn.to_problems() if accepts(limits, problem)]
     by_length = sorted(allowed, key=lambda p: len(number_text(p.a)) + len(number_text(p.b)))
     return by_length[: 20 * n : 20]
 
