@@ -174,7 +174,7 @@ async function openAddress() {
 
 /** Opens the story, on what is shown if it has worked steps. step: from 1. @param {number} step */
 async function tellStory(step) {
-  offerStory(false);
+  removeOffer();
   const { Story } = await import("./story.js");
   story ??= new Story();
   const chosen = runner.steps[store.state.step - 1];
@@ -182,13 +182,20 @@ async function tellStory(step) {
   await story.open(step, steps.map((shown) => shown.describe(0)), models.modelInSteps(models.choice.model));
 }
 
-/** Offers the story, unless the user has been offered it before. @param {boolean} isNew */
-function offerStory(isNew) {
-  byId("story-offer").hidden = !isNew;
+/** Removes the offer of the story, which is there from the start so that nothing moves. */
+function removeOffer() {
+  byId("story-offer").hidden = true;
   try {
-    if (isNew) byId("story-offer").hidden = localStorage.getItem(OFFERED) !== null;
-    else localStorage.setItem(OFFERED, "yes");
+    localStorage.setItem(OFFERED, "yes");
   } catch {} // storage is forbidden
+}
+
+function wasOffered() {
+  try {
+    return localStorage.getItem(OFFERED) !== null;
+  } catch {
+    return false; // storage is forbidden, so the story is offered each time
+  }
 }
 
 /** Shows the work on paper, as raw text, or both. */
@@ -343,14 +350,10 @@ byId("views").addEventListener("change", ({ target }) => {
 });
 store.on(["view"], showView);
 setUpLink();
-byId("tell-story").addEventListener("click", () => tellStory(1));
-byId("story-offer").addEventListener("click", ({ target }) => {
-  if (!(target instanceof HTMLButtonElement)) return;
-  if ("start" in target.dataset) tellStory(1);
-  else {
-    offerStory(false);
-    byId("work").focus({ preventScroll: true });
-  }
+for (const id of ["tell-story", "take-offer"]) byId(id).addEventListener("click", () => tellStory(1));
+byId("leave-offer").addEventListener("click", () => {
+  removeOffer();
+  byId("work").focus({ preventScroll: true });
 });
 byId("fold").addEventListener("click", () => {
   const all = [...nodes.querySelectorAll("details")];
@@ -389,7 +392,7 @@ new Challenge(async (expression, isFirst) => {
 });
 const { dataset } = byId("calculator");
 dataset.ready = "";
-if (!parseHash(location.hash)) offerStory(true);
+byId("story-offer").hidden = Boolean(parseHash(location.hash)) || wasOffered();
 const isAsked = field.replay(); // what was typed before this module was there (early.js)
 if (!isAsked && !parseHash(location.hash)) playExample();
 models.load();
