@@ -66,6 +66,7 @@ Distribution = Literal[
     "hard",
     "rounding",
     "texture",
+    "ties",
     "tricky-12",
     "tricky-5",
     "whole-5",

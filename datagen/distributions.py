@@ -7,6 +7,7 @@
     everyday     what people type, to any number of places (see `everyday_problems`)
     hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
     texture      runs of a digit, periods, ties of every size (see `texture_problems`)
+    ties         ties of every size, in sums too (see `texture_problems`)
     rounding     rounded at the middle, or up to a new first digit (see `hard_problems`)
     whole-5      whole numbers of 1 to 5 digits, all lengths equally often
     whole-7      the same, of 1 to 7 digits
@@ -205,6 +206,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),
     "wide-40": Distribution(wide_words(40), partial(wide, max_digits=40)),
+    "ties": Distribution(texture_problems.WORDS, texture_problems.ties),
 }
 
 

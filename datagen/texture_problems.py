@@ -95,6 +95,20 @@ def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
     return Decimals(a, shared), sampler.choice((ADD, SUB, SUB, SUB)), Decimals(b, shared)
 
 
+def _sum_ties(sampler: Sampler, places: Integers) -> Drawn:
+    """A sum or difference at the middle between two answers, or beside it, whatever is rounded off:
+    0.1234 + 0.8766005 to five places."""
+    places = np.minimum(places, MAX_PLACES - 1)
+    dropped = 1 + sampler.below(np.minimum(12, MAX_PLACES - places))
+    half = 5 * 10 ** (dropped - 1).astype(object)
+    answer = 2 * half * (_number(sampler, 8) * ~sampler.one_in(8)) + half
+    answer += sampler.choice((0, 0, 0, -1, 1))
+    a, shared = _number(sampler, MAX_SUM), places + dropped
+    is_sum = (a < answer) & sampler.one_in(2)
+    first, second = np.where(is_sum, a, answer + a), np.where(is_sum, answer - a, a)
+    return Decimals(first, shared), np.where(is_sum, ADD, SUB), Decimals(second, shared)
+
+
 def _products(sampler: Sampler, places: Integers) -> Drawn:
     """A product of numbers with texture: 44444444 * 9272."""
     a, b = _number(sampler, MAX_PRODUCT), _number(sampler, MAX_PRODUCT)
@@ -189,4 +203,6 @@ KINDS: dict[str, Kind] = {
     "short sums": _short_sums,
     "last rows": _last_rows,
 }
+TIES = {"sum ties": _sum_ties, **{name: KINDS[name] for name in ("product ties", "quotient ties")}}
 texture = any_of(KINDS.values(), any_number_of_places)
+ties = any_of(TIES.values(), any_number_of_places)

@@ -29,6 +29,7 @@ LONGEST = {
     "hard": 12,
     "rounding": 12,
     "texture": 24,
+    "ties": 24,
     "wide": 20,
     "wide-12": 12,
     "wide-16": 16,
@@ -67,7 +68,7 @@ def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> N
         assert getattr(draw(name, 1000), column).dtype == kind
     problems = draw(name, 20_000)
     assert set(problems.op) == {0, 1, 2, 3}
-    drawn_places = range(MAX_PLACES + 1) if name == "texture" else range(1, 10)
+    drawn_places = range(MAX_PLACES + 1) if name in ("texture", "ties") else range(1, 10)
     assert set(problems.places) == ({2} if name in HUNDREDTHS else set(drawn_places))
     assert problems.scale == (2 if name in HUNDREDTHS else drawn_places[-1])
     unit = 10**problems.scale
@@ -151,6 +152,7 @@ PINNED = {
     "wide-40": "cc3bbfc116bde988",
     "whole-7": "788f71d51ffffe49",
     "whole-5": "749e5e411c052d4a",
+    "ties": "b79dadcd8eac07e9",
 }
 
 

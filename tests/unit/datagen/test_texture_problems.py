@@ -10,9 +10,9 @@ from exact_values import exact
 from hypothesis import given
 
 from datagen.arithmetic import MAX_PLACES, Problem
-from datagen.operations import DIVISION, MULTIPLICATION
+from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
 from datagen.sampling import Sampler, Words, bit_generator
-from datagen.texture_problems import KINDS, WORDS, texture, textured
+from datagen.texture_problems import KINDS, TIES, WORDS, texture, textured
 from datagen.tricky_12_problems import of_kind
 
 N, MAX_DIGITS = 2_000, 24
@@ -21,7 +21,7 @@ N, MAX_DIGITS = 2_000, 24
 @pytest.fixture(scope="module")
 def samples() -> dict[str, list[Problem]]:
     words = bit_generator(6, 0, 0).random_raw(WORDS * N).reshape(WORDS, N)
-    return {name: of_kind(kind, words).to_problems() for name, kind in KINDS.items()}
+    return {name: of_kind(kind, words).to_problems() for name, kind in (KINDS | TIES).items()}
 
 
 def longest_run(number: int) -> int:
@@ -42,10 +42,14 @@ def test_numbers_have_their_lengths_and_runs_of_every_digit() -> None:
     assert runs == set("123456789")
 
 
-@pytest.mark.parametrize("name", ["product ties", "quotient ties"])
+@pytest.mark.parametrize("name", TIES)
 def test_ties_and_their_neighbours(name: str, samples: dict[str, list[Problem]]) -> None:
-    op = MULTIPLICATION if name == "product ties" else DIVISION
-    assert all(problem.op == op for problem in samples[name])
+    operations = {
+        "sum": {ADDITION, SUBTRACTION},
+        "product": {MULTIPLICATION},
+        "quotient": {DIVISION},
+    }
+    assert {problem.op for problem in samples[name]} == operations[name.split()[0]]
     usual = [problem for problem in samples[name] if problem.places < 9]
     parts = [abs(exact(problem)) * 10**problem.places % 1 for problem in usual]
     assert 0.2 < np.mean([part == Fraction(1, 2) for part in parts]) < 0.8
