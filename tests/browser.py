@@ -52,8 +52,12 @@ def chromium() -> Iterator[Browser]:
 
 
 def new_context(browser: Browser, **options: Any) -> BrowserContext:
-    """Returns a context in which everything waits as long as `expect` does."""
-    context = browser.new_context(**options)
+    """Returns a context in which everything waits as long as `expect` does.
+
+    It has no service workers, which hang after minutes in one browser, unless they are the subject:
+    `service_workers="allow"`.
+    """
+    context = browser.new_context(**{"service_workers": "block", **options})
     context.set_default_timeout(1000 * PATIENCE)
     return context
 

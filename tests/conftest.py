@@ -58,7 +58,6 @@ TESTS = Path(__file__).parent
 # Test files that share a fixture that takes seconds: a cluster, a service, torch's exporter.
 TOGETHER = {
     "ray": ("test_*_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
-    "page": ("test_page*.py",),
     "onnx": ("test_*onnx*.py",),
 }
 KINDS = {
@@ -145,6 +144,12 @@ def pytest_runtest_setup() -> None:
     random.seed(0)
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Names a test when it fails, because a run that is stopped has no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid}: {report.when} failed, {report.duration:.0f} s", flush=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -26,7 +26,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     open_page: OpenPage, host_address: str, exported_folder: Path
 ) -> None:
     """Tests the size, too."""
-    exported = open_page(host_address)
+    exported = open_page(host_address, service_workers="allow")
     files = {file for file in exported_folder.rglob("*") if file.is_file()}
     others = {exported_folder / f"models/{name}.safetensors" for name in ("blog", "direct")}
     assert sum(file.stat().st_size for file in files - others) <= 3_000_000
@@ -55,7 +55,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
 def test_a_model_that_is_loading_shows_how_much_of_it_is_there(
     open_page: OpenPage, host_address: str
 ) -> None:
-    page = open_page(host_address, service_workers="block")
+    page = open_page(host_address)
     release = hold(page, "**/models/*")
     page.get_by_label("Expression").fill("12.5*3")
     page.keyboard.press("Enter")
@@ -82,7 +82,7 @@ def test_no_link_leads_to_a_service(browser: Browser, host_address: str, has_scr
 def test_an_example_plays_before_any_model_has_loaded(
     open_page: OpenPage, host_address: str
 ) -> None:
-    page = open_page(host_address, service_workers="block")
+    page = open_page(host_address)
     hold(page, "**/models/*")
     page.reload()
     answered(page, "14082.9")
@@ -95,7 +95,7 @@ def test_an_example_plays_before_any_model_has_loaded(
 
 
 def test_a_host_that_failed_is_asked_again(browser: Browser, host_address: str) -> None:
-    with new_context(browser, service_workers="block", reduced_motion="reduce") as context:
+    with new_context(browser, reduced_motion="reduce") as context:
         page = context.new_page()
         page.route("**/backend.json", lambda route: route.fulfill(status=503), times=1)
         page.goto(host_address)
@@ -195,7 +195,7 @@ def test_a_training_can_be_watched(exported: Page) -> None:
 def test_a_training_that_did_not_load_is_loaded_again(
     open_page: OpenPage, host_address: str
 ) -> None:
-    page = open_page(host_address, service_workers="block")
+    page = open_page(host_address)
     page.route("**/learning.json", lambda route: route.fulfill(body="no"), times=1)
     calculate(page, "12*3", "direct")
     button = page.get_by_role("button", name="Watch it learn")

@@ -22,7 +22,7 @@ NAMES = {"+": "plus", "*": "times", "-": "minus", "=": "equals: calculate"}
 @pytest.fixture(params=HELD)
 def held(open_page: OpenPage, request: pytest.FixtureRequest) -> Held:
     """The page with a service, or without one. No answer comes before the function is called."""
-    page = open_page(request.getfixturevalue(request.param), service_workers="block")
+    page = open_page(request.getfixturevalue(request.param))
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     return page, hold(page, HELD[request.param])
 

@@ -47,7 +47,7 @@ def host(tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
-    with new_context(browser) as context:
+    with new_context(browser, service_workers="allow") as context:
         yield context
 
 
