@@ -35,7 +35,7 @@ from calcgpt.inference.native.weights import (
     scratch_size,
 )
 
-FIRST_CAPACITY = 128  # tokens per sequence; most problems with their work are shorter
+FIRST_CAPACITY = 512  # tokens per sequence; most problems with their work are shorter
 
 Ids = NDArray[np.int64]
 EMPTY_IDS, EMPTY_FLOATS = np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32)
@@ -227,7 +227,9 @@ class NativeCache:
     def __init__(self, config: ModelConfig, batch: int, n_token: int) -> None:
         """Makes a cache for `batch` empty sequences of at most `n_token` tokens."""
         self._n_layer, self._n_kv_head = config.n_layer, config.kv_heads
-        self._key_width, self._value_width = config.head_dim, padded(config.head_dim)
+        self._head_dim, self._width = config.head_dim, padded(config.head_dim)
+        is_windowed = config.row_window is not None or config.column_window is not None
+        self._key_size = self._width if is_windowed else self._head_dim
         self._has_coordinates = config.position == "coordinates"
         self._max_capacity = padded(min(n_token, config.block_size))
         self.capacity = min(self._max_capacity, FIRST_CAPACITY)
@@ -308,14 +310,14 @@ class NativeCache:
     def _allocate(self, n_slot: int) -> None:
         """Allocates arrays for `n_slot` empty sequences."""
         capacity = self.capacity
-        width = (self._key_width + self._value_width) * capacity
+        width = 2 * self._width * capacity
         self.kv = np.empty((self._n_layer, n_slot, self._n_kv_head, width), np.float32)
         self.tokens = np.empty((n_slot, capacity), np.int64)
         self.lengths = np.zeros(n_slot, np.int64)
         # Only the entries of the first `n_located` tokens of a slot are valid.
         n_position = capacity if self._has_coordinates else 0
-        self.features = np.empty((n_slot, e.N_FEATURES, n_position), np.int64)
-        self.rotations = np.empty((n_slot, n_position, 2, self._key_width), np.float32)
+        self.features = np.empty((n_slot, e.N_FEATURES, n_position), np.float32)
+        self.rotations = np.empty((n_slot, n_position, 2, self._head_dim), np.float32)
         self.n_located = np.zeros(n_slot, np.int64)
 
     def _reallocate(self, slots: Ids, capacity: int, n_slot: int = 0) -> None:
@@ -332,9 +334,8 @@ class NativeCache:
 
     def _kv_views(self, n_token: int) -> tuple[Floats, Floats]:
         """Returns views of the keys and of the values of the first `n_token` tokens, padded to
-        whole panels. See `layers.store_kv` for the layout."""
+        whole panels. See `attention.store_kv` for the layout."""
         *shape, _ = self.kv.shape  # (n_layer, slots, n_kv_head)
-        n_key, n_padded = self._key_width * self.capacity, padded(n_token)
-        keys = self.kv[..., :n_key].reshape(*shape, -1, self._key_width * PANEL)
+        n_key, n_padded = self._width * self.capacity, padded(n_token)
         values = self.kv[..., n_key:].reshape(*shape, -1, self.capacity, PANEL)
-        return keys[..., : n_padded // PANEL, :], values[..., :n_padded, :]
+        return self.kv[..., : n_padded * self._key_size], values[..., :n_padded, :]

@@ -15,15 +15,18 @@ from __future__ import annotations
 import numpy as np
 
 from calcgpt.inference.native import entries as e
-from calcgpt.inference.native.layers import (
-    activate,
+from calcgpt.inference.native.attention import (
     attend,
-    norm_rows,
-    padded_width,
-    rotate_heads,
+    attend_visible,
     softmax_numerators,
     store_kv,
     write_mask,
+)
+from calcgpt.inference.native.layers import (
+    activate,
+    norm_rows,
+    padded_width,
+    rotate_heads,
 )
 from calcgpt.inference.native.numba_types import (
     Cache,
@@ -54,7 +57,7 @@ def embed(
     plan: Ints,
     w: Floats,
     row_of_token: Ints,
-    features: Ints,
+    features: Floats,
     capacity: int,
     tokens: Ints,
     position: int,
@@ -78,8 +81,9 @@ def embed(
         add_row(plan, w, plan[e.PLACES] + min(position - start, plan[e.LAST_PLACE]), x)
         add_row(plan, w, plan[e.ROWS] + row, x)
     if plan[e.KINDS]:
-        add_row(plan, w, plan[e.KINDS] + features[e.TOKEN_KIND * capacity + position], x)
-        add_row(plan, w, plan[e.NEXT_KINDS] + features[e.NEXT_TOKEN_KIND * capacity + position], x)
+        add_row(plan, w, plan[e.KINDS] + int(features[e.TOKEN_KIND * capacity + position]), x)
+        next_kind = int(features[e.NEXT_TOKEN_KIND * capacity + position])
+        add_row(plan, w, plan[e.NEXT_KINDS] + next_kind, x)
 
 
 @compiled
@@ -131,6 +135,7 @@ def attention(
     n_token: int,
     offset: int,
     masks: Masks,
+    zero_row: Floats,
     qkv: Floats,
     qkv_stride: int,
     scores: Floats,
@@ -139,18 +144,25 @@ def attention(
     n_row: int,
 ) -> None:
     """Computes attention for `n_row` rows from `row` on, by tiles of one sequence each. See
-    `forward` for `offset` and `attend` for `masks`."""
+    `forward` for `offset` and `masks`."""
     slots, lengths, r = cache[1], cache[2], 0
-    zero_row, mask, stride = masks
+    mask, visible, stride = masks
     while r < n_row:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
         n_seen = lengths[slot] + offset + token + 1
         q, y_r = at(qkv, r * qkv_stride), at(y, r * y_stride)
-        tile = (zero_row, at(mask, r * stride), stride)
-        attend(
-            plan, cache, layer, slot, n_seen, tile, q, qkv_stride, scores, y_r, y_stride, n_query
-        )
+        if stride:
+            tile, keys = at(mask, r * stride), at(visible, r * stride)
+            attend_visible(
+                *(plan, cache, layer, slot, tile, keys, stride),
+                *(q, qkv_stride, scores, y_r, y_stride, n_query),
+            )
+        else:
+            attend(
+                *(plan, cache, layer, slot, n_seen, zero_row),
+                *(q, qkv_stride, scores, y_r, y_stride, n_query),
+            )
         r += n_query
 
 
@@ -160,14 +172,15 @@ def write_masks(
 ) -> None:
     """Writes the masks of the windows for the tiles of `attention`."""
     features, slots, lengths, _tokens, _kv, _n_slot, capacity = cache
-    _zero_row, mask, stride = masks
+    mask, visible, stride = masks
     r = 0
     while r < n_row and stride:
         slot, token = slots[(row + r) // n_token], (row + r) % n_token
         n_query = min(n_token - token, n_row - r, TILE)
         n_seen = lengths[slot] + offset + token + 1
         slot_features = at(features, e.N_FEATURES * slot * capacity)
-        write_mask(plan, slot_features, capacity, n_seen, at(mask, r * stride), stride, n_query)
+        tile, keys = at(mask, r * stride), at(visible, r * stride)
+        write_mask(plan, slot_features, capacity, n_seen, tile, keys, stride, n_query)
         r += n_query
 
 
@@ -210,9 +223,10 @@ def forward(
     # Queries, keys and values, then the hidden layer of the feed-forward network.
     h = at(a, max_rows * a_stride)  # (max_rows, n_qkv or n_up)
     scores = at(h, max_rows * max(n_qkv, n_up))
-    masks = (zero_row, zero_row, 0)
+    masks = (zero_row, zero_row, 0)  # `mask` and `visible` of `write_mask`, and their stride
     if plan[e.ROW_WINDOW] or plan[e.COLUMN_WINDOW]:
-        masks = (zero_row, at(scores, TILE * capacity + PANEL), capacity)
+        mask, stride_of_mask = at(scores, TILE * capacity + PANEL), capacity + 2 * PANEL
+        masks = (mask, at(mask, max_rows * stride_of_mask), stride_of_mask)
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
         n_each, offset = n_token, 0  # n_each: rows per sequence
@@ -232,7 +246,8 @@ def forward(
                 keep_last(h, n_qkv, first_kept, n_token, n_row)
                 write_masks(plan, cache, row, n_each, offset, masks, n_row)
             attention(
-                plan, cache, layer, row, n_each, offset, masks, h, n_qkv, scores, a, a_stride, n_row
+                *(plan, cache, layer, row, n_each, offset, masks, zero_row),
+                *(h, n_qkv, scores, a, a_stride, n_row),
             )
             add_linear(at(layer_w, plan[e.OUT]), a, a_stride, x, plan[e.N_EMBD], stride, n_row)
             norm_rows(plan, at(layer_w, plan[e.FF_NORM]), x, stride, a, a_stride, n_row)
@@ -288,7 +303,7 @@ def decode(
     w: Floats,
     row_of_token: Ints,
     rotations: Floats,
-    features: Ints,
+    features: Floats,
     slots: Ints,
     lengths: Ints,
     tokens: Ints,
@@ -318,8 +333,8 @@ def decode(
 
     The cache has `n_slot` slots. Sequence b is in slot `slots[b]`. `tokens`, (n_slot, capacity),
     has the texts, including the tokens to read. `lengths`, (n_slot,), has the number of tokens that
-    were read before, and is updated. `features` is (n_slot, 7, capacity); only coordinates need it.
-    `kv` has the keys and values (`layers.store_kv`).
+    were read before, and is updated. `features` is (n_slot, 6, capacity); only coordinates need it.
+    `kv` has the keys and values (`attention.store_kv`).
 
     `scratch` is memory (`weights.scratch_size`), all zeros before the first call. `logits`,
     (rows + TILE, e.N_LOGIT), is overwritten. The results for each slot are in its row of

@@ -1,11 +1,5 @@
-"""The parts of a layer other than its matrix products, compiled by Numba: norms, activations,
-rotations, and attention with a cache of keys and values.
-
-Keys and values are stored in panels, as matrices are (`weights.pack_panels`). The scores of a query
-are its product with a matrix whose columns are the keys. The output of attention is the product of
-the softmax weights with the matrix of the values. The queries of consecutive tokens are the rows of
-one product.
-"""
+"""The parts of a layer other than its matrix products and attention, compiled by Numba: norms,
+activations and rotations."""
 
 from __future__ import annotations
 
@@ -13,11 +7,8 @@ import numpy as np
 
 from calcgpt.inference.native import entries as e
 from calcgpt.inference.native.numba_types import (
-    Cache,
-    Float,
     Floats,
     Ints,
-    Masks,
     Vector,
     add,
     at,
@@ -29,7 +20,6 @@ from calcgpt.inference.native.numba_types import (
     minimum,
     multiply,
     power_of_two,
-    reduce_max,
     reduce_sum,
     round_nearest,
     select_first,
@@ -38,11 +28,9 @@ from calcgpt.inference.native.numba_types import (
     subtract,
     zeros,
 )
-from calcgpt.inference.native.products import product
-from calcgpt.inference.native.weights import PANEL, TILE
+from calcgpt.inference.native.weights import PANEL
 
 F32 = np.float32
-MASKED, SKIPPED = F32(-1e30), F32(-2e30)  # added to scores: see `write_mask`
 
 
 @compiled
@@ -154,162 +142,13 @@ def rotate_heads(
         if plan[e.ROTATION]:
             by_coordinates = plan[e.ROTATION] == e.ROTATE_BY_COORDINATES
             index = (2 * cache_index + is_key if by_coordinates else position) * head_dim
-            for i in range(half):
+            n_vector = half if half % PANEL == 0 else 0
+            for i in range(0, n_vector, PANEL):
+                cos, sin = load(rotations, index + i), load(rotations, index + half + i)
+                left, right = load(x, i), load(x, half + i)
+                store(x, i, subtract(multiply(left, cos), multiply(right, sin)))
+                store(x, half + i, add(multiply(right, cos), multiply(left, sin)))
+            for i in range(n_vector, half):
                 cos, sin = rotations[index + i], rotations[index + half + i]
                 left, right = x[i], x[half + i]
                 x[i], x[half + i] = left * cos - right * sin, right * cos + left * sin
-
-
-@compiled
-def head_keys(plan: Ints, kv: Floats, layer_slot: int, kv_head: int, capacity: int) -> Floats:
-    """Returns a pointer to the keys of a key/value head. The values follow the keys.
-
-    `layer_slot` is layer * n_slot + slot.
-    """
-    head_dim = plan[e.HEAD_DIM]
-    index = layer_slot * plan[e.N_KV_HEAD] + kv_head
-    return at(kv, index * (head_dim + padded_width(head_dim)) * capacity)
-
-
-@compiled
-def store_kv(
-    plan: Ints, qkv: Floats, kv: Floats, layer_slot: int, capacity: int, position: int
-) -> None:
-    """Stores the keys and values of a row in the cache, for all key/value heads.
-
-    With D = head_dim, the keys of a head are (capacity / PANEL, D, PANEL): a key is a column. The
-    values are (padded D / PANEL, capacity, PANEL): a value is a row.
-    """
-    head_dim = plan[e.HEAD_DIM]
-    panel, column = position // PANEL, position % PANEL
-    for kv_head in range(plan[e.N_KV_HEAD]):
-        key = at(qkv, (plan[e.N_HEAD] + kv_head) * head_dim)
-        value = at(key, plan[e.N_KV_HEAD] * head_dim)
-        keys = head_keys(plan, kv, layer_slot, kv_head, capacity)
-        values = at(keys, head_dim * capacity)
-        for i in range(head_dim):
-            keys[(panel * head_dim + i) * PANEL + column] = key[i]
-        for i in range(0, head_dim, PANEL):
-            part = select_first(head_dim - i, load(value, i), zeros())
-            store(values, (i // PANEL * capacity + position) * PANEL, part)
-
-
-@compiled
-def softmax_numerators(scores: Floats, n: int, n_score: int, scale: Float) -> Float:
-    """Replaces n scores by the numerators of their softmax, exp(scale (score - maximum)), and the
-    scores after them, up to `n_score`, by zeros. Returns the denominator."""
-    lowest, largest, total = broadcast(F32(-3e38)), broadcast(F32(-3e38)), zeros()
-    for i in range(0, n, PANEL):
-        largest = maximum(select_first(n - i, load(scores, i), lowest), largest)
-    largest, factor, tiny = broadcast(reduce_max(largest)), broadcast(scale), broadcast(F32(1e-30))
-    for i in range(0, n_score, PANEL):
-        weight = exp(multiply(subtract(load(scores, i), largest), factor))
-        # Masked scores get 0. Products of tiny numbers are subnormal, and take 100 times as long.
-        weight = maximum(subtract(weight, tiny), zeros())
-        weight = select_first(n - i, weight, zeros())
-        store(scores, i, weight)
-        total = add(total, weight)
-    return reduce_sum(total)
-
-
-@compiled
-def write_mask(
-    plan: Ints, features: Ints, capacity: int, n_seen: int, mask: Floats, stride: int, n_query: int
-) -> None:
-    """Writes the mask that `attend` adds to the scores of a tile, (n_query, padded n_key).
-
-    A number is 0 if the causal mask and the windows let the query see the key, else MASKED. If no
-    query sees a key of a panel, the first number of the panel in the first row is SKIPPED.
-    """
-    n_key = padded_width(n_seen + n_query - 1)
-    rows, columns = at(features, e.TOKEN_ROW * capacity), at(features, e.TOKEN_COLUMN * capacity)
-    row_window = plan[e.ROW_WINDOW] if plan[e.ROW_WINDOW] else 2 * e.FIELD_OFFSET
-    column_window = plan[e.COLUMN_WINDOW]
-    for r in range(n_query):
-        mask_r, query = at(mask, r * stride), n_seen + r - 1
-        row = features[e.CENTER_ROW * capacity + query]
-        column = features[e.CENTER_COLUMN * capacity + query]
-        for key in range(n_key):  # without branches, so that LLVM vectorises the loop
-            is_in_row = (rows[key] == 0) | (abs(rows[key] - row) < row_window)
-            is_in_column = (columns[key] == 0) | (abs(columns[key] - column) < column_window)
-            is_in_column |= column_window == 0
-            mask_r[key] = F32(0) if is_in_row & is_in_column & (key <= query) else MASKED
-    for key in range(0, n_key, PANEL):
-        largest = load(mask, key)
-        for r in range(1, n_query):
-            largest = maximum(largest, load(mask, r * stride + key))
-        if reduce_max(largest) < F32(0):
-            mask[key] = SKIPPED
-
-
-@compiled
-def next_panel(mask: Floats, key: int, n_key: int, is_skipped: int) -> int:
-    """Returns the first key of the next panel, from `key` on, that is skipped or, if `is_skipped`
-    is 0, that is not skipped. Returns n_key if there is none."""
-    while key < n_key and (mask[key] == SKIPPED) != is_skipped:
-        key += PANEL
-    return key
-
-
-@compiled
-def attend(
-    plan: Ints,
-    cache: Cache,
-    layer: int,
-    slot: int,
-    n_seen: int,
-    masks: Masks,
-    q: Floats,
-    q_stride: int,
-    scores: Floats,
-    y: Floats,
-    y_stride: int,
-    n_query: int,
-) -> None:
-    """Computes attention for up to TILE queries of consecutive tokens of a text, without the output
-    matrix.
-
-    The first query sees the `n_seen` first tokens of its slot, and each next query one token more.
-    `masks` is (zero_row, mask, mask_stride). `zero_row` has e.N_ZERO zeros. `mask` is the result
-    of `write_mask` or, without windows, `zero_row` with a stride of 0. `scores` has room for TILE
-    rows of `capacity` scores and one sum per row. The scores of skipped panels are left out, so the
-    other scores of a row are contiguous.
-    """
-    _features, _slots, _lengths, _tokens, kv, n_slot, capacity = cache
-    zero_row, mask, mask_stride = masks
-    head_dim, width = plan[e.HEAD_DIM], padded_width(plan[e.HEAD_DIM])
-    group_size, n_key = plan[e.N_HEAD] // plan[e.N_KV_HEAD], n_seen + n_query - 1
-    n_padded, scale = padded_width(n_key), F32(1) / sqrt(F32(head_dim))
-    sums = at(scores, TILE * capacity)
-    for head in range(plan[e.N_HEAD]):
-        keys = head_keys(plan, kv, layer * n_slot + slot, head // group_size, capacity)
-        values = at(keys, head_dim * capacity)
-        q_head, y_head = at(q, head * head_dim), at(y, head * head_dim)
-        k_stride, v_stride = head_dim * PANEL, capacity * PANEL
-        n_score, n_valid, key = 0, 0, next_panel(mask, 0, n_padded, 0)
-        while key < n_padded:
-            stop = next_panel(mask, key, n_padded, 1)
-            k, z, s = at(keys, key * head_dim), at(mask, key), at(scores, n_score)
-            n_run = stop - key
-            product(
-                k, k_stride, q_head, q_stride, z, mask_stride, s, capacity, head_dim, n_run, n_query
-            )
-            n_score, n_valid = n_score + stop - key, n_score + min(stop, n_key) - key
-            key = next_panel(mask, stop, n_padded, 0)
-        for r in range(n_query):
-            n = min(n_seen + r, n_valid)
-            sums[r] = softmax_numerators(at(scores, r * capacity), n, n_score, scale)
-        n_score, key, z, z_stride = 0, next_panel(mask, 0, n_padded, 0), zero_row, 0
-        while key < n_padded:
-            stop = next_panel(mask, key, n_padded, 1)
-            v, s, n_value = at(values, key * PANEL), at(scores, n_score), min(stop, n_key) - key
-            # The product also writes the padding of a head. The next head overwrites it.
-            product(
-                v, v_stride, s, capacity, z, z_stride, y_head, y_stride, n_value, width, n_query
-            )
-            n_score, z, z_stride = n_score + stop - key, y_head, y_stride
-            key = next_panel(mask, stop, n_padded, 0)
-        for r in range(n_query):
-            factor = broadcast(F32(1) / sums[r])
-            for i in range(r * y_stride, r * y_stride + width, PANEL):
-                store(y_head, i, multiply(load(y_head, i), factor))

@@ -19,6 +19,7 @@ from datagen.extras import require
 
 ENTRY = "calcgpt_decode"
 SOURCES = (
+    "attention.py",
     "kernels.py",
     "layers.py",
     "products.py",

@@ -157,6 +157,23 @@ reduce_max = _reduction(_maximum)
 reduce_sum = _reduction(lambda builder, a, b: builder.fadd(a, b))
 
 
+def _pairwise_sum(n: int) -> Any:
+    """Returns an operation that adds the lanes of a, and those of b, that are n apart. Groups of n
+    sums of a and of b alternate."""
+
+    def build(builder: Any, a: Any, b: Any) -> Any:
+        # Every second group of the result is of b, whose lanes are counted from N_LANE on.
+        low = [i - i // n % 2 * n + i // n % 2 * N_LANE for i in range(N_LANE)]
+        high = [i + n for i in low]
+        parts = (builder.shuffle_vector(a, b, _int_vector(lanes)) for lanes in (low, high))
+        return builder.fadd(*parts)
+
+    return _binary(build)
+
+
+pair_8, pair_4, pair_2, pair_1 = (_pairwise_sum(n) for n in (8, 4, 2, 1))
+
+
 @_operation(vector)
 def zeros(builder: Any) -> Any:
     """zeros(): returns a vector of zeros."""
@@ -186,14 +203,14 @@ Float = Any  # a float32
 Vector = Any  # 16 float32 lanes
 Model = Any  # (plan, w, row_of_token, rotations), arguments of `kernels.decode`
 Cache = Any  # (features, slots, lengths, tokens, kv, n_slot, capacity), arguments of it too
-Masks = Any  # (zero_row, mask, mask_stride): see `layers.attend`
+Masks = Any  # (mask, visible, stride): see `kernels.forward`
 
 _FLOATS, _INTS = types.CPointer(types.float32), types.CPointer(types.int64)
 TYPES = {
     "Floats": _FLOATS,
     "Ints": _INTS,
     "Model": types.Tuple((_INTS, _FLOATS, _INTS, _FLOATS)),
-    "Cache": types.Tuple((_INTS, _INTS, _INTS, _INTS, _FLOATS, types.int64, types.int64)),
+    "Cache": types.Tuple((_FLOATS, _INTS, _INTS, _INTS, _FLOATS, types.int64, types.int64)),
     "Masks": types.Tuple((_FLOATS, _FLOATS, types.int64)),
     "Float": types.float32,
     "Vector": vector,

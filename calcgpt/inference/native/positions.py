@@ -110,7 +110,7 @@ def row_table(config: ModelConfig) -> NDArray[np.int64]:
 
 
 # Features (6, N) of tokens, and the rotations (N, 2, D) of their queries and keys.
-Located: TypeAlias = tuple[NDArray[np.int64], Floats]
+Located: TypeAlias = tuple[Floats, Floats]
 
 
 class CoordinatePositions:
@@ -172,16 +172,16 @@ class CoordinatePositions:
         rotations = _cos_sin(np.concatenate((angles.reshape(len(angles), -1), unrotated), axis=1))
         return self._features(coordinates_N6), rotations.reshape(len(coordinates_N6), 2, -1)
 
-    def _features(self, coordinates_N6: NDArray[np.int16]) -> NDArray[np.int64]:
+    def _features(self, coordinates_N6: NDArray[np.int16]) -> Floats:
         """Returns the features of tokens, (6, N), from their coordinates, (N, 6)."""
-        features = np.empty((e.N_FEATURES, len(coordinates_N6)), np.int64)
         order = [KIND, NEXT_KIND, ROW, QUERY_ROW, COLUMN, QUERY_COLUMN]
-        features[:] = coordinates_N6.T[order]
+        features = coordinates_N6.T[order].astype(np.float32)
+        kinds, next_kinds = coordinates_N6[:, KIND], coordinates_N6[:, NEXT_KIND]
         for feature, center in ((e.TOKEN_ROW, e.CENTER_ROW), (e.TOKEN_COLUMN, e.CENTER_COLUMN)):
             np.copyto(features[center], features[feature], where=features[center] == 0)
             np.copyto(features[center], e.NO_CENTER, where=features[center] == 0)
-        features[e.TOKEN_COLUMN, self._is_field[features[e.TOKEN_KIND]]] += e.FIELD_OFFSET
-        features[e.CENTER_COLUMN, self._is_copy[features[e.NEXT_TOKEN_KIND]]] += e.FIELD_OFFSET
+        features[e.TOKEN_COLUMN, self._is_field[kinds]] += e.FIELD_OFFSET
+        features[e.CENTER_COLUMN, self._is_copy[next_kinds]] += e.FIELD_OFFSET
         return features
 
 

@@ -59,7 +59,7 @@ def scratch_size(config: ModelConfig) -> int:
     n_context = padded(config.block_size)
     n_zero = _n_zero(config)
     is_windowed = config.row_window is not None or config.column_window is not None
-    n_mask = (CHUNK + TILE) * n_context if is_windowed else 0
+    n_mask = 2 * (CHUNK + TILE) * (n_context + 2 * PANEL) if is_windowed else 0
     return n_zero + (CHUNK + TILE) * per_row + TILE * n_context + PANEL + n_mask
 
 
