@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError, ConfigError, as_path, check_items, check_types
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
 from calcgpt.model.parameters import count, n_stored
 from calcgpt.recipe import build
@@ -44,6 +44,7 @@ from datagen.extras import require
 from datagen.files import (
     MAX_JSON_BYTES,
     check_file,
+    check_output_folder,
     new_folder,
     read_json,
     sha256,
@@ -90,6 +91,17 @@ class Checkpoint:
     domain: Domain | None = None
     switches: SwitchMap | None = None
 
+    def __post_init__(self) -> None:
+        check_types(
+            name=(self.name, str),
+            recipe=(self.recipe, Recipe),
+            tokenizer=(self.tokenizer, Tokenizer),
+            arrays=(self.arrays, dict),
+            metrics=(self.metrics, dict),
+            domain=(self.domain, Domain, None),
+            switches=(self.switches, SwitchMap, None),
+        )
+
     @classmethod
     def from_model(
         cls,
@@ -106,13 +118,14 @@ class Checkpoint:
         return cls(name, recipe, tokenizer, arrays, metrics, domain)
 
     @classmethod
-    def load(cls, folder: Path) -> Checkpoint:
+    def load(cls, folder: str | Path) -> Checkpoint:
         """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
         run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
         weights are not finite, or not as many as the recipe says. Does not compare their names and
         shapes with the recipe: their first use does."""
         from safetensors.numpy import load_file
 
+        folder = as_path("folder", folder)
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
@@ -129,7 +142,9 @@ class Checkpoint:
         switches = read_switches(folder, hashes.get(WEIGHTS))
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain, switches)
 
-    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
+    def save(
+        self, folder: str | Path, extra: dict[str, dict[str, torch.Tensor]] | None = None
+    ) -> None:
         """Writes the folder, whole or not at all.
 
         `extra` holds the content of further safetensors files by file name, such as the state of
@@ -137,6 +152,10 @@ class Checkpoint:
         """
         from safetensors.numpy import save_file
 
+        check_types(extra=(extra, Mapping, None))
+        check_items(extra=(extra or {}, str), tensors=((extra or {}).values(), Mapping))
+        folder = as_path("folder", folder)
+        check_output_folder(folder)
         with new_folder(folder) as staging:
             write_text(staging / TOKENIZER, self.tokenizer.to_json())
             write_tensors(save_file, self.arrays, staging / WEIGHTS)
@@ -157,6 +176,7 @@ class Checkpoint:
     def without(self, parts: Iterable[str]) -> Checkpoint:
         """Returns the checkpoint with these parts switched off, named as `calcgpt.switches` says.
         Raises ConfigError if the model does not have a part."""
+        check_items(parts=(parts, str))
         return replace(self, arrays=switched_off(self.recipe.model, self.arrays, parts))
 
     @property

@@ -23,9 +23,12 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import (
     ConfigError,
     UserError,
+    check_items,
+    check_types,
     current_model,
     did_you_mean,
     one_line,
+    shown,
     unknown_name,
 )
 from calcgpt.variants import ADDED, plugins_of
@@ -65,7 +68,7 @@ def names_in(folder: Traversable) -> list[str]:
 
 
 def load_recipe(
-    name: str, overrides: Sequence[str] = (), overlays: Sequence[Mapping[str, Any]] = ()
+    name: str | Path, overrides: Sequence[str] = (), overlays: Sequence[Mapping[str, Any]] = ()
 ) -> Recipe:
     """Returns the recipe `name`: one of the package, or a path to a TOML file.
 
@@ -77,6 +80,9 @@ def load_recipe(
     Raises ConfigError for an unknown recipe, preset, field or name, listing the valid ones, and for
     a value of the wrong type or out of range.
     """
+    check_types(name=(name, str, Path))
+    check_items(overrides=(overrides, str), overlays=(overlays, Mapping))
+    name = str(name)
     table = _read_recipe(name)
     for overlay in overlays:
         table = _merged(table, deepcopy(dict(overlay)))
@@ -277,13 +283,12 @@ def build(section: type[S], table: Any, source: str, kind: str = "a table") -> S
     except UserError as error:  # raised by a validator, for example of a space of a sweep
         raise ConfigError(f"{source}: {error}") from None
     except ValidationError as error:
-        raise ConfigError(
-            f"{source}: {_reason(section, error.errors(include_url=False)[0], kind)}"
-        ) from None
+        raise ConfigError(f"{source}: {reason_of(section, error, kind)}") from None
 
 
-def _reason(section: type[BaseModel], error: ErrorDetails, kind: str) -> str:
-    """Returns what is wrong with a table, in one line."""
+def reason_of(section: type[BaseModel], invalid: ValidationError, kind: str = "a table") -> str:
+    """Returns the first thing that is wrong with a table, in one line."""
+    error = invalid.errors(include_url=False)[0]
     field = ".".join(map(str, error["loc"]))
     if error["type"] == "literal_error":
         return _unknown_name(error)
@@ -296,13 +301,8 @@ def _reason(section: type[BaseModel], error: ErrorDetails, kind: str) -> str:
         reason = f"must be {kind}"
     elif error["type"] in _OF_VALUES:
         reason = reason.replace("a valid boolean", "true or false")
-        reason += f", not {_shown(error['input'])}"
+        reason += f", not {'null' if error['input'] is None else shown(error['input'])}"
     return f"{field}: {reason}" if field else reason
-
-
-def _shown(value: object) -> str:
-    """Returns the beginning of a value, as a message shows it."""
-    return "null" if value is None else f"{value!r:.40}"
 
 
 def _field_hint(section: type[BaseModel], name: str) -> str:
@@ -338,5 +338,4 @@ def _unknown_name(error: ErrorDetails) -> str:
     field = str(path[-2] if "[key]" in error["loc"] else path[-1])
     kinds = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
     valid = [*re.findall(r"'([^']*)'", error["ctx"]["expected"]), *ADDED.get(field, ())]
-    kind, hint = kinds.get(field, field), did_you_mean(str(error["input"]), valid)
-    return f"unknown {kind} {error['input']!r}; valid names: {', '.join(valid)}{hint}"
+    return unknown_name(kinds.get(field, field), error["input"], valid)

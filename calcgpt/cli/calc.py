@@ -175,9 +175,7 @@ class Answering:
 
         reason, where = error.reason, f"line {line}: " if line else ""
         if self.as_json:
-            span = {"position": error.position, "end": error.end}
-            problem = {"kind": error.kind.value, "reason": reason, **span}
-            click.echo(json.dumps({"expression": text, "error": problem}))
+            click.echo(json.dumps({"expression": text, "error": error.to_dict()}))
             return
         if error.kind is ExpressionErrorKind.BEYOND_TESTED:
             reason += "; --beyond-tested answers anyway"
@@ -198,7 +196,7 @@ class Answering:
         return None
 
     def _write_json(self, calculation: Calculation, withheld: tuple[str, str] | None) -> None:
-        record: dict[str, Any] = calculation.model_dump(mode="json")
+        record = calculation.to_dict()
         if withheld:
             error = {"kind": withheld[0], "reason": withheld[1]}
             record = {"expression": record["expression"], "error": error, "calculation": record}

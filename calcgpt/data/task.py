@@ -23,8 +23,16 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from calcgpt.data.problems import Line
-from calcgpt.errors import ConfigError, DataError, did_you_mean, unknown_name
+from calcgpt.errors import (
+    ConfigError,
+    DataError,
+    check_integer,
+    check_types,
+    did_you_mean,
+    unknown_name,
+)
 from datagen.files import read_text, text_sha256
+from datagen.sampling import MAX_SEED
 from datagen.splits import Split, split_of_text
 
 ALL = "all"
@@ -60,14 +68,23 @@ class Task:
     `draw` gets a `random.Random`, from which all its randomness must come, and returns a line such
     as `2+2=4`. `check` gets a question and an answer, and returns whether the answer is right.
     Without `check`, only the answer in the line is right. `alphabet` has all characters. Without
-    `alphabet`, the characters are those of the first lines.
+    `alphabet`, the characters are those of the first lines. Raises ArgumentError for other types.
     """
 
     draw: Draw
     check: Check | None = None
     alphabet: str | None = None
     name: str = ""
-    folder: Path | None = None  # of the Python file, from which the functions may import
+    folder: str | Path | None = None  # of the Python file, from which the functions may import
+
+    def __post_init__(self) -> None:
+        check_types(
+            draw=(self.draw, Callable),
+            check=(self.check, Callable, None),
+            alphabet=(self.alphabet, str, None),
+            name=(self.name, str),
+            folder=(self.folder, str, Path, None),
+        )
 
     @cached_property
     def vocabulary(self) -> str:
@@ -110,6 +127,9 @@ class Task:
         `val`, `test` or `all`. Returns fewer if no more are found. Raises DataError if none is
         found."""
         _check_split(split)
+        check_integer("seed", seed, 0, MAX_SEED)
+        if count is not None:
+            check_integer("count", count, 0, MAX_LINES)
         random, lines, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0  # by prompt
         wanted = N_DRAWN if count is None else count
         while len(lines) < wanted and n_idle < MAX_IDLE:
@@ -297,7 +317,7 @@ def _task_of_python(path: Path, name: str) -> Task:
 
 
 @contextmanager
-def _imports_from(folder: Path | None) -> Iterator[None]:
+def _imports_from(folder: str | Path | None) -> Iterator[None]:
     """Within the block, modules are imported from this folder first, as in a script there."""
     if folder is None:
         yield

@@ -311,7 +311,15 @@ class Coordinates(Qwen3):
         Path(windows.__file__),
         *(
             Path(datagen.__file__).with_name(f"{name}.py")
-            for name in ("answer_layout", "arithmetic", "coordinates", "layout", "rules", "slots")
+            for name in (
+                "answer_layout",
+                "arithmetic",
+                "coordinates",
+                "errors",
+                "layout",
+                "rules",
+                "slots",
+            )
         ),
         *sorted(Path(datagen.operations.__file__).parent.glob("*.py")),
     )
