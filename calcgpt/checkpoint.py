@@ -27,8 +27,8 @@ from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError, as_path, check_items, check_types
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.model.parameters import count, n_stored
-from calcgpt.recipe import build
+from calcgpt.model.parameters import count, has_formulas, n_stored
+from calcgpt.section import build
 from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
     HEADER_BYTES,
@@ -39,7 +39,6 @@ from calcgpt.tensors import (
     shown,
     write_tensors,
 )
-from calcgpt.variants import plugins_of
 from datagen.extras import require
 from datagen.files import (
     MAX_JSON_BYTES,
@@ -182,7 +181,7 @@ class Checkpoint:
     @property
     def n_parameters(self) -> int:
         """The number of trained parameters."""
-        if plugins_of(self.recipe.model):
+        if not has_formulas(self.recipe.model):
             return self.model.n_parameters()
         return sum(count(self.recipe.model, len(self.tokenizer)).values())
 
@@ -314,9 +313,9 @@ def _new_model(
 def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:
     """Returns how many numbers the weights are. No memory is allocated for them: a config may ask
     for a model of any size."""
-    if not plugins_of(recipe.model):
+    if has_formulas(recipe.model):
         return n_stored(recipe.model, len(tokenizer))
-    require("a model with a plug-in", "torch")
+    require("a model of your own variant", "torch")
     import torch
 
     from calcgpt.model.gpt import build_model
@@ -400,7 +399,7 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         recipe = build(Recipe, content, str(path))
     except ConfigError as error:
         plugins = content.get("plugins") or ""
-        hint = f"; it was trained with --plugin {plugins[0]!s:.80}" if plugins else ""
+        hint = f"; it was trained with the plug-in {plugins[0]!s:.80}" if plugins else ""
         raise CheckpointError(f"{error}{hint}") from None
     if recipe.model.position == "coordinates" and version in OLD_LAYOUTS:
         raise CheckpointError(

@@ -7,45 +7,19 @@ checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
+from calcgpt.section import Section
 from calcgpt.variants import Variant
-from datagen.errors import ConfigError, current_name
+from datagen.errors import current_name
 from datagen.operations import SIGNS, USUAL, Sign
-
-
-class Section(BaseModel):
-    """A table of a config. It accepts no unknown fields, converts no values and is immutable."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
-    )
-
-    if not TYPE_CHECKING:  # editors and mypy know the fields
-
-        def __init__(self, **fields):
-            """Raises ConfigError, one line, for an unknown field and a wrong value."""
-            try:
-                super().__init__(**fields)
-            except ValidationError as error:
-                from calcgpt.recipe import reason_of
-
-                name = type(self).__name__
-                raise ConfigError(f"{name}: {reason_of(type(self), error)}") from None
-
-        # Sections of a table that is read are made without it.
-        __init__.__pydantic_base_init__ = True
-
 
 # Names of variants, each list in alphabetical order.
 Architecture = Literal["bigram", "gpt"]
@@ -315,7 +289,7 @@ def _current(name: object) -> object:
     return current_name(name) if isinstance(name, str) else name
 
 
-Current = Annotated[T, BeforeValidator(_current)]
+Current = Annotated[Variant[T], BeforeValidator(_current)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 

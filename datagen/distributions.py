@@ -34,8 +34,9 @@ from datagen import (
     tricky_12_problems,
 )
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
-from datagen.errors import DataError, check_integer, check_types, current_name, unknown_name
+from datagen.errors import check_integer, current_name
 from datagen.hard_problems import HARD, ROUNDING
+from datagen.plugins import look_up
 from datagen.sampling import (
     MAX_SEED,
     Decimals,
@@ -226,8 +227,4 @@ def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
 
 def distribution(name: str) -> Distribution:
     """Returns the distribution of that name. Raises DataError, which lists the names."""
-    check_types(distribution=(name, str))
-    try:
-        return DISTRIBUTIONS[current_name(name)]
-    except KeyError:
-        raise DataError(unknown_name("distribution", name, sorted(DISTRIBUTIONS))) from None
+    return look_up(DISTRIBUTIONS, current_name(name), "distribution")

@@ -130,4 +130,4 @@ _RENAMED = {
 
 def current_name(name: str) -> str:
     """Returns the name that a distribution or a format of this name has now."""
-    return _RENAMED.get(name, name)
+    return _RENAMED.get(name, name) if isinstance(name, str) else name

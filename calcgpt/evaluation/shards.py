@@ -25,7 +25,7 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.results import NOT_CONFIDENT, Confidence
 from calcgpt.metrics import PartialModel
-from calcgpt.recipe import build
+from calcgpt.section import build
 from datagen.arithmetic import ProblemArray
 from datagen.files import (
     locked,

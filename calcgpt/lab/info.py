@@ -10,11 +10,18 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import StoredMetrics, perplexity, score_cells
-from calcgpt.model.parameters import SIZES, count, flop_formulas, flops, formulas, sizes
-from calcgpt.recipe import build
+from calcgpt.model.parameters import (
+    SIZES,
+    count,
+    flop_formulas,
+    flops,
+    formulas,
+    has_formulas,
+    sizes,
+)
+from calcgpt.section import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
-from calcgpt.variants import plugins_of
 from datagen.operations import SIGNS
 
 BYTES_PER_PARAMETER = 4  # in float32
@@ -77,9 +84,9 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
 
 
 def _count(config: ModelConfig, vocab_size: int) -> tuple[dict[str, int], dict[str, Any]]:
-    """Returns the parameters of each part, and their formulas. The variants of plug-ins have none:
-    a model with one is built."""
-    if not plugins_of(config):
+    """Returns the parameters of each part, and their formulas. Without formulas, a model is built
+    and counted."""
+    if has_formulas(config):
         return count(config, vocab_size), formulas(config)
     from calcgpt.model.gpt import build_model
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from calcgpt.config import ModelConfig
+from calcgpt.variants import plugins_of
 from datagen.extras import require
 from datagen.slots import N_KINDS, Kind
 
@@ -119,9 +120,18 @@ def flops(config: ModelConfig, vocab_size: int, n_position: int | None = None) -
     return flop_formulas(config, SimpleNamespace(**{**s, "N": n_position or s["N"]}))
 
 
+def has_formulas(config: ModelConfig) -> bool:
+    """Returns whether there are formulas for all variants of a model. Those of plug-ins, and new
+    ones, have none: their parameters are counted in a model that is built."""
+    try:
+        return not plugins_of(config) and bool(count(config, 1))
+    except KeyError:
+        return False
+
+
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
     """Returns part -> its parameters. Shared parameters count once, in the first of their parts.
-    Variants of plug-ins have no formulas."""
+    The model must have formulas (`has_formulas`)."""
     return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
 
 

@@ -1,4 +1,4 @@
-"""What `calcgpt.__all__` exports: paths may be strings, a wrong argument is an error in one line."""
+"""What `calcgpt.__all__` exports: paths may be strings, wrong arguments are errors of one line."""
 
 from __future__ import annotations
 
