@@ -251,7 +251,7 @@ class Calculator:
         if not checkpoint.tokenizer.is_notation():
             raise DataError(
                 f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "
-                "`calcgpt generate` lets it continue a text"
+                "`calcgpt generate` lets it continue a text, and `calcgpt calc` asks a task's model"
             )
         self.stop = int(checkpoint.tokenizer.encode("$")[0])
 

@@ -403,6 +403,13 @@ def test_a_character_that_a_model_does_not_know_is_named_with_the_file(
     assert outcome.code == 2
     assert outcome.err.startswith(f"error: {data_folder / 'test.txt'}: ")
     assert outcome.err.endswith("step-00000001 does not know the character '('\n")
+    for typed, error in {
+        ("(",): "not in the vocabulary",
+        ("x", "--places=2"): "no other opt",
+    }.items():
+        outcome = run_cli("calc", "--checkpoint", tmp_path / "run", *typed)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert error in outcome.err
 
 
 @pytest.mark.parametrize(
