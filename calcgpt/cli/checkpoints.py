@@ -50,7 +50,11 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
 
     sampling = Sampling(**options)
     stored = Checkpoint.load(resolve(checkpoint))
-    _, decoder = load_decoder(stored)
+    name, decoder = load_decoder(stored)
+    if name == "torch":
+        from calcgpt.inference.threads import choose_threads
+
+        choose_threads(stored.model, n_token=1)
     parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
     try:
         first = next(parts, "")  # raises for a bad prompt before anything is written

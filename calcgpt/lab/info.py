@@ -22,6 +22,7 @@ from calcgpt.model.parameters import (
 from calcgpt.section import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
+from datagen.extras import install_line, is_installed
 from datagen.operations import SIGNS
 
 BYTES_PER_PARAMETER = 4  # in float32
@@ -48,8 +49,11 @@ def vocabulary_size(recipe: Recipe) -> int:
 
 def describe(config: ModelConfig, vocab_size: int) -> str:
     """Returns the variants of a model, and its parameters and operations."""
-    tables = (parameter_table(config, vocab_size), operation_table(config, vocab_size))
-    return "\n\n".join((choices(config), *tables))
+    parts = [choices(config), parameter_table(config, vocab_size)]
+    parts.append(operation_table(config, vocab_size))
+    if not is_installed("sympy"):
+        parts.append(f"The formulas need sympy: {install_line('sympy')}")
+    return "\n\n".join(parts)
 
 
 def choices(config: ModelConfig) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from calcgpt.config import ModelConfig
 from calcgpt.variants import plugins_of
-from datagen.extras import require
+from datagen.extras import is_installed
 from datagen.slots import N_KINDS, Kind
 
 # Tensors with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
@@ -144,8 +144,9 @@ def n_stored(config: ModelConfig, vocab_size: int) -> int:
 
 def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:
     """Returns part -> a sympy expression over the letters of `SIZES`: its parameters, or its
-    operations if `parts` is `flop_formulas`."""
-    require("a table of formulas", "sympy")
+    operations if `parts` is `flop_formulas`. Without sympy, the expressions are empty texts."""
+    if not is_installed("sympy"):
+        return dict.fromkeys(parts(config, SimpleNamespace(**sizes(config, 1))), "")
     import sympy  # its import takes a moment
 
     symbols = SimpleNamespace(**{letter: sympy.Symbol(letter) for letter in SIZES})

@@ -34,6 +34,7 @@ from calcgpt.errors import (
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.inference.graph_decoder import decoder_of
+from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
 from calcgpt.training.devices import full_precision, pick_device
@@ -51,7 +52,7 @@ from calcgpt.training.optim import (
     state_shapes,
 )
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
-from calcgpt.training.speed import Clock, fastest
+from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.parallel import usable_cores

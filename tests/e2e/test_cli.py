@@ -287,7 +287,6 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["datagen", "out", "--engine", "ray", "--quiet"], ["ray"], "--engine ray"),
         (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "--engine torch"),
         (["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto"], ["ray"], "--engine ray"),
-        (["info", "{tiny}"], ["sympy"], "a table of formulas"),
         (["inspect", "{tiny}", "1+1"], ["matplotlib"], "a look inside a model"),
         (["compare", "{tiny}", "--out", "out"], ["matplotlib"], "drawing"),
         (["plot", "out", "{tiny}/config.json"], ["matplotlib"], "drawing"),

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig
+from calcgpt.inference.threads import fastest
 from calcgpt.model.parameters import flops
 from calcgpt.training import speed
 from calcgpt.training.distributed import SingleProcess
 from calcgpt.training.run_folder import Counters
-from calcgpt.training.speed import Clock, fastest, measured_rate, peak_rate
+from calcgpt.training.speed import Clock, measured_rate, peak_rate
 
 CUDA = torch.device("cuda")
 
