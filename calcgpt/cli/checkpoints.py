@@ -55,9 +55,9 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
         from calcgpt.inference.threads import choose_threads
 
         choose_threads(stored.model, n_token=1)
-    parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
-    try:
-        first = next(parts, "")  # raises for a bad prompt before anything is written
+    try:  # a bad prompt is refused before anything is written
+        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
+        first = next(parts, "")
     except UserError as error:
         if prompt is None:  # a model that was not trained on lines of text
             raise UserError(
