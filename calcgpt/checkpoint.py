@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from calcgpt import __version__
 from calcgpt.config import Domain, Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError, ConfigError, as_path, check_items, check_types
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.model.parameters import count, n_stored
-from calcgpt.recipe import build
+from calcgpt.model.parameters import count, has_formulas, n_stored
+from calcgpt.section import build
 from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
     HEADER_BYTES,
@@ -39,11 +39,11 @@ from calcgpt.tensors import (
     shown,
     write_tensors,
 )
-from calcgpt.variants import plugins_of
 from datagen.extras import require
 from datagen.files import (
     MAX_JSON_BYTES,
     check_file,
+    check_output_folder,
     new_folder,
     read_json,
     sha256,
@@ -90,6 +90,17 @@ class Checkpoint:
     domain: Domain | None = None
     switches: SwitchMap | None = None
 
+    def __post_init__(self) -> None:
+        check_types(
+            name=(self.name, str),
+            recipe=(self.recipe, Recipe),
+            tokenizer=(self.tokenizer, Tokenizer),
+            arrays=(self.arrays, dict),
+            metrics=(self.metrics, dict),
+            domain=(self.domain, Domain, None),
+            switches=(self.switches, SwitchMap, None),
+        )
+
     @classmethod
     def from_model(
         cls,
@@ -106,13 +117,14 @@ class Checkpoint:
         return cls(name, recipe, tokenizer, arrays, metrics, domain)
 
     @classmethod
-    def load(cls, folder: Path) -> Checkpoint:
+    def load(cls, folder: str | Path) -> Checkpoint:
         """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
         run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
         weights are not finite, or not as many as the recipe says. Does not compare their names and
         shapes with the recipe: their first use does."""
         from safetensors.numpy import load_file
 
+        folder = as_path("folder", folder)
         recipe, domain, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
@@ -129,7 +141,9 @@ class Checkpoint:
         switches = read_switches(folder, hashes.get(WEIGHTS))
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain, switches)
 
-    def save(self, folder: Path, extra: dict[str, dict[str, torch.Tensor]] | None = None) -> None:
+    def save(
+        self, folder: str | Path, extra: dict[str, dict[str, torch.Tensor]] | None = None
+    ) -> None:
         """Writes the folder, whole or not at all.
 
         `extra` holds the content of further safetensors files by file name, such as the state of
@@ -137,6 +151,10 @@ class Checkpoint:
         """
         from safetensors.numpy import save_file
 
+        check_types(extra=(extra, Mapping, None))
+        check_items(extra=(extra or {}, str), tensors=((extra or {}).values(), Mapping))
+        folder = as_path("folder", folder)
+        check_output_folder(folder)
         with new_folder(folder) as staging:
             write_text(staging / TOKENIZER, self.tokenizer.to_json())
             write_tensors(save_file, self.arrays, staging / WEIGHTS)
@@ -157,12 +175,13 @@ class Checkpoint:
     def without(self, parts: Iterable[str]) -> Checkpoint:
         """Returns the checkpoint with these parts switched off, named as `calcgpt.switches` says.
         Raises ConfigError if the model does not have a part."""
+        check_items(parts=(parts, str))
         return replace(self, arrays=switched_off(self.recipe.model, self.arrays, parts))
 
     @property
     def n_parameters(self) -> int:
         """The number of trained parameters."""
-        if plugins_of(self.recipe.model):
+        if not has_formulas(self.recipe.model):
             return self.model.n_parameters()
         return sum(count(self.recipe.model, len(self.tokenizer)).values())
 
@@ -294,9 +313,9 @@ def _new_model(
 def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:
     """Returns how many numbers the weights are. No memory is allocated for them: a config may ask
     for a model of any size."""
-    if not plugins_of(recipe.model):
+    if has_formulas(recipe.model):
         return n_stored(recipe.model, len(tokenizer))
-    require("a model with a plug-in", "torch")
+    require("a model of your own variant", "torch")
     import torch
 
     from calcgpt.model.gpt import build_model
@@ -380,7 +399,7 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         recipe = build(Recipe, content, str(path))
     except ConfigError as error:
         plugins = content.get("plugins") or ""
-        hint = f"; it was trained with --plugin {plugins[0]!s:.80}" if plugins else ""
+        hint = f"; it was trained with the plug-in {plugins[0]!s:.80}" if plugins else ""
         raise CheckpointError(f"{error}{hint}") from None
     if recipe.model.position == "coordinates" and version in OLD_LAYOUTS:
         raise CheckpointError(

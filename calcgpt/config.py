@@ -10,26 +10,16 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     field_validator,
     model_validator,
 )
 
+from calcgpt.section import Section
 from calcgpt.variants import Variant
 from datagen.errors import current_name
 from datagen.operations import SIGNS, USUAL, Sign
-
-
-class Section(BaseModel):
-    """A table of a config. It accepts no unknown fields, converts no values and is immutable."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
-    )
-
 
 # Names of variants, each list in alphabetical order.
 Architecture = Literal["bigram", "gpt"]
@@ -299,7 +289,7 @@ def _current(name: object) -> object:
     return current_name(name) if isinstance(name, str) else name
 
 
-Current = Annotated[T, BeforeValidator(_current)]
+Current = Annotated[Variant[T], BeforeValidator(_current)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from datagen.errors import ArgumentError as ArgumentError
 from datagen.errors import ConfigError as ConfigError
 from datagen.errors import DataError as DataError
 from datagen.errors import UserError as UserError
+from datagen.errors import as_path as as_path
+from datagen.errors import check_integer as check_integer
+from datagen.errors import check_items as check_items
+from datagen.errors import check_types as check_types
 from datagen.errors import did_you_mean as did_you_mean
 from datagen.errors import one_line as one_line
+from datagen.errors import shown as shown
 from datagen.errors import unknown_name as unknown_name
 
 T = TypeVar("T")
@@ -56,6 +62,11 @@ class ExpressionError(UserError):
     def __str__(self) -> str:
         return f"{self.reason} (position {self.position})"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the error as JSON has it."""
+        span = {"position": self.position, "end": self.end}
+        return {"kind": self.kind.value, "reason": self.reason, **span}
+
 
 # The recipes and checkpoints of version 0.1.0, which commands, requests and links may still name.
 _RENAMED = {
@@ -73,6 +84,7 @@ def current_model(name: str) -> str:
 
 def look_up(table: Mapping[str, T], name: str, what: str) -> T:
     """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
+    check_types(**{what: (name, str)})
     if name not in table:
         raise ConfigError(unknown_name(what, name, sorted(table)))
     return table[name]

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Self
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.recipe import build
+from calcgpt.section import build
 from datagen.arithmetic import USUAL_PLACES
 from datagen.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
 from datagen.notation import MAX_WIDTH

@@ -1,41 +1,38 @@
 """Plug-ins: Python files of a user that add variants to the tables: POSITIONS["mine"] = Mine.
 
 A recipe can then name the variants. A checkpoint records only the names of the files, and nothing
-is run unless the user names its file.
+is run unless the user names its file. A package that is installed names its module as an entry
+point instead (`datagen.plugins`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from calcgpt.data.task import run_file
-from calcgpt.errors import ConfigError
-from calcgpt.variants import ADDED, TABLES
-
-_loaded: dict[Path, None] = {}
+from calcgpt.variants import FILES, TABLES, added
+from datagen.errors import ConfigError, as_path
+from datagen.plugins import files, run_file
 
 
 def loaded() -> tuple[Path, ...]:
     """Returns the plug-ins of this process, for other processes."""
-    return tuple(_loaded)
+    return tuple(files)
 
 
-def load(path: Path) -> None:
+def load(path: str | Path) -> None:
     """Runs a plug-in, once in a process, and lets recipes name the variants that it adds. Raises
     ConfigError, one line, if it fails, adds nothing or replaces a variant."""
-    if (path := path.resolve()) in _loaded:
+    if (path := as_path("path", path).resolve()) in files:
         return
+    known = {(kind, name) for kind in TABLES for name in added(kind)}
     run_file(path)
-    n_added = 0
-    for field, (table, own) in TABLES.items():
-        known = ADDED.setdefault(field, {})
+    for kind, (table, own) in TABLES.items():
         for name, variant in own.items():
             if table.get(name) is not variant:
                 table[name] = variant
-                raise ConfigError(f"{path} replaces {field} {name!r}: choose a name of its own")
-        new = table.keys() - own.keys() - known.keys()
-        known.update(dict.fromkeys(sorted(new), path.name))
-        n_added += len(new)
-    if not n_added:
+                raise ConfigError(f"{path} replaces {kind} {name!r}: choose a name of its own")
+    new = {(kind, name) for kind in TABLES for name in added(kind)} - known
+    if not new:
         raise ConfigError(f"{path} adds no variant to a table, such as POSITIONS")
-    _loaded[path] = None
+    FILES.update(dict.fromkeys(new, path.name))
+    files[path] = None

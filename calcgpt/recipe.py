@@ -6,46 +6,33 @@ A recipe is checked as a whole when it is built, so nothing runs with one that i
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import tomli_w
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel
 
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import (
     ConfigError,
-    UserError,
+    check_items,
+    check_types,
     current_model,
-    did_you_mean,
     one_line,
     unknown_name,
 )
-from calcgpt.variants import ADDED, plugins_of
+from calcgpt.section import build
+from calcgpt.variants import plugins_of
 from datagen.files import read_bytes
 
 RECIPES = resources.files("calcgpt") / "recipes"
 PRESETS = resources.files("calcgpt") / "presets"
 MAX_BYTES = 2**20  # of a file
-S = TypeVar("S", bound=BaseModel)
-# Pydantic's errors about a number or a boolean: the message says which value was given.
-_OF_VALUES = {
-    "bool_type",
-    "finite_number",
-    "float_type",
-    "greater_than",
-    "greater_than_equal",
-    "int_type",
-    "less_than",
-    "less_than_equal",
-}
 
 
 def recipe_names() -> list[str]:
@@ -65,7 +52,7 @@ def names_in(folder: Traversable) -> list[str]:
 
 
 def load_recipe(
-    name: str, overrides: Sequence[str] = (), overlays: Sequence[Mapping[str, Any]] = ()
+    name: str | Path, overrides: Sequence[str] = (), overlays: Sequence[Mapping[str, Any]] = ()
 ) -> Recipe:
     """Returns the recipe `name`: one of the package, or a path to a TOML file.
 
@@ -77,6 +64,9 @@ def load_recipe(
     Raises ConfigError for an unknown recipe, preset, field or name, listing the valid ones, and for
     a value of the wrong type or out of range.
     """
+    check_types(name=(name, str, Path))
+    check_items(overrides=(overrides, str), overlays=(overlays, Mapping))
+    name = str(name)
     table = _read_recipe(name)
     for overlay in overlays:
         table = _merged(table, deepcopy(dict(overlay)))
@@ -91,7 +81,9 @@ def load_recipe(
         table["model"] = {**model, **preset, **stronger}
         table["model"].pop("preset", None)
     recipe = build(Recipe, table, f"recipe {name!r}")
-    return recipe.model_copy(update={"plugins": plugins_of(recipe.model, recipe.train)})
+    return recipe.model_copy(
+        update={"plugins": plugins_of(recipe.model, recipe.train, recipe.data)}
+    )
 
 
 def load_preset(name: str) -> ModelConfig:
@@ -267,76 +259,3 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[A
     flat_a, flat_b = flatten(a), flatten(b)
     pairs = {key: (flat_a.get(key), flat_b.get(key)) for key in flat_a | flat_b}
     return {key: (x, y) for key, (x, y) in pairs.items() if x != y}
-
-
-def build(section: type[S], table: Any, source: str, kind: str = "a table") -> S:
-    """Returns a `section` built from a table. Raises ConfigError, which starts with `source` and
-    calls the table `kind`."""
-    try:
-        return section.model_validate(table)
-    except UserError as error:  # raised by a validator, for example of a space of a sweep
-        raise ConfigError(f"{source}: {error}") from None
-    except ValidationError as error:
-        raise ConfigError(
-            f"{source}: {_reason(section, error.errors(include_url=False)[0], kind)}"
-        ) from None
-
-
-def _reason(section: type[BaseModel], error: ErrorDetails, kind: str) -> str:
-    """Returns what is wrong with a table, in one line."""
-    field = ".".join(map(str, error["loc"]))
-    if error["type"] == "literal_error":
-        return _unknown_name(error)
-    if error["type"] == "extra_forbidden":
-        inner = _section_at(section, error["loc"][:-1])
-        valid, hint = ", ".join(inner.model_fields), _field_hint(inner, str(error["loc"][-1]))
-        return f"unknown field {field!r}; valid fields: {valid}{hint}"
-    reason = error["msg"].removeprefix("Value error, ")
-    if error["type"] in ("model_type", "dict_type"):
-        reason = f"must be {kind}"
-    elif error["type"] in _OF_VALUES:
-        reason = reason.replace("a valid boolean", "true or false")
-        reason += f", not {_shown(error['input'])}"
-    return f"{field}: {reason}" if field else reason
-
-
-def _shown(value: object) -> str:
-    """Returns the beginning of a value, as a message shows it."""
-    return "null" if value is None else f"{value!r:.40}"
-
-
-def _field_hint(section: type[BaseModel], name: str) -> str:
-    """Returns a hint with the field that the user may mean: a field of the same name in an inner
-    section, or one of a similar name in the section itself."""
-    for outer, field in section.model_fields.items():
-        for inner in _sections_in(field.annotation):
-            if name in inner.model_fields:
-                return f"; did you mean '{outer}.{name}'?"
-    return did_you_mean(name, section.model_fields)
-
-
-def _section_at(section: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel]:
-    """Returns the section that `path` leads to from `section`."""
-    for key in path:
-        field = section.model_fields.get(str(key))
-        if field is not None:  # else `key` is a key of a dict of sections
-            section = next(_sections_in(field.annotation))
-    return section
-
-
-def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yields the sections in an annotation such as `Section | None` or `dict[str, Section]`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _sections_in(argument)
-
-
-def _unknown_name(error: ErrorDetails) -> str:
-    """Returns what is wrong with a name that a `Literal` does not list."""
-    path = [part for part in error["loc"] if part != "[key]"]
-    field = str(path[-2] if "[key]" in error["loc"] else path[-1])
-    kinds = {"mixture": "distribution", "validation": "distribution", "operations": "operation"}
-    valid = [*re.findall(r"'([^']*)'", error["ctx"]["expected"]), *ADDED.get(field, ())]
-    kind, hint = kinds.get(field, field), did_you_mean(str(error["input"]), valid)
-    return f"unknown {kind} {error['input']!r}; valid names: {', '.join(valid)}{hint}"

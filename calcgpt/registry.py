@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calcgpt.checkpoint import CONFIG, DOMAIN, Checkpoint, load_metrics, read_config
-from calcgpt.errors import CheckpointError, current_model, did_you_mean
+from calcgpt.errors import (
+    CheckpointError,
+    ConfigError,
+    check_types,
+    current_model,
+    did_you_mean,
+    shown,
+)
+from datagen.extras import require
 
 if TYPE_CHECKING:
     import torch
@@ -20,16 +28,24 @@ ENVIRONMENT_FILE = "environment.jsonl"  # of a run; see `calcgpt.training.run_fo
 log = logging.getLogger(__name__)
 
 
-def load(reference: str = "best", device: str | torch.device = "cpu") -> Checkpoint:
+def load(reference: str | Path = "best", device: str | torch.device = "cpu") -> Checkpoint:
     """Returns the checkpoint that `reference` names (see `resolve`), with its model on a device.
-    Raises CheckpointError if there is no such checkpoint or it is damaged, and UserError without
-    torch."""
+    Raises CheckpointError if there is no such checkpoint or it is damaged, ConfigError if there is
+    no such device, and UserError without torch."""
     checkpoint = Checkpoint.load(resolve(reference))
-    checkpoint.model.to(device)
+    require("load", "torch")
+    import torch
+
+    check_types(device=(device, str, torch.device))
+    try:
+        checkpoint.model.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0][:120]
+        raise ConfigError(f"device {shown(device)} cannot be used: {reason}") from None
     return checkpoint
 
 
-def resolve(reference: str, root: Path | None = None) -> Path:
+def resolve(reference: str | Path, root: Path | None = None) -> Path:
     """Returns the folder of a checkpoint.
 
     `reference` is the name of a checkpoint under `root`, which defaults to the shipped checkpoints;
@@ -37,6 +53,8 @@ def resolve(reference: str, root: Path | None = None) -> Path:
     checkpoints, whose best one is returned. A name takes precedence over a path: `./NAME` is always
     a path. Raises CheckpointError if there is no such checkpoint.
     """
+    check_types(reference=(reference, str, Path))
+    reference = str(reference)
     root = shipped_checkpoints() if root is None else root
     if reference == "best":
         return best(root)

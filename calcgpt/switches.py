@@ -20,7 +20,7 @@ from pydantic import Field
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import Count, Name, PartialModel, Share
-from calcgpt.recipe import build
+from calcgpt.section import build
 from datagen.files import read_json
 from datagen.operations import Sign
 

@@ -7,36 +7,66 @@ from typing import Annotated, Any, TypeVar
 from pydantic import (
     BaseModel,
     PlainSerializer,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
 
+from datagen import distributions, formats
+from datagen.plugins import load_installed
+
 T = TypeVar("T")
-# Field of a config -> its table, and what the package has in it.
+# Kind of variant -> its table, and what the package has in it.
 TABLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-# Field -> name of a variant that a plug-in has added -> the name of the plug-in's file.
-ADDED: dict[str, dict[str, str]] = {}
+# Fields of a config that have another name than their kind.
+KINDS = {"mixture": "distribution", "validation": "distribution"}
+# (kind, name) of a variant -> the name of the plug-in's file.
+FILES: dict[tuple[str, str], str] = {}
+INSTALLED = "of an installed package"
 
 
-def register(field: str, table: dict[str, Any]) -> None:
-    """Makes a field's table known, so that plug-ins may add to it."""
-    TABLES[field] = (table, dict(table))
+def register(kind: str, table: dict[str, Any]) -> None:
+    """Makes a table known, so that plug-ins may add to it."""
+    TABLES[kind] = (table, dict(table))
+
+
+register("distribution", distributions.DISTRIBUTIONS)
+register("format", formats.FORMATS)
+
+
+def added(field: str) -> list[str]:
+    """Returns the names that plug-ins have added to the table of a field."""
+    table, own = TABLES.get(KINDS.get(field, field), ({}, {}))
+    return sorted(table.keys() - own.keys())
 
 
 def _listed_or_added(
     name: object, listed: ValidatorFunctionWrapHandler, info: ValidationInfo
 ) -> object:
-    added = ADDED.get(info.field_name or "", {})
-    return name if isinstance(name, str) and name in added else listed(name)
+    field = info.field_name or ""
+    if not isinstance(name, str) or name in added(field):
+        return listed(name) if not isinstance(name, str) else name
+    try:
+        return listed(name)
+    except ValidationError:
+        load_installed()
+        if name not in added(field):
+            raise
+        return name
 
 
 # A name that a `Literal` lists or that a plug-in has added.
 Variant = Annotated[T, WrapValidator(_listed_or_added), PlainSerializer(str, return_type=str)]
 
 
-def plugins_of(*sections: BaseModel) -> list[str]:
-    """Returns the names of the plug-ins' files whose variants the sections of a config name."""
-    fields = ((s, field) for s in sections for field in ADDED.keys() & type(s).model_fields.keys())
-    files = {ADDED[field].get(getattr(section, field)) for section, field in fields}
-    return sorted(file for file in files if file)
+def plugins_of(*sections: BaseModel | None) -> list[str]:
+    """Returns the plug-ins whose variants the sections of a config name: a file's name, or
+    INSTALLED."""
+    found = set()
+    for section in sections:
+        for field in type(section).model_fields if section else ():
+            value, kind = getattr(section, field), KINDS.get(field, field)
+            names = [value] if isinstance(value, str) else value if isinstance(value, dict) else ()
+            found |= {FILES.get((kind, name), INSTALLED) for name in names if name in added(kind)}
+    return sorted(found)

@@ -5,11 +5,13 @@ Shapes: n is the number of problems in an array.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from datagen.errors import DataError, check_integer, check_types, shown
 from datagen.operations import OPERATIONS, Operation
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
@@ -28,7 +30,7 @@ class Number:
     """The exact decimal `units / 10**places`, as Python prints it.
 
     With 0 places it is whole and has no point (`5`). Otherwise it has one, and no trailing zero
-    beyond the first place: `5.0` is (50, 1). Raises ValueError for other trailing zeros, or unless
+    beyond the first place: `5.0` is (50, 1). Raises DataError for other trailing zeros, or unless
     0 <= places <= MAX_PLACES.
     """
 
@@ -36,16 +38,19 @@ class Number:
     places: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.places <= MAX_PLACES:
-            raise ValueError(f"places must be from 0 to {MAX_PLACES}, not {self.places}")
+        check_integer("places", self.places, 0, MAX_PLACES)
+        check_types(units=(self.units, Integral))
         if self.places > 1 and self.units % 10 == 0:
-            raise ValueError(f"{self.units} units with {self.places} places: superfluous zeros")
+            raise DataError(
+                f"{shown(self.units)} units with {self.places} places: superfluous zeros"
+            )
 
     @classmethod
     def from_units(cls, units: int, places: int, point: bool) -> "Number":
         """Returns the number `units / 10**places`, written with a point or without one.
 
-        Raises ValueError if it has no point but is not whole, or has more than MAX_PLACES places.
+        Raises ValueError if it has no point but is not whole, and DataError if it has more than
+        MAX_PLACES places.
         """
         if not point:
             whole, rest = divmod(units, 10**places)
@@ -78,7 +83,7 @@ class Number:
 class Problem:
     """One binary operation on two numbers, and the number of places of the answer.
 
-    Raises ValueError unless 0 <= places <= MAX_PLACES.
+    Raises DataError unless 0 <= places <= MAX_PLACES.
     """
 
     a: Number
@@ -87,8 +92,8 @@ class Problem:
     places: int = USUAL_PLACES
 
     def __post_init__(self) -> None:
-        if not 0 <= self.places <= MAX_PLACES:
-            raise ValueError(f"places must be from 0 to {MAX_PLACES}, not {self.places}")
+        check_types(a=(self.a, Number), op=(self.op, Operation), b=(self.b, Number))
+        check_integer("places", self.places, 0, MAX_PLACES)
 
 
 def divide_half_even(numerator: int, denominator: int) -> int:

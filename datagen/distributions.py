@@ -34,9 +34,11 @@ from datagen import (
     tricky_12_problems,
 )
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
-from datagen.errors import DataError, current_name, unknown_name
+from datagen.errors import check_integer, current_name
 from datagen.hard_problems import HARD, ROUNDING
+from datagen.plugins import look_up
 from datagen.sampling import (
+    MAX_SEED,
     Decimals,
     Flags,
     Integers,
@@ -171,6 +173,7 @@ def _whole_operand(sampler: Sampler, max_digits: int) -> Integers:
     return hundredths
 
 
+MAX_AT_ONCE = 10**7  # problems of `generate`: they are in memory
 BATCH_SIZE = 24_576  # problems at a time: their columns stay in the cache
 
 
@@ -214,18 +217,14 @@ def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
     """Returns `count` problems of a distribution, as columns; `answers` of datagen.arithmetic
     solves them.
 
-    Raises DataError if there is no such distribution, if `count` is below 1, or if `seed` is below
-    0.
+    Raises DataError if there is no such distribution, unless `count` is from 1 to MAX_AT_ONCE, and
+    unless `seed` is from 0 to MAX_SEED.
     """
-    for argument, value, least in (("count", count, 1), ("seed", seed, 0)):
-        if value < least:
-            raise DataError(f"{argument} must be at least {least}, not {value}")
+    check_integer("count", count, 1, MAX_AT_ONCE)
+    check_integer("seed", seed, 0, MAX_SEED)
     return concatenate(list(distribution(name)(bit_generator(seed, 0, 0), count)))
 
 
 def distribution(name: str) -> Distribution:
     """Returns the distribution of that name. Raises DataError, which lists the names."""
-    try:
-        return DISTRIBUTIONS[current_name(name)]
-    except KeyError:
-        raise DataError(unknown_name("distribution", name, sorted(DISTRIBUTIONS))) from None
+    return look_up(DISTRIBUTIONS, current_name(name), "distribution")

@@ -30,6 +30,7 @@ EXTRAS = {
     "transformers": "hf",
     "wandb": "wandb",
 }
+CONSTRAINTS = "constraints.txt"
 
 
 def is_installed(library: str) -> bool:
@@ -48,7 +49,8 @@ def require(what: str, *libraries: str) -> None:
 
 
 def install_line(*libraries: str) -> str:
-    """Returns the command that installs libraries of EXTRAS beside this package."""
+    """Returns the command that installs libraries of EXTRAS beside this package, in the versions
+    that were tested."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow
 
     extras = ",".join(sorted({EXTRAS[library] for library in libraries} - {""}))
@@ -58,10 +60,19 @@ def install_line(*libraries: str) -> str:
         package = quote(f"calcgpt{extras}")
     except PackageNotFoundError:  # a checkout on PYTHONPATH
         package = f"-e {quote(f'{Path(__file__).parents[1]}{extras}')}"
+    root = Path(__file__).parents[1]
+    known = (root / "calcgpt" / CONSTRAINTS, root / CONSTRAINTS)  # of a wheel, of a checkout
+    if constraints := next(filter(Path.is_file, known), None):
+        package = f"-c {_short(constraints)} {package}"
     python = Path(sys.executable)
     if (pip := shutil.which("pip")) and Path(pip).parent == python.parent:
         return f"pip install {package}"
-    shown = quote(os.path.relpath(python) if python.is_relative_to(Path.cwd()) else str(python))
+    shown = _short(python)
     if is_installed("pip"):
         return f"{shown} -m pip install {package}"
     return f"uv pip install --python {shown} {package}"  # uv makes environments without pip
+
+
+def _short(path: Path) -> str:
+    """Returns a path for a shell, relative to the current folder if it is in there."""
+    return quote(os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path))

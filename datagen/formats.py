@@ -5,7 +5,8 @@ from functools import partial
 
 from datagen import direct, work
 from datagen.arithmetic import ProblemArray
-from datagen.errors import DataError, current_name, unknown_name
+from datagen.errors import current_name
+from datagen.plugins import look_up
 
 # Returns n lines of ASCII, each with its newline.
 RenderLines = Callable[[ProblemArray], bytes]
@@ -20,7 +21,4 @@ FORMATS: dict[str, RenderLines] = {
 
 def renderer(name: str) -> RenderLines:
     """Returns what writes lines in the format of that name. Raises DataError if there is none."""
-    try:
-        return FORMATS[current_name(name)]
-    except KeyError:
-        raise DataError(unknown_name("format", name, FORMATS)) from None
+    return look_up(FORMATS, current_name(name), "format")

@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import datagen
 from datagen.errors import DataError, unknown_name
+from datagen.plugins import files, run_file
 from datagen.ray_cluster import connected, first_line
 
 MAX_WORKERS = 256
@@ -204,13 +205,15 @@ def _empty_main() -> Iterator[None]:
 
 def _processes(count: int) -> ProcessPoolExecutor:
     # Forked processes would inherit the locks of our threads; spawned ones start clean.
-    return ProcessPoolExecutor(count, get_context("spawn"), _prepare_process)
+    return ProcessPoolExecutor(count, get_context("spawn"), _prepare_process, (list(files),))
 
 
-def _prepare_process() -> None:
-    """Leaves interrupts to the parent process, and ends this process with it."""
+def _prepare_process(plugins: list[Path]) -> None:
+    """Leaves interrupts to the parent process, and ends this process with it. Runs its plug-ins."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
+    for path in plugins:
+        run_file(path)
 
 
 def end_with_parent() -> None:

@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from datagen import distributions
 from datagen.arithmetic import MAX_PLACES, ProblemArray
-from datagen.errors import DataError, current_name
+from datagen.errors import DataError, check_integer, current_name
 from datagen.formats import renderer
 from datagen.operations import OPERATIONS
-from datagen.sampling import bit_generator
+from datagen.sampling import MAX_SEED, bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # their hashes are kept in memory, so that none occurs twice
-MAX_SEED = 2**63 - 1
 
 GENERATOR_VERSION = 2  # the version of the bytes of a plan: raise it with every change to them
 
@@ -47,26 +46,21 @@ class DatasetPlan:
     places: int | None = None
 
     def __post_init__(self) -> None:
-        _check("train", self.train, 1, MAX_TRAIN)
-        _check("val", self.val, 1, MAX_HELD_OUT)
-        _check("test", self.test, 1, MAX_HELD_OUT)
-        _check("seed", self.seed, 0, MAX_SEED)
+        check_integer("train", self.train, 1, MAX_TRAIN)
+        check_integer("val", self.val, 1, MAX_HELD_OUT)
+        check_integer("test", self.test, 1, MAX_HELD_OUT)
+        check_integer("seed", self.seed, 0, MAX_SEED)
         distributions.distribution(self.distribution)  # raises DataError for an unknown name
         renderer(self.format)  # as above
         for name in ("distribution", "format"):
             object.__setattr__(self, name, current_name(getattr(self, name)))
         if self.places is not None:
-            _check("places", self.places, 0, MAX_PLACES)
+            check_integer("places", self.places, 0, MAX_PLACES)
 
     @property
     def counts(self) -> dict[Split, int]:
         """The number of problems in each split."""
         return {Split.TRAIN: self.train, Split.VAL: self.val, Split.TEST: self.test}
-
-
-def _check(name: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise DataError(f"{name} must be an integer from {low:,} to {high:,}, not {value!r}")
 
 
 @dataclass

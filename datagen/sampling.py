@@ -18,6 +18,8 @@ Words: TypeAlias = NDArray[np.uint64]
 Integers: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
+MAX_SEED = 2**63 - 1
+
 
 def bit_generator(seed: int, stream: int, block: int) -> BitGenerator:
     """Returns an independent source of bits for each block of each stream of a seed (all >= 0)."""

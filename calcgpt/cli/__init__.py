@@ -29,6 +29,9 @@ NAME_OF_COMMAND = re.compile(r"|[A-Za-z][\w.-]*")  # or nothing; an expression h
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+# Threads of torch that wait for others sleep. While they spin, they take the core of another
+# process, or of the thread that they wait for: a step then takes ten times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
     "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),
@@ -84,8 +87,8 @@ class Commands(click.Group):
             _fail("standard output is closed")
         _check_encoding(args[0] if args else kwargs.get("args"))
         logging.basicConfig(format="%(levelname)s: %(message)s", level=logging.WARNING)
-        if sys.stderr.isatty():  # says why the first answer takes seconds
-            logging.getLogger("calcgpt.inference.cache").setLevel(logging.INFO)
+        # Says why the first answer takes seconds.
+        logging.getLogger("calcgpt.inference.cache").setLevel(logging.INFO)
         try:
             return super().main(*args, **kwargs)
         except click.exceptions.NoArgsIsHelpError as error:

@@ -38,9 +38,6 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     CHECKPOINT may also be a run, of which the best checkpoint is shown. Parameters, and the
     operations that a token takes, are given as closed formulas.
     """
-    from datagen.extras import require
-
-    require("a table of formulas", "sympy")
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.info import describe, training, vocabulary_size
     from calcgpt.recipe import load_recipe

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +25,12 @@ from calcgpt.cli.options import (
 from datagen.errors import UserError
 
 if TYPE_CHECKING:
+    from calcgpt.checkpoint import Checkpoint
     from calcgpt.errors import ExpressionError
     from calcgpt.inference.calculator import Calculator
     from calcgpt.inference.expression_stack import Angle, Percent, Style
     from calcgpt.inference.expression_tree import Expression
+    from calcgpt.inference.generate import Decoder
     from calcgpt.inference.results import Calculation
 
 RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes
@@ -36,6 +38,8 @@ LONGEST_LINE = 20_000  # characters; no expression is that long
 WIDTH = 72  # characters of an expression that are shown with an error
 HISTORY = 1_000  # expressions
 ASSIGNMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_]{0,30})\s*=(?=\s*\S)")
+# The options that a model of a task supports.
+TASK_OPTIONS = {"expressions", "checkpoint", "engine", "min_confidence", "work", "as_json", "quiet"}
 OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser says what is unknown
 
 
@@ -107,14 +111,26 @@ def calc(
 
     The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
     expression cannot be understood.
-    """
-    from calcgpt.inference.calculator import Calculator
-    from calcgpt.inference.expression_stack import Style
 
-    texts = as_expressions(() if expressions == ("-",) else expressions)
-    if not texts and sys.stdin is None:
+    A model of a task of your own takes each EXPRESSION for a question, without `=`. Nobody checks
+    its answers: the exit code is 1 only if one is missing or withheld.
+    """
+    from calcgpt.checkpoint import Checkpoint
+    from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.engines import load_decoder
+    from calcgpt.inference.expression_stack import Style
+    from calcgpt.inference.questions import is_of_task
+    from calcgpt.registry import resolve
+
+    given = () if expressions == ("-",) else expressions
+    if not given and sys.stdin is None:
         raise UserError("standard input is closed: give an EXPRESSION")
-    calculator, style = Calculator.load(checkpoint, engine), Style(percent, decimal_comma, angle)
+    stored = Checkpoint.load(resolve(checkpoint))
+    decoder = load_decoder(stored, engine, threads=1)[1]
+    if is_of_task(stored):
+        sys.exit(answer_questions(stored, decoder, given, options))
+    texts = as_expressions(given)
+    calculator, style = Calculator(stored, decoder), Style(percent, decimal_comma, angle)
     answering = Answering(calculator, style, several=len(texts) != 1, **options)
     if texts:
         sys.exit(max([answering.answer(text) for text in texts]))
@@ -175,9 +191,7 @@ class Answering:
 
         reason, where = error.reason, f"line {line}: " if line else ""
         if self.as_json:
-            span = {"position": error.position, "end": error.end}
-            problem = {"kind": error.kind.value, "reason": reason, **span}
-            click.echo(json.dumps({"expression": text, "error": problem}))
+            click.echo(json.dumps({"expression": text, "error": error.to_dict()}))
             return
         if error.kind is ExpressionErrorKind.BEYOND_TESTED:
             reason += "; --beyond-tested answers anyway"
@@ -198,7 +212,7 @@ class Answering:
         return None
 
     def _write_json(self, calculation: Calculation, withheld: tuple[str, str] | None) -> None:
-        record: dict[str, Any] = calculation.model_dump(mode="json")
+        record = calculation.to_dict()
         if withheld:
             error = {"kind": withheld[0], "reason": withheld[1]}
             record = {"expression": record["expression"], "error": error, "calculation": record}
@@ -229,6 +243,37 @@ class Answering:
     def _say(self, message: str) -> None:
         if not self.quiet:
             click.echo(message, err=True)
+
+
+def answer_questions(
+    checkpoint: Checkpoint, decoder: Decoder, questions: Sequence[str], options: dict[str, Any]
+) -> int:
+    """Lets a model of a user's own task answer questions, or the lines of standard input. Returns
+    the exit code. Raises UserError for an option that is for expressions."""
+    from calcgpt.inference.questions import ask
+
+    context, given = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    names = {n for n in context.params if context.get_parameter_source(n) is given}
+    if names - TASK_OPTIONS:
+        raise UserError(
+            f"{checkpoint.name} answers a task of its own: use no other options than "
+            "--checkpoint, --engine, --min-confidence, --work, --json and --quiet"
+        )
+    code = RIGHT
+    for question in questions or (line for _, line in lines_of(sys.stdin)):
+        [reply] = ask(checkpoint, decoder, [question])
+        is_sure = reply.confidence.whole >= options["min_confidence"]
+        if reply.result is None or not is_sure:
+            code = WRONG
+        if options["as_json"]:
+            click.echo(json.dumps({**reply._asdict(), "confidence": dict(reply.confidence)}))
+        elif reply.result is not None and is_sure:
+            click.echo(f"{reply.work}={reply.result}" if options["work"] else reply.result)
+        elif not options["quiet"]:
+            reason = f"the confidence is {reply.confidence.whole:.10g}"
+            reason = reason if reply.result is not None else "the model wrote no end"
+            click.echo(f"no answer: {reason}", err=True)
+    return code
 
 
 def _assignment(text: str) -> tuple[str, int]:

@@ -50,10 +50,14 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
 
     sampling = Sampling(**options)
     stored = Checkpoint.load(resolve(checkpoint))
-    _, decoder = load_decoder(stored)
-    parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
-    try:
-        first = next(parts, "")  # raises for a bad prompt before anything is written
+    name, decoder = load_decoder(stored)
+    if name == "torch":
+        from calcgpt.inference.threads import choose_threads
+
+        choose_threads(stored.model, n_token=1)
+    try:  # a bad prompt is refused before anything is written
+        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
+        first = next(parts, "")
     except UserError as error:
         if prompt is None:  # a model that was not trained on lines of text
             raise UserError(

@@ -59,7 +59,8 @@ def complete_field(
 
 def _values_by_field() -> dict[str, Any]:
     """Returns the values to offer for each field of a recipe, by section."""
-    from calcgpt.config import DataConfig, ModelConfig, Recipe, Section, TrainConfig
+    from calcgpt.config import DataConfig, ModelConfig, Recipe, TrainConfig
+    from calcgpt.section import Section
 
     def fields_of(section: type[Section]) -> dict[str, list[str]]:
         return {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from calcgpt.cli.options import PATH, force_option, quiet_option
+from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
 from datagen.errors import UserError
 
 DEFAULT = "problems"
@@ -82,6 +82,7 @@ def datagen() -> None:
 )
 @force_option("another data set in OUT")
 @quiet_option
+@plugin_option
 def problems(
     out: Path,
     train: int,

@@ -65,7 +65,8 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Number of processes, with one thread each.  [default: this process, with all threads]",
+    help="Number of processes, with one thread each.  [default: this process, with one thread or "
+    "all cores, what is faster]",
 )
 @click.option(
     "--ray-address",

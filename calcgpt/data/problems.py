@@ -18,7 +18,7 @@ from numpy.random import BitGenerator
 from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig
-from calcgpt.errors import DataError
+from calcgpt.errors import DataError, as_path, check_integer
 from datagen.arithmetic import ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, distribution
 from datagen.errors import NotationError
@@ -76,16 +76,16 @@ def split_line(text: str) -> Line:
     return Line(prompt, text[len(prompt) :], problem.op)
 
 
-def read_problems(path: Path, limit: int | None = None) -> list[Line]:
+def read_problems(path: str | Path, limit: int | None = None) -> list[Line]:
     """Returns the problems of a file, or the first `limit`. Raises DataError, which names the first
     bad line, or if `limit` is below 1."""
-    return read_hashed_problems(path, limit)[0]
+    return read_hashed_problems(as_path("path", path), limit)[0]
 
 
 def read_hashed_problems(path: Path, limit: int | None = None) -> tuple[list[Line], str]:
     """Returns what `read_problems` returns, and the SHA-256 of the file, which is read once."""
-    if limit is not None and limit < 1:
-        raise DataError(f"limit must be at least 1, not {limit}")
+    if limit is not None:
+        check_integer("limit", limit, 1, 10**9)
     if path.is_dir():
         raise DataError(f"{path} is a folder: name a file in it, such as {path / 'test.txt'}")
     content = read_text(path)

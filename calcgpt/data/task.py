@@ -9,22 +9,26 @@ never trained on. For a file they are chosen by the seed, for a function by a ha
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from random import Random
-from types import ModuleType
 from typing import Any, TypeAlias
 
 from calcgpt.data.problems import Line
-from calcgpt.errors import ConfigError, DataError, did_you_mean, unknown_name
+from calcgpt.errors import (
+    ConfigError,
+    DataError,
+    check_integer,
+    check_types,
+    did_you_mean,
+    unknown_name,
+)
+from calcgpt.variants import register
 from datagen.files import read_text, text_sha256
+from datagen.plugins import code_of, described, imports_from, load_installed, run_file
+from datagen.sampling import MAX_SEED
 from datagen.splits import Split, split_of_text
 
 ALL = "all"
@@ -60,14 +64,23 @@ class Task:
     `draw` gets a `random.Random`, from which all its randomness must come, and returns a line such
     as `2+2=4`. `check` gets a question and an answer, and returns whether the answer is right.
     Without `check`, only the answer in the line is right. `alphabet` has all characters. Without
-    `alphabet`, the characters are those of the first lines.
+    `alphabet`, the characters are those of the first lines. Raises ArgumentError for other types.
     """
 
     draw: Draw
     check: Check | None = None
     alphabet: str | None = None
     name: str = ""
-    folder: Path | None = None  # of the Python file, from which the functions may import
+    folder: str | Path | None = None  # of the Python file, from which the functions may import
+
+    def __post_init__(self) -> None:
+        check_types(
+            draw=(self.draw, Callable),
+            check=(self.check, Callable, None),
+            alphabet=(self.alphabet, str, None),
+            name=(self.name, str),
+            folder=(self.folder, str, Path, None),
+        )
 
     @cached_property
     def vocabulary(self) -> str:
@@ -110,6 +123,9 @@ class Task:
         `val`, `test` or `all`. Returns fewer if no more are found. Raises DataError if none is
         found."""
         _check_split(split)
+        check_integer("seed", seed, 0, MAX_SEED)
+        if count is not None:
+            check_integer("count", count, 0, MAX_LINES)
         random, lines, n_idle = Random(f"{seed} {split}"), dict[str, Line](), 0  # by prompt
         wanted = N_DRAWN if count is None else count
         while len(lines) < wanted and n_idle < MAX_IDLE:
@@ -167,11 +183,11 @@ class Task:
         return bool(self._call("check", self.check, question, answer))
 
     def _call(self, role: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        with _imports_from(self.folder):
+        with imports_from(self.folder):
             try:
                 return function(*arguments)
             except (Exception, SystemExit) as error:
-                reason = _described(error)
+                reason = described(error)
                 raise DataError(f"{self._source}: its {role} failed with {reason}") from error
 
 
@@ -239,14 +255,20 @@ class TextTask:
 
 
 AnyTask: TypeAlias = Task | TextTask
+TASKS: dict[str, Task] = {}  # those of plug-ins, by name
+register("task", TASKS)
 
 
 def load_task(reference: str) -> AnyTask:
-    """Returns the task `FILE.py:NAME`, or the task of a text file.
+    """Returns the task `FILE.py:NAME`, the task of a plug-in, or the task of a text file.
 
     NAME is a Task or a function that draws lines. The Python file is executed, with all its side
     effects. Raises ConfigError or DataError if there is no such task.
     """
+    if Path(reference).name == reference and not Path(reference).exists():
+        load_installed()
+    if reference in TASKS:
+        return replace(TASKS[reference], name=reference)
     file, _, name = reference.rpartition(":")
     if file.endswith(".py"):
         return _task_of_python(Path(file), name)
@@ -255,35 +277,9 @@ def load_task(reference: str) -> AnyTask:
     return TextTask.read(Path(reference))
 
 
-def run_file(path: Path) -> ModuleType:
-    """Runs a Python file of the user's, with all its side effects, and returns it as a module.
-    Raises ConfigError, one line with the place of the error in the file, if it fails."""
-    if not path.is_file():
-        raise ConfigError(f"cannot read {path}: no such file")
-    name = f"calcgpt_file_{path.stem}"
-    loader = SourceFileLoader(name, str(path))  # whatever the suffix
-    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look up their module there
-    with _code_of(path):
-        spec.loader.exec_module(module)
-    return module
-
-
-@contextmanager
-def _code_of(path: Path) -> Iterator[None]:
-    with _imports_from(path.resolve().parent):
-        try:
-            yield
-        except (Exception, SystemExit) as error:
-            raise ConfigError(f"{path} failed with {_described(error)}") from error
-
-
 def _task_of_python(path: Path, name: str) -> Task:
     module, folder = run_file(path), path.resolve().parent
-    with _code_of(path):
+    with imports_from(folder), code_of(path):
         task = getattr(module, name, None)  # a module can have a __getattr__ of its own
     reference = f"{path}:{name}"
     if isinstance(task, Task):
@@ -294,39 +290,6 @@ def _task_of_python(path: Path, name: str) -> Task:
         key for key, value in vars(module).items() if isinstance(value, Task) or callable(value)
     ]
     raise ConfigError(f"{path} has no task {name!r}{did_you_mean(name, names)}")
-
-
-@contextmanager
-def _imports_from(folder: Path | None) -> Iterator[None]:
-    """Within the block, modules are imported from this folder first, as in a script there."""
-    if folder is None:
-        yield
-        return
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        if str(folder) in sys.path:  # the user's code may have changed it
-            sys.path.remove(str(folder))
-
-
-def _described(error: BaseException) -> str:
-    """Returns the message of an error in a user's code, with the file and the line there."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith("<") and frame.filename != __file__
-    ]
-    message = f"{type(error).__name__}: {error}"
-    if not frames:  # a SyntaxError, whose message has them
-        return message
-    folder = Path(frames[0].filename).parent
-    file, line = [
-        (path.name, frame.lineno)
-        for frame in frames
-        if (path := Path(frame.filename)).parent == folder
-    ][-1]
-    return f"{message} ({file}, line {line})"
 
 
 def _check_split(split: str) -> None:

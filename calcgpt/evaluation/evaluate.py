@@ -25,8 +25,9 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
+from calcgpt.errors import check_integer, check_items, check_types
 from calcgpt.inference.drafts import confirm, torch_model
-from calcgpt.inference.generate import Decoder, Sampling, generate
+from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, Sampling, generate
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import Accuracy, Scores
 from datagen import work_errors
@@ -163,7 +164,17 @@ def evaluate(
     plain: bool = False,
 ) -> Evaluation:
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
-    `answer`."""
+    `answer`, and there must be a line."""
+    check_types(
+        model=(model, ArrayDecoder, CachedModel),
+        tokenizer=(tokenizer, Tokenizer),
+        sampling=(sampling, Sampling, None),
+        progress=(progress, Callable),
+        plain=(plain, bool),
+    )
+    check_items(lines=(lines, Line))
+    check_integer("batch_size", batch_size, 1, 10**6)
+    check_integer("the number of lines", len(lines), 1, 10**9)
     start = time.perf_counter()
     answers = answer(model, tokenizer, lines, sampling, progress, batch_size, plain)
     seconds = time.perf_counter() - start

@@ -25,7 +25,7 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.results import NOT_CONFIDENT, Confidence
 from calcgpt.metrics import PartialModel
-from calcgpt.recipe import build
+from calcgpt.section import build
 from datagen.arithmetic import ProblemArray
 from datagen.files import (
     locked,
@@ -130,8 +130,14 @@ def load_for_scoring(
     folder: Path, device: str, engine: str, threads: int | None
 ) -> tuple[Checkpoint, str, Decoder]:
     """Returns a checkpoint, the name of the engine, which may be given as "auto", and its decoder.
-    Only the engine `torch` uses `device`: the others run on the CPU."""
-    return _load(Scoring(folder, device, engine, threads=threads))
+    Only the engine `torch` uses `device`: the others run on the CPU, where torch has the `threads`
+    that are fastest if that is None."""
+    checkpoint, name, decoder = _load(Scoring(folder, device, engine, threads=threads))
+    if name == "torch" and device == "cpu" and threads is None:
+        from calcgpt.inference.threads import choose_threads
+
+        choose_threads(checkpoint.model)
+    return checkpoint, name, decoder
 
 
 def scored_answers(evaluation: Evaluation) -> list[ScoredAnswer]:

@@ -22,7 +22,8 @@ from safetensors import SafetensorError
 from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
 from calcgpt.data.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
 from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.export.hf_classes import HFClass, hf_class_of
+from calcgpt.export.hf_base import HFClass
+from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.generate import NO_TOKEN, stop_token
 from datagen.arithmetic import Number, Problem
 from datagen.extras import require
@@ -163,7 +164,7 @@ def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str 
     None if it does not.
 
     Compares the ids and the text of the whole vocabulary, and the logits of random tokens, or, if
-    the positions depend on the text, the logits of a problem with its work.
+    the positions are those of worked steps, the logits of a problem with its work.
     """
     from transformers import PreTrainedTokenizerFast  # `AutoTokenizer` would ask for trust in code
 
@@ -176,7 +177,7 @@ def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str 
         return "its tokenizer gives another text"
     model = checkpoint.model
     hf_model = hf_class.auto_class().from_pretrained(folder, local_files_only=True)
-    if hf_class.code:
+    if hf_class.reads_work:
         [line] = render([EXAMPLE_PROMPT.encode()])
         tokens = checkpoint.tokenizer.encode(line.decode()).tolist()
         tokens_BT = torch.tensor([tokens[: model.config.block_size]])
@@ -237,6 +238,7 @@ def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
         "library_name": "transformers",
         "pipeline_tag": "text-generation",
         "tags": ["calcgpt", *(["arithmetic"] if is_arithmetic else [])],
+        "widget": [{"text": _prompt(checkpoint)}],  # what the page of a hub offers to try
     }
     if results := [
         {

@@ -12,16 +12,25 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError, DataError, ExpressionError, ExpressionErrorKind
+from calcgpt.errors import (
+    ArgumentError,
+    DataError,
+    ExpressionError,
+    ExpressionErrorKind,
+    check_integer,
+    check_items,
+    check_types,
+)
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
-from calcgpt.inference.generate import Decoder, complete
+from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, complete
 from calcgpt.inference.limits import Limits, Refusal, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
@@ -217,27 +226,37 @@ class Computation:
 
 
 class Calculator:
-    """Answers expressions with the model of a checkpoint."""
+    """Answers expressions with the model of a checkpoint: `Calculator()("1+1").result`. Threads may
+    share one."""
 
-    def __init__(self, checkpoint: Checkpoint, decoder: Decoder | None = None) -> None:
-        """`decoder` runs the checkpoint's model; it defaults to the model itself, on the CPU. See
-        `load` for a checkpoint by its name.
+    def __init__(
+        self, checkpoint: Checkpoint | str | Path = "best", decoder: Decoder | None = None
+    ) -> None:
+        """`checkpoint` may also be what `load` takes. `decoder` runs its model; it defaults to the
+        model of a Checkpoint itself, on the CPU, and else to that of `load`.
 
-        Raises DataError if the tokenizer lacks characters of the notation.
+        Raises DataError if the tokenizer lacks characters of the notation, and what `load` raises.
         """
+        check_types(
+            checkpoint=(checkpoint, Checkpoint, str, Path),
+            decoder=(decoder, ArrayDecoder, CachedModel, None),
+        )
+        if not isinstance(checkpoint, Checkpoint):
+            checkpoint = Checkpoint.load(resolve(checkpoint))
+            decoder = decoder or load_decoder(checkpoint, threads=1)[1]
         checkpoint.tokenizer.require_characters()
         self.checkpoint = checkpoint
-        self.decoder: Decoder = decoder or checkpoint.model
+        self.decoder: Decoder = checkpoint.model if decoder is None else decoder
         self.limits = limits_of(checkpoint, self.decoder.config.block_size)
         if not checkpoint.tokenizer.is_notation():
             raise DataError(
                 f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "
-                "`calcgpt generate` lets it continue a text"
+                "`calcgpt generate` lets it continue a text, and `calcgpt calc` asks a task's model"
             )
         self.stop = int(checkpoint.tokenizer.encode("$")[0])
 
     @classmethod
-    def load(cls, reference: str = "best", engine: str = "auto") -> Calculator:
+    def load(cls, reference: str | Path = "best", engine: str = "auto") -> Calculator:
         """Returns the calculator of a checkpoint: its name, its folder, or `best`.
 
         `engine` runs the model: `native`, `torch` or `auto`, which is native if that engine covers
@@ -264,13 +283,18 @@ class Calculator:
         those of the limits. `style` says how to read what people write in two ways, `names` are
         values that the expression may use.
 
-        Raises ConfigError unless `places` is a whole number from 0 to MAX_PLACES and the expression
-        a string, and ExpressionError as `Computation` does.
+        Raises ArgumentError for a value of another type, and unless `places` is from 0 to
+        MAX_PLACES, and ExpressionError as `Computation` does.
         """
-        if not isinstance(expression, str):
-            raise ConfigError(f"an expression must be a string, not {type(expression).__name__}")
-        if places is not None and (type(places) is not int or not 0 <= places <= MAX_PLACES):
-            raise ConfigError(f"places must be from 0 to {MAX_PLACES}, not {places!r:.40}")
+        check_types(
+            expression=(expression, str),
+            beyond_tested=(beyond_tested, bool),
+            style=(style, Style),
+            names=(names, Mapping, None),
+        )
+        if places is not None:
+            check_integer("places", places, 0, MAX_PLACES)
+        check_items(names=(names or {}, str), values=((names or {}).values(), Expression))
         model = self.checkpoint.name
         return Computation(expression, model, self.limits, places, beyond_tested, style, names)
 
@@ -286,6 +310,7 @@ class Calculator:
         """Returns the answer; `calculator("1+1")` is short for it. The arguments and the errors are
         those of `begin`. `check` is called before each few operations, which take about a second at
         most; what it raises ends the work."""
+        check_types(check=(check, Callable, None))
         computation = self.begin(expression, places, beyond_tested, style, names)
         return self._complete([computation], check)[0]
 
@@ -302,6 +327,9 @@ class Calculator:
         """Returns the answer of each expression, or the error of one that cannot be calculated.
         Operations of different expressions are asked together. The arguments and the other errors
         are those of `begin`."""
+        check_types(expressions=(expressions, Iterable))
+        if isinstance(expressions, str):
+            raise ArgumentError("expressions must be a list, not a string: calculate answers one")
         begun: list[Computation | ExpressionError] = []
         for expression in expressions:
             try:

@@ -22,7 +22,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.inference.generate import Decoder, Floats, Ints, as_array_decoder, log_softmax
-from datagen.errors import NotationError
+from datagen.errors import UserError
 from datagen.notation import parse_prompt
 from datagen.notation import render as render_direct
 
@@ -142,7 +142,7 @@ def _next_draft(tokenizer: CharTokenizer, prompt: str, draft: str, check: Confir
     written = prompt + tokenizer.decode([*check.ids, check.next_id])
     try:
         return render_line(written.encode()).decode()[len(prompt) :]
-    except (ValueError, NotationError):  # departed after the work, or from another notation
+    except (ValueError, UserError):  # departed after the work, or from another notation
         return None
 
 

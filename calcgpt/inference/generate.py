@@ -6,20 +6,21 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
-from calcgpt.errors import ConfigError, DataError
+from calcgpt.errors import ConfigError, DataError, check_integer, check_types
+from datagen.sampling import MAX_SEED
 
 if TYPE_CHECKING:
     import torch
 
-    from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.tokenizer import Tokenizer
     from calcgpt.model.attention import KVCache
 
@@ -77,6 +78,7 @@ class GreedyWriter(BatchWriter, Protocol):
         `stop_token` are dropped from the cache."""
 
 
+@runtime_checkable
 class CachedModel(Protocol):
     """A model of torch that decodes with a cache: a LanguageModel, or what stands for one."""
 
@@ -119,7 +121,7 @@ class _TorchDecoder:
 @dataclass(frozen=True)
 class Sampling:
     """How the next token is chosen. At temperature 0, decoding is greedy and the other fields have
-    no effect."""
+    no effect. Raises ConfigError for a value out of range."""
 
     temperature: float = 0.0
     top_k: int | None = None
@@ -128,14 +130,14 @@ class Sampling:
 
     def __post_init__(self) -> None:
         # Below 1e-4, float32 logits overflow. The limit is greedy decoding: temperature 0.
+        check_types(temperature=(self.temperature, int, float), top_p=(self.top_p, int, float))
         if self.temperature != 0 and not 1e-4 <= self.temperature < math.inf:
             raise ConfigError("temperature must be 0, or at least 0.0001 and finite")
         if not 0 < self.top_p <= 1:
             raise ConfigError("top_p must be above 0 and at most 1")
-        if self.top_k is not None and self.top_k < 1:
-            raise ConfigError("top_k must be at least 1")
-        if self.seed < 0:
-            raise ConfigError("seed must be at least 0")
+        if self.top_k is not None:
+            check_integer("top_k", self.top_k, 1, 2**16)
+        check_integer("seed", self.seed, 0, MAX_SEED)
 
 
 @dataclass(frozen=True)
@@ -293,13 +295,23 @@ def sample(
     `$`. `decoder` runs the model; by default torch does. Raises DataError if the prompt is empty,
     longer than the context, or has characters that the model does not know.
     """
+    check_types(
+        checkpoint=(checkpoint, Checkpoint),
+        prompt=(prompt, str),
+        sampling=(sampling, Sampling, None),
+        decoder=(decoder, ArrayDecoder, CachedModel, None),
+    )
+    check_integer("max_new_tokens", max_new_tokens, 0, 10**9)
     tokenizer, model = checkpoint.tokenizer, checkpoint.model if decoder is None else decoder
     prompt_P, limit = tokenizer.encode(prompt), model.config.block_size
     if not 1 <= len(prompt_P) <= limit:
         raise DataError(f"the prompt has {len(prompt_P)} tokens; it must have 1 to {limit}")
     stop, prompt_1P = stop_token(checkpoint), prompt_P[None].astype(np.int64)
     generation = Generation(model, prompt_1P, stop, max_new_tokens, sampling)
-    decode = tokenizer.incremental_decoder()
+    return _texts(generation, tokenizer.incremental_decoder())
+
+
+def _texts(generation: Generation, decode: Callable[[list[int], bool], str]) -> Iterator[str]:
     while generation.rows:
         ids = generation.step().ids
         if text := decode(ids, not generation.rows):

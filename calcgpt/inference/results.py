@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -212,6 +213,10 @@ class Calculation(BaseModel):
     )
     nodes: tuple[Node, ...] = Field(description="operands come before the operation that uses them")
     model: str = Field(description="name of the checkpoint")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the answer as JSON has it, and as `calcgpt calc --json` prints it."""
+        return self.model_dump(mode="json")
 
     @property
     def written(self) -> str:

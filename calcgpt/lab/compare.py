@@ -13,7 +13,8 @@ from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.metrics import Point, Row, curves, perplexity, read_rows
 from calcgpt.plots import escape_dollars, needs_log_scale, new_figure, series_style
-from calcgpt.recipe import build, differences, flatten
+from calcgpt.recipe import differences, flatten
+from calcgpt.section import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import read_starts
 from calcgpt.training.run_folder import RunFolder

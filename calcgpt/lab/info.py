@@ -10,11 +10,19 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import StoredMetrics, perplexity, score_cells
-from calcgpt.model.parameters import SIZES, count, flop_formulas, flops, formulas, sizes
-from calcgpt.recipe import build
+from calcgpt.model.parameters import (
+    SIZES,
+    count,
+    flop_formulas,
+    flops,
+    formulas,
+    has_formulas,
+    sizes,
+)
+from calcgpt.section import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
-from calcgpt.variants import plugins_of
+from datagen.extras import install_line, is_installed
 from datagen.operations import SIGNS
 
 BYTES_PER_PARAMETER = 4  # in float32
@@ -41,8 +49,11 @@ def vocabulary_size(recipe: Recipe) -> int:
 
 def describe(config: ModelConfig, vocab_size: int) -> str:
     """Returns the variants of a model, and its parameters and operations."""
-    tables = (parameter_table(config, vocab_size), operation_table(config, vocab_size))
-    return "\n\n".join((choices(config), *tables))
+    parts = [choices(config), parameter_table(config, vocab_size)]
+    parts.append(operation_table(config, vocab_size))
+    if not is_installed("sympy"):
+        parts.append(f"The formulas need sympy: {install_line('sympy')}")
+    return "\n\n".join(parts)
 
 
 def choices(config: ModelConfig) -> str:
@@ -77,9 +88,9 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
 
 
 def _count(config: ModelConfig, vocab_size: int) -> tuple[dict[str, int], dict[str, Any]]:
-    """Returns the parameters of each part, and their formulas. The variants of plug-ins have none:
-    a model with one is built."""
-    if not plugins_of(config):
+    """Returns the parameters of each part, and their formulas. Without formulas, a model is built
+    and counted."""
+    if has_formulas(config):
         return count(config, vocab_size), formulas(config)
     from calcgpt.model.gpt import build_model
 

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig, Recipe, Section
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.sources import DataFolder
 from calcgpt.errors import ConfigError, DataError
@@ -25,7 +25,8 @@ from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores, perplexity
 from calcgpt.model.gpt import LanguageModel, build_model
-from calcgpt.recipe import build, differences
+from calcgpt.recipe import differences
+from calcgpt.section import Section, build
 from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.train import train
 from datagen.files import read_json, write_json

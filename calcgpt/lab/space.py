@@ -13,9 +13,10 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from calcgpt.config import Recipe, Section
+from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, one_line
-from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
+from calcgpt.recipe import load_recipe, names_in, read_toml, with_recipe_beside
+from calcgpt.section import Section, build
 
 Value = bool | int | float | str
 Type = Literal["choice", "int", "loguniform", "quniform", "uniform"]

@@ -15,10 +15,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from calcgpt.config import Recipe, Section
+from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError, unknown_name
 from calcgpt.inference.generate import Sampling
-from calcgpt.recipe import build, load_recipe, names_in, read_toml, with_recipe_beside
+from calcgpt.recipe import load_recipe, names_in, read_toml, with_recipe_beside
+from calcgpt.section import Section, build
 from datagen.plan import DatasetPlan
 
 SUITES = resources.files("calcgpt") / "suites"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from calcgpt.errors import TrainingError, UserError, one_line
 from calcgpt.lab.space import Search, Space, Value
 from calcgpt.metrics import step_lines
-from calcgpt.recipe import build
+from calcgpt.section import build
 from calcgpt.tables import counted
 from calcgpt.training.run_folder import RunFolder
 from datagen.files import locked, read_json, write_json

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import ModelConfig
+from calcgpt.errors import check_integer, check_types
 from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention, Context, KVCache
 from calcgpt.model.layers import NORMS, Linear, dropout, feed_forward
 from calcgpt.model.parameters import KIND_TABLES
@@ -223,7 +224,10 @@ register("architecture", MODELS)
 
 
 def build_model(config: ModelConfig, vocab_size: int) -> LanguageModel:
-    """Returns the model that `config` describes, freshly initialised."""
+    """Returns the model that `config` describes, freshly initialised. Raises ArgumentError unless
+    `vocab_size` is from 1 to 65,536."""
+    check_types(config=(config, ModelConfig))
+    check_integer("vocab_size", vocab_size, 1, 2**16)
     return MODELS[config.architecture](config, vocab_size)
 
 

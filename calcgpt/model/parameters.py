@@ -12,7 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from calcgpt.config import ModelConfig
-from datagen.extras import require
+from calcgpt.variants import plugins_of
+from datagen.extras import is_installed
 from datagen.slots import N_KINDS, Kind
 
 # Tensors with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
@@ -119,9 +120,18 @@ def flops(config: ModelConfig, vocab_size: int, n_position: int | None = None) -
     return flop_formulas(config, SimpleNamespace(**{**s, "N": n_position or s["N"]}))
 
 
+def has_formulas(config: ModelConfig) -> bool:
+    """Returns whether there are formulas for all variants of a model. Those of plug-ins, and new
+    ones, have none: their parameters are counted in a model that is built."""
+    try:
+        return not plugins_of(config) and bool(count(config, 1))
+    except KeyError:
+        return False
+
+
 def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
     """Returns part -> its parameters. Shared parameters count once, in the first of their parts.
-    Variants of plug-ins have no formulas."""
+    The model must have formulas (`has_formulas`)."""
     return _parts(config, SimpleNamespace(**sizes(config, vocab_size)))
 
 
@@ -134,8 +144,9 @@ def n_stored(config: ModelConfig, vocab_size: int) -> int:
 
 def formulas(config: ModelConfig, parts: Formulas = _parts) -> dict[str, Any]:
     """Returns part -> a sympy expression over the letters of `SIZES`: its parameters, or its
-    operations if `parts` is `flop_formulas`."""
-    require("a table of formulas", "sympy")
+    operations if `parts` is `flop_formulas`. Without sympy, the expressions are empty texts."""
+    if not is_installed("sympy"):
+        return dict.fromkeys(parts(config, SimpleNamespace(**sizes(config, 1))), "")
     import sympy  # its import takes a moment
 
     symbols = SimpleNamespace(**{letter: sympy.Symbol(letter) for letter in SIZES})

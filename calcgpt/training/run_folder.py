@@ -24,9 +24,10 @@ from calcgpt.checkpoint import METRICS, Checkpoint, load_tensors
 from calcgpt.config import MAX_STEPS, Recipe
 from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.metrics import Count, PartialModel, step_lines
-from calcgpt.recipe import build, differences
+from calcgpt.recipe import differences
 from calcgpt.registry import ENVIRONMENT_FILE as ENVIRONMENT_FILE
 from calcgpt.registry import best
+from calcgpt.section import build
 from datagen.files import locked
 
 if TYPE_CHECKING:  # tables of runs need no torch

@@ -7,9 +7,8 @@ not raise it. Padding does, because padded positions count as tokens.
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -37,25 +36,6 @@ PEAKS: dict[str, tuple[float, float]] = {
     "RTX 3090": (71e12, 35.6e12),
 }
 SIZE, RUNS = 768, 5  # of the product that is measured on other devices
-
-
-def fastest(
-    work: Callable[[], None], cores: int, clock: Callable[[], float] = time.perf_counter
-) -> int:
-    """Returns the number of threads with which some work is faster: 1, or `cores` if that saves a
-    tenth. Threads of small products wait for each other, above all if other programs run."""
-    seconds: dict[int, list[float]] = {1: [], cores: []}
-    for _ in range(1 + RUNS if cores > 1 else 0):  # in turns; the first one warms up
-        for n, times in seconds.items():
-            torch.set_num_threads(n)
-            start = clock()
-            work()
-            times.append(clock() - start)
-    if cores > 1 and statistics.median(seconds[cores][1:]) < 0.9 * statistics.median(
-        seconds[1][1:]
-    ):
-        return cores
-    return 1
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -22,11 +22,19 @@ from tqdm import tqdm
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.sources import TrainingData, for_task, tokenizer_for, training_data
-from calcgpt.data.task import AnyTask
-from calcgpt.errors import ConfigError, TrainingError
+from calcgpt.data.task import AnyTask, Task, TextTask
+from calcgpt.errors import (
+    ConfigError,
+    TrainingError,
+    as_path,
+    check_integer,
+    check_items,
+    check_types,
+)
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.inference.graph_decoder import decoder_of
+from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
 from calcgpt.training.devices import full_precision, pick_device
@@ -44,7 +52,7 @@ from calcgpt.training.optim import (
     state_shapes,
 )
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
-from calcgpt.training.speed import Clock, fastest
+from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.parallel import usable_cores
@@ -54,13 +62,14 @@ from datagen.splits import Split
 # In training.safetensors: the prefix of the weights in training, which are stored if the checkpoint
 # has their average.
 _RAW = "weights."
+MAX_THREADS = 1_024
 NONE_YET = "there is no checkpoint yet: --force starts the run again"
 
 
 def train(
     recipe: Recipe,
-    data: Path | AnyTask | None,
-    out: Path,
+    data: str | Path | AnyTask | None,
+    out: str | Path,
     *,
     resume: bool = False,
     force: bool = False,
@@ -82,6 +91,18 @@ def train(
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
     """
+    check_types(
+        recipe=(recipe, Recipe),
+        data=(data, str, Path, Task, TextTask, None),
+        resume=(resume, bool),
+        force=(force, bool),
+        device=(device, str),
+        progress=(progress, bool),
+    )
+    check_items(trackers=(trackers, Callable))
+    if threads is not None:
+        check_integer("threads", threads, 0, MAX_THREADS)
+    data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
     run = RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():

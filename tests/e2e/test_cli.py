@@ -287,7 +287,6 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["datagen", "out", "--engine", "ray", "--quiet"], ["ray"], "--engine ray"),
         (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "--engine torch"),
         (["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto"], ["ray"], "--engine ray"),
-        (["info", "{tiny}"], ["sympy"], "a table of formulas"),
         (["inspect", "{tiny}", "1+1"], ["matplotlib"], "a look inside a model"),
         (["compare", "{tiny}", "--out", "out"], ["matplotlib"], "drawing"),
         (["plot", "out", "{tiny}/config.json"], ["matplotlib"], "drawing"),
@@ -403,6 +402,13 @@ def test_a_character_that_a_model_does_not_know_is_named_with_the_file(
     assert outcome.code == 2
     assert outcome.err.startswith(f"error: {data_folder / 'test.txt'}: ")
     assert outcome.err.endswith("step-00000001 does not know the character '('\n")
+    for typed, error in {
+        ("(",): "not in the vocabulary",
+        ("x", "--places=2"): "no other opt",
+    }.items():
+        outcome = run_cli("calc", "--checkpoint", tmp_path / "run", *typed)
+        assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+        assert error in outcome.err
 
 
 @pytest.mark.parametrize(

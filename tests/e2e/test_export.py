@@ -20,12 +20,11 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate
+from calcgpt.export.hf import EXAMPLE_PROMPT
 from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
 from calcgpt.registry import resolve
-
-REPOSITORY = Path(__file__).parents[2]
 
 # Every class that we have, from a preset.
 EXPORTABLE = {
@@ -93,16 +92,30 @@ def test_transformers_alone_gives_the_same_answers(
         assert answers(folder, [line.prompt for line in lines]) == outputs
 
 
-def test_the_calculator_answers_by_the_code_of_its_folder(
-    run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "kind", "longest"),
+    [
+        ("calculator", "CalcGPTForCausalLM", "123456789012+1"),
+        ("direct", "CalcGPTCoupledForCausalLM", "-1234567.89/1"),
+    ],
+)
+def test_a_model_of_ours_answers_by_the_code_of_its_folder(
+    name: str,
+    kind: str,
+    longest: str,
+    run_cli: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problems = ["7+5", "2.5-13", "12*11", "22/7", "123456789012+1"]
-    calculator = Calculator(Checkpoint.load(resolve("calculator")))
-    nodes = [calculator.calculate(problem, places=2).nodes[0] for problem in problems]
-    out = tmp_path / "calculator"
-    exported = run_cli("export", "calculator", "--to", "hf", out)
+    problems = ["7+5", "2.5-13", "12*11", "22/7", longest]  # the longest one pads the others
+    calculator = Calculator(Checkpoint.load(resolve(name)))
+    nodes = [calculator.calculate(problem, 2, True).nodes[0] for problem in problems]
+    out = tmp_path / name
+    exported = run_cli("export", name, "--to", "hf", out)
     assert (exported.code, exported.err) == (0, "")
-    assert exported.out == f"{out}: calculator as a CalcGPTForCausalLM of transformers\n"
+    assert exported.out == f"{out}: {name} as a {kind} of transformers\n"
+    card = (out / "README.md").read_text("utf-8")
+    assert f'\nwidget: [{{"text": "{EXAMPLE_PROMPT}"}}]\n' in card
 
     modules = str(tmp_path / "modules")  # where transformers copies the code of folders
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
@@ -167,14 +180,16 @@ def test_a_folder_that_is_not_an_export_is_left_alone(
 
 
 def test_a_model_without_a_class_in_transformers_is_refused(
-    run_cli: Callable[..., Any], tmp_path: Path
+    run_cli: Callable[..., Any], tiny: Checkpoint, tmp_path: Path
 ) -> None:
-    direct = REPOSITORY / "checkpoints" / "direct"
-    outcome = run_cli("export", direct, "--to", "hf", tmp_path / "out")
-    refused(outcome, "position is 'coupled+rope', LlamaForCausalLM has 'rope'")
+    recipe = load_recipe("nano", ["model.position=shaw"])
+    model = build_model(recipe.model, len(tiny.tokenizer))
+    Checkpoint.from_model("shaw", recipe, tiny.tokenizer, model, {}).save(tmp_path / "shaw")
+    outcome = run_cli("export", tmp_path / "shaw", "--to", "hf", tmp_path / "out")
+    refused(outcome, "position is 'shaw', LlamaForCausalLM has 'rope'")
     for name in EXPORTABLE.keys() - {"minigpt"}:
         assert f", {name} has " in outcome.err
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_full_disk_leaves_the_old_export(

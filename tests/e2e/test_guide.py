@@ -1,4 +1,4 @@
-"""The commands of docs/guide/ work as they are written, in the order of each page."""
+"""The commands of docs/guide/ and docs/VARIANTS.md work as they are written, in their order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ray_cluster import RayCluster
 from serving import server
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-PAGES = sorted(GUIDE.glob("*.md"))
+PAGES = [*sorted(GUIDE.glob("*.md")), GUIDE.parent / "VARIANTS.md"]
 # Fewer steps and problems than on the pages: what stands on the left is replaced. A model that has
 # learned nothing writes to the end of its context.
 FEW = (

@@ -16,15 +16,15 @@ from datagen.dataset import DatasetPlan, generate
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "PYTHON.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
 def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     generate(Path("data/nano"), DatasetPlan(10, 10, 20, seed=0), progress=False)
     names: dict[str, Any] = {}
-    examples = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
-    assert len(examples) == 6
-    for example in examples:
+    assert len(EXAMPLES) == 6
+    for example in EXAMPLES:
         exec(example, names)  # one after the other, as a reader would
     assert names["evaluation"].scores.n == 20
 
@@ -38,6 +38,10 @@ def test_the_names_are_typed_documented_and_few() -> None:
     for name in modules:
         assert getattr(calcgpt, name).__doc__, name
         assert f"`{name}`" in PAGE
+    examples = "\n".join(EXAMPLES)
+    used = {node.id for node in ast.walk(ast.parse(examples)) if isinstance(node, ast.Name)}
+    assert used >= modules.keys()
+    assert "calcgpt.__version__" in examples
     with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
         calcgpt.nosuch  # noqa: B018
 

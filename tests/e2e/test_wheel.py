@@ -103,6 +103,14 @@ def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:
     assert "1.0000" in output
 
 
+def test_it_describes_a_model_without_formulas(start: Start) -> None:
+    info = start("info", "direct")
+    output, errors = info.communicate(timeout=LIMIT)
+    assert (info.returncode, errors) == (0, "")
+    assert re.search(r"^all .* 1,189,248$", output, re.MULTILINE)
+    assert "The formulas need sympy: uv pip install" in output
+
+
 def test_it_makes_a_page(start: Start) -> None:
     export = start("export", "blog", "page", "--to", "web")  # a relative path
     output, errors = export.communicate(timeout=LIMIT)
@@ -133,7 +141,6 @@ def test_it_serves(start: Start) -> None:
         (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
         (("eval", "direct", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
         (("export", "direct", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
-        (("info", "direct"), "a table of formulas", ("sympy",)),
         (("inspect", "direct", "1+1"), "a look inside a model", ("torch", "matplotlib")),
         (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),
         (("plot", "out", "file.json"), "drawing", ("matplotlib",)),
@@ -147,7 +154,9 @@ def test_what_needs_more_says_the_line_that_installs_it(
     output, errors = command.communicate(timeout=LIMIT)
     extras = ",".join(sorted(EXTRAS[library] for library in libraries))
     python = Path(command.args[0]).parent / "python"  # type: ignore[index, arg-type]
-    line = f"uv pip install --python {python} 'calcgpt[{extras}]'"  # it was made without pip
+    [constraints] = python.parents[1].glob("lib/python*/site-packages/calcgpt/constraints.txt")
+    options = f"--python {python} -c {constraints}"
+    line = f"uv pip install {options} 'calcgpt[{extras}]'"  # it was made without pip
     assert (command.returncode, output) == (2, "")
     assert errors == f"error: {what} needs {' and '.join(libraries)}: {line}\n"
 

@@ -16,12 +16,13 @@ PACKAGES = ("datagen", "calcgpt", "api")
 LAYERS = [
     {"datagen"},
     {"calcgpt.variants"},
+    {"calcgpt.section", "calcgpt.plugins"},
     {"calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
     {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
     {"calcgpt.metrics", "calcgpt.tensors"},
     {"calcgpt.switches"},
-    {"calcgpt.plots", "calcgpt.checkpoint", "calcgpt.plugins"},
+    {"calcgpt.plots", "calcgpt.checkpoint"},
     {"calcgpt.registry"},
     {"calcgpt.inference"},
     {"calcgpt.evaluation", "calcgpt.export", "api"},

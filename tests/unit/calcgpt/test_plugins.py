@@ -3,48 +3,37 @@ package are."""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from calcgpt import plugins
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.engines import load_decoder
-from calcgpt.variants import ADDED, TABLES
+from calcgpt.variants import FILES, INSTALLED, TABLES
+from datagen.plugins import _installed, files
 from tests.conftest import Outcome
 
-KERPLE = '''
-"""The logarithmic kernel of KERPLE (Chi et al. 2022, eq. 4): -a log(1 + b distance), per head."""
-
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from calcgpt.config import ModelConfig
-from calcgpt.model.index_positions import DistanceBias
-from calcgpt.model.positions import POSITIONS
-
-
-class Kerple(DistanceBias):
-    def __init__(self, config: ModelConfig, n_positions: int) -> None:
-        super().__init__(config, n_positions)
-        self.a = nn.Parameter(torch.zeros(config.n_head, 1))
-        self.b = nn.Parameter(torch.zeros(config.n_head, 1))
-        self.register_buffer("distance_N", torch.arange(n_positions), persistent=False)
-
-    def by_distance(self) -> torch.Tensor:
-        return -F.softplus(self.a) * (F.softplus(self.b) * self.distance_N).log1p()
-
-
-POSITIONS["kerple"] = Kerple
-'''
+PAGE = (Path(__file__).parents[3] / "docs" / "VARIANTS.md").read_text("utf-8")
+[KERPLE] = re.findall(r"^cat > kerple.py <<'END'\n(.*?)^END$", PAGE, re.DOTALL | re.MULTILINE)
 MISH = """
 from torch import nn
 
 from calcgpt.model.layers import FEEDFORWARDS, FeedForward
 
 FEEDFORWARDS["mish"] = (FeedForward, nn.Mish)  # Misra 2019
+"""
+PROBLEMS = """
+from calcgpt.data.task import TASKS, Task
+from datagen.direct import render_lines
+from datagen.distributions import DISTRIBUTIONS
+from datagen.formats import FORMATS
+
+DISTRIBUTIONS["mine"] = DISTRIBUTIONS["whole-5"]
+FORMATS["mine"] = lambda problems: render_lines(problems).replace(b"*", b"+")
+TASKS["mine"] = Task(lambda random: f"{random.randrange(10_000)}=1")
 """
 REFUSED = {
     "x = 1": "adds no variant to a table, such as POSITIONS",
@@ -61,8 +50,10 @@ def forget() -> Iterator[Callable[[], None]]:
         for table, own in TABLES.values():
             table.clear()
             table.update(own)
-        ADDED.clear()
-        plugins._loaded.clear()
+        FILES.clear()
+        files.clear()
+        sys.modules.pop("problems_of_mine", None)
+        _installed.clear()
 
     yield undo
     undo()
@@ -99,7 +90,7 @@ def test_plugin(
     refused = run_cli("calc", "--checkpoint", out, "1+1")
     assert refused.code == 2
     assert refused.err.count("\n") == 1
-    assert refused.err.endswith("; it was trained with --plugin mine.py\n")
+    assert refused.err.endswith("; it was trained with the plug-in mine.py\n")
     answered = run_cli("calc", "--checkpoint", out, "--plugin", file, "1+1")
     assert answered.code in (0, 1)
     assert not answered.err.startswith("error")
@@ -114,3 +105,39 @@ def test_refused(
     outcome = run_cli("info", "--recipe", "nano", "--plugin", file)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert REFUSED[code] in outcome.err
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_problems_and_tasks_of_a_plugin(
+    installed: bool,
+    run_cli: Callable[..., Outcome],
+    forget: Callable[[], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("problems_of_mine.py").write_text(PROBLEMS)
+    if installed:  # as pip leaves it
+        folder = Path("mine-1.0.dist-info")
+        folder.mkdir()
+        (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+        (folder / "entry_points.txt").write_text("[calcgpt.plugins]\nm = problems_of_mine\n")
+        monkeypatch.syspath_prepend(tmp_path)
+    plugin = [] if installed else ["--plugin", "problems_of_mine.py"]
+
+    made = ["datagen", "data", "--train", 200_000, "--val", 5, "--test", 5, "--workers", 2]
+    assert run_cli(*made, "--distribution", "mine", "--format", "mine", *plugin).code == 0
+    assert "*" not in Path("data", "train.txt").read_text()
+    forget()
+    few = ["--set", "train.steps=1", "--set", "train.eval_problems=5", *plugin]
+    train = ["train", "--recipe", "nano", *few]
+    fresh = ["data.mixture.mine=1", "data.validation=mine", "data.format=mine"]
+    options = [word for override in fresh for word in ("--set", override)]
+    assert run_cli(*train, *options, "--out", "fresh").code == 0
+    [step] = Path("fresh").glob("step-*")
+    assert Checkpoint.load(step).recipe.plugins == [
+        INSTALLED if installed else "problems_of_mine.py"
+    ]
+    forget()
+    assert run_cli(*train, "--task", "mine", "--out", "tasks").code == 0
+    assert run_cli("eval", "tasks", "--task", "mine", *plugin, "--n", 5).code == 0

@@ -30,6 +30,7 @@ from datagen.arithmetic import (
     divide_half_even,
     is_rounded,
 )
+from datagen.errors import DataError
 from datagen.notation import answer_text, number_from_text, number_text
 from datagen.operations import ADDITION, BY_SIGN, DIVISION, MULTIPLICATION, OPERATIONS, SUBTRACTION
 
@@ -156,7 +157,7 @@ def test_a_fraction_needs_a_point() -> None:
 
 @pytest.mark.parametrize(("units", "places"), [(50, 2), (0, 2), (1, -1), (1, 31), (10, 30)])
 def test_a_number_is_canonical(units: int, places: int) -> None:
-    with pytest.raises(ValueError, match=r"zeros|places must be"):
+    with pytest.raises(DataError, match=r"zeros|places must be"):
         Number(units, places)
 
 
@@ -184,7 +185,7 @@ def test_scaled_is_exact_or_refused(number: Number, places: int) -> None:
 
 @pytest.mark.parametrize("places", [-1, 31])
 def test_an_answer_has_up_to_thirty_places(places: int) -> None:
-    with pytest.raises(ValueError, match="places must be from 0 to 30"):
+    with pytest.raises(DataError, match="places must be an integer from 0 to 30"):
         Problem(Number(1), DIVISION, Number(3), places)
 
 

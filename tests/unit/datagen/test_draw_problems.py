@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from datagen import distributions, work
 from datagen.arithmetic import MAX_PLACES, ProblemArray
 from datagen.direct import render_lines
-from datagen.distributions import DISTRIBUTIONS, blog, distribution, generate, wide, wide_words
+from datagen.distributions import DISTRIBUTIONS, blog, distribution, wide, wide_words
 from datagen.errors import DataError
 from datagen.notation import parse, render, render_prompt
 from datagen.plan import DatasetPlan, held_out_shard
@@ -243,17 +243,6 @@ def test_batches_do_not_change_the_problems() -> None:
 def test_the_error_of_an_unknown_distribution_lists_the_names() -> None:
     with pytest.raises(DataError, match=r"unknown distribution 'bolg'; valid names: .*blog"):
         distributions.distribution("bolg")
-
-
-@pytest.mark.parametrize("count", [0, -1])
-def test_a_count_below_one_is_refused(count: int) -> None:
-    with pytest.raises(DataError, match=f"count must be at least 1, not {count}"):
-        generate(count)
-
-
-def test_a_seed_is_not_negative() -> None:
-    with pytest.raises(DataError, match="seed must be at least 0, not -1"):
-        generate(10, seed=-1)
 
 
 @pytest.mark.parametrize(

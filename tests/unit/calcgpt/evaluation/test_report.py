@@ -33,7 +33,7 @@ from calcgpt.evaluation.report import (
 from calcgpt.inference.generate import Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.metrics import Scores
-from calcgpt.recipe import build
+from calcgpt.section import build
 from datagen import work
 from datagen.files import sha256
 

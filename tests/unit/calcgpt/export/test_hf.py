@@ -39,6 +39,7 @@ from calcgpt.export.hf import (
 )
 from calcgpt.export.hf_classes import (
     Coordinates,
+    Coupled,
     final_norm_bias,
     hf_class_of,
     unsupported,
@@ -233,6 +234,7 @@ def test_the_code_of_a_folder_imports_nothing_that_is_not_there() -> None:
     code = {
         flat_name(file): with_relative_imports(file.read_text("utf-8")) for file in Coordinates.code
     }
+    assert "from datagen" not in Coupled.code[0].read_text("utf-8")  # it stands alone
     for name, source in code.items():
         imported = re.findall(r"^from \.(\w+) import", source, re.MULTILINE)
         assert {f"{module}.py" for module in imported} <= code.keys(), name

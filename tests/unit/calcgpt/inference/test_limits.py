@@ -143,15 +143,11 @@ def test_more_places_than_were_measured_are_refused() -> None:
 
 @pytest.mark.parametrize("places", [-1, 31, 2.5, True, "3"])
 def test_there_are_0_to_30_places(places: Any) -> None:
-    with pytest.raises(ConfigError, match=f"places must be from 0 to 30, not {places!r}"):
+    with pytest.raises(
+        ConfigError, match=f"places must be an integer from 0 to 30, not {places!r}"
+    ):
         wide().begin("1/3", places, beyond_tested=True)
     assert len(wide().calculate("1/3", 30, beyond_tested=True).result or "") == 32
-
-
-@pytest.mark.parametrize("expression", [5, None, b"1+1"])
-def test_an_expression_is_a_string(expression: Any) -> None:
-    with pytest.raises(ConfigError, match="an expression must be a string, not"):
-        wide().begin(expression)
 
 
 def test_a_point_and_zeros_after_a_whole_number_do_not_count() -> None:

@@ -24,7 +24,7 @@ from calcgpt.lab.ablation_report import (
 )
 from calcgpt.lab.job import Score
 from calcgpt.lab.suite import Suite, load_suite
-from calcgpt.recipe import build
+from calcgpt.section import build
 from calcgpt.statistics import STUDENT_T
 from datagen.files import write_text
 

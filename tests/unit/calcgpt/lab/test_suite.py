@@ -12,7 +12,8 @@ from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
 from calcgpt.model.layers import FEEDFORWARDS
 from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import build, load_recipe
+from calcgpt.recipe import load_recipe
+from calcgpt.section import build
 
 
 def small(**changes: Any) -> dict[str, Any]:

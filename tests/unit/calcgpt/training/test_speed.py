@@ -1,16 +1,20 @@
 """The peak rate of a device, from the table or measured, and the figures of a row."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 import torch
 
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
+from calcgpt.inference import threads
+from calcgpt.inference.threads import fastest
 from calcgpt.model.parameters import flops
 from calcgpt.training import speed
 from calcgpt.training.distributed import SingleProcess
 from calcgpt.training.run_folder import Counters
-from calcgpt.training.speed import Clock, fastest, measured_rate, peak_rate
+from calcgpt.training.speed import Clock, measured_rate, peak_rate
 
 CUDA = torch.device("cuda")
 
@@ -75,5 +79,24 @@ def test_all_cores_are_used_only_where_they_save_time(all_cores: float, chosen: 
     try:
         assert fastest(work, 4, clock=lambda: now) == chosen
         assert fastest(work, 1, clock=lambda: now) == 1
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("small", "chosen"), [(0.0, 3), (1e9, 2)])
+def test_only_small_work_is_measured(
+    small: float, chosen: int, tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(work: Callable[[], None], cores: int) -> int:
+        work()
+        return cores - 1
+
+    monkeypatch.setattr(threads, "usable_cores", lambda: 3)
+    monkeypatch.setattr(threads, "fastest", measured)
+    monkeypatch.setattr(threads, "SMALL", small)
+    before = torch.get_num_threads()
+    try:
+        threads.choose_threads(tiny.model)
+        assert torch.get_num_threads() == chosen
     finally:
         torch.set_num_threads(before)

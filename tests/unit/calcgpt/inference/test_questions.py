@@ -1,0 +1,35 @@
+"""Questions to a model of a user's own task."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fake_decoder import completing_decoder, notation_checkpoint
+
+from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.errors import DataError, UserError
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.questions import ask, is_of_task
+
+WRITTEN = {"ab=": "b,a=ba$", "b=": "b$", "aaa=": "aaaaaaaaaa"}
+
+
+def test_a_model_of_a_task_is_asked() -> None:
+    arithmetic = notation_checkpoint()
+    train = arithmetic.recipe.train.model_copy(update={"batches": "problems"})
+    recipe = arithmetic.recipe.model_copy(update={"tokenizer": "chars", "train": train})
+    assert not is_of_task(replace(arithmetic, recipe=recipe))  # its characters are the notation's
+    checkpoint = replace(arithmetic, recipe=recipe, tokenizer=CharTokenizer("$(,=ab"))
+    assert is_of_task(checkpoint)
+    decoder = completing_decoder(checkpoint.tokenizer, WRITTEN.__getitem__)
+
+    several, one, endless = ask(checkpoint, decoder, ["ab", "b", "aaa"])
+    assert (several.result, several.work, one.result, one.work) == ("ba", "b,a", "b", None)
+    assert one.confidence.whole > 0.99
+    assert (endless.result, endless.confidence.whole) == (None, 0)
+    for question in ("", "x", "a" * 600):
+        with pytest.raises(DataError):
+            ask(checkpoint, decoder, [question])
+    with pytest.raises(UserError, match="`calcgpt calc` asks"):
+        Calculator(checkpoint, decoder)
