@@ -30,7 +30,7 @@ NAME_OF_COMMAND = re.compile(r"|[A-Za-z][\w.-]*")  # or nothing; an expression h
 # plugin, set this variable to another value.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 # Threads of torch that wait for others sleep. While they spin, they take the core of another
-# process, or of the thread that they wait for: a step then takes ten times as long.
+# process, or of the thread that they wait for: a small product takes several times as long.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
