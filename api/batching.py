@@ -21,6 +21,8 @@ from api.groups import Drafts, Job, Lockstep, Pool
 from api.telemetry import Metrics
 from calcgpt.inference.generate import Completion
 
+MAX_UNREPORTED = 128  # tokens that the event loop has not taken yet, about
+
 log = logging.getLogger(__name__)
 
 
@@ -36,9 +38,11 @@ class Batcher:
         self._metrics = metrics
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
-        self._waiting = FairQueue()
+        self._waiting: FairQueue[Job] = FairQueue()
         self._groups: list[Drafts | Lockstep | Pool] = []
         self._unfinished: set[asyncio.Future[None]] = set()
+        self._reports: list[tuple[list[tuple[Job, int, float]], list[Job]]] = []
+        self._n_unreported = 0  # tokens in the reports
         self._closed = False
         self._expects_others = True
         self._changed = threading.Condition()  # guards all the above
@@ -94,9 +98,18 @@ class Batcher:
             batches = self._admit()
         for jobs in batches:
             self._begin(jobs)
-        for group in self._groups:
+        turns = [group for group in self._groups if not (group.is_reported and self._is_ahead())]
+        for group in turns:
             self._step(group)
         self._groups = [group for group in self._groups if group.jobs]
+        with self._changed:
+            if self._groups and not turns and self._is_ahead():
+                self._changed.wait()
+
+    def _is_ahead(self) -> bool:
+        """Returns whether the event loop has much to report already. More would come before all
+        else that waits there, such as new connections."""
+        return self._n_unreported >= MAX_UNREPORTED
 
     def _give_up(self, error: Exception) -> None:
         """Ends all jobs with an error: one of them may have caused it."""
@@ -210,14 +223,12 @@ class Batcher:
                 self._waiting.put_back(job)
 
     def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
-        def callback() -> None:
-            for job, token, probability in written:
-                if job.on_token and not job.cancelled:
-                    job.on_token(token, probability)
-            for job in ended:
-                _settle(job.done)
-
-        self._in_loop(callback)
+        with self._changed:
+            self._reports.append((written, ended))
+            self._n_unreported += len(written)
+            is_first = len(self._reports) == 1
+        if is_first:  # the others come together with it
+            self._in_loop(self._take_reports)
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         for job in jobs:
@@ -228,6 +239,19 @@ class Batcher:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError:  # the loop is closed
             log.debug("a job ended after the event loop")
+
+    # This one runs in the event loop.
+
+    def _take_reports(self) -> None:
+        with self._changed:
+            reports, self._reports, self._n_unreported = self._reports, [], 0
+            self._changed.notify()
+        for written, ended in reports:
+            for job, token, probability in written:
+                if job.on_token and not job.cancelled:
+                    job.on_token(token, probability)
+            for job in ended:
+                _settle(job.done)
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:

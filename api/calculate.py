@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -172,7 +173,8 @@ def router(service: Service) -> APIRouter:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         client = client_of(request.scope)
         service.admission.require_room(client)
-        inquiries, cost = await _begin_all(service, calculator, body, client)
+        async with service.in_time():
+            inquiries, cost = await _begin_all(service, calculator, body, client)
         await service.admit(request, stack, _n_operations(cost))
         work = _batch(service, inquiries)
         return await service.while_connected(request, stack, work, has_deadline=False)
@@ -197,7 +199,8 @@ async def begin(
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
     service.admission.require_room(client)
-    computation = await _parsed(calculator, expression, options)
+    async with service.in_time():
+        computation = await _parsed(service, calculator, expression, options, client)
     await service.admit(request, stack, _n_operations(computation.cost))
     return Inquiry(service, calculator, computation, options, client)
 
@@ -222,14 +225,18 @@ async def _begin_query(
         raise problem from None
 
 
-async def _parsed(calculator: Calculator, text: str, options: AnswerOptions) -> Computation:
+async def _parsed(
+    service: Service, calculator: Calculator, text: str, options: AnswerOptions, client: str
+) -> Computation:
     """Returns the computation of an expression. Plans a long expression, or one with functions, in
-    a thread, so that other requests do not wait. Raises ExpressionError."""
+    a thread, so that other requests do not wait. Clients take turns. Raises ExpressionError."""
+    plan = partial(calculator.begin, text, options.places, options.beyond_tested, options.style)
     if len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text)):
-        return calculator.begin(text, options.places, options.beyond_tested, options.style)
-    return await asyncio.to_thread(
-        calculator.begin, text, options.places, options.beyond_tested, options.style
-    )
+        async with service.short_plans.take(client, len(text)):
+            await asyncio.sleep(0)  # other work goes on between two expressions
+            return plan()
+    async with service.long_plans.take(client, len(text)):
+        return await asyncio.to_thread(plan)
 
 
 async def _begin_all(
@@ -243,9 +250,8 @@ async def _begin_all(
     inquiries: list[Inquiry | ProblemError] = []
     cost = 0
     for text in body.expressions:
-        await asyncio.sleep(0)  # other requests go on between two expressions
         try:
-            computation = await _parsed(calculator, text, body)
+            computation = await _parsed(service, calculator, text, body, client)
         except ExpressionError as error:
             inquiries.append(expression_problem(error))
             cost += error.position * COST_OF_READING

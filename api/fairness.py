@@ -5,16 +5,18 @@ A client is the owner of an API key or, without keys, an address.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import insort
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from api.groups import Job
 from api.problems import ProblemError, full_problem
 from api.telemetry import Metrics
 
-MAX_IDLE = 1_000  # clients that are remembered although none of their jobs waits, about
+MAX_IDLE = 1_000  # clients that are remembered although nothing of theirs waits, about
 GREED = 4  # a client may have that many times the room that is left
 
 
@@ -63,7 +65,21 @@ class Admission:
         self._metrics.in_flight.inc(n)
 
 
-class FairQueue:
+class Queued(Protocol):
+    """What can wait in a `FairQueue`."""
+
+    client: str
+    start: float  # its place in the queue
+
+    @property
+    def cost(self) -> int:
+        """The work, as a number of characters."""
+
+
+Q = TypeVar("Q", bound=Queued)
+
+
+class FairQueue(Generic[Q]):
     """Jobs that wait, in an order in which clients take turns (start-time fair queueing; Goyal,
     Vin and Cheng 1996).
 
@@ -72,11 +88,11 @@ class FairQueue:
     """
 
     def __init__(self) -> None:
-        self._jobs: list[Job] = []  # sorted by `start`
+        self._jobs: list[Q] = []  # sorted by `start`
         self._now = 0.0  # the `start` of the last job that was taken when it was first
         self._ends: dict[str, float] = {}  # by client, of its last job
 
-    def add(self, job: Job) -> None:
+    def add(self, job: Q) -> None:
         """Adds a job."""
         job.start = max(self._now, self._ends.get(job.client, 0.0))
         self._ends[job.client] = job.start + job.cost
@@ -84,11 +100,11 @@ class FairQueue:
             self._ends = {name: end for name, end in self._ends.items() if end > self._now}
         self.put_back(job)
 
-    def put_back(self, job: Job) -> None:
+    def put_back(self, job: Q) -> None:
         """Adds a job that was taken earlier, where it stood."""
         insort(self._jobs, job, key=lambda other: other.start)
 
-    def take(self, job: Job) -> None:
+    def take(self, job: Q) -> None:
         """Removes a job."""
         if job is self._jobs[0]:
             self._now = max(self._now, job.start)
@@ -98,8 +114,46 @@ class FairQueue:
         """Removes all jobs."""
         self._jobs.clear()
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[Q]:
         return iter(self._jobs)
 
     def __len__(self) -> int:
         return len(self._jobs)
+
+
+@dataclass(eq=False)
+class _Turn:
+    client: str
+    cost: int
+    start: float = 0.0
+    begins: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+
+class Turns:
+    """Lets at most `n` pieces of work go on at a time. The next is that of the client whose turn it
+    is."""
+
+    def __init__(self, n: int) -> None:
+        self._n_free = n
+        self._waiting: FairQueue[_Turn] = FairQueue()
+
+    @asynccontextmanager
+    async def take(self, client: str, cost: int) -> AsyncIterator[None]:
+        """Waits for a turn of a client, for work that is as much as `cost` characters."""
+        turn = _Turn(client, cost)
+        self._waiting.add(turn)
+        self._begin()
+        try:
+            await turn.begins
+            yield
+        finally:
+            if not turn.begins.cancelled():  # else it has not begun
+                self._n_free += 1
+                self._begin()
+
+    def _begin(self) -> None:
+        while self._n_free and (turn := next(iter(self._waiting), None)):
+            self._waiting.take(turn)
+            if not turn.begins.cancelled():
+                self._n_free -= 1
+                turn.begins.set_result(None)

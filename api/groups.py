@@ -110,7 +110,21 @@ class Turn:
     departed: list[Job] = field(default_factory=list)  # from their drafts; not complete
 
 
-class Drafts:
+class Group:
+    """Jobs that are written together."""
+
+    @property
+    def jobs(self) -> list[Job]:
+        """The open jobs."""
+        raise NotImplementedError
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether somebody waits for single tokens."""
+        return any(job.on_token for job in self.jobs)
+
+
+class Drafts(Group):
     """Jobs whose drafts are read together."""
 
     def __init__(self, jobs: list[Job]) -> None:
@@ -121,7 +135,6 @@ class Drafts:
 
     @property
     def jobs(self) -> list[Job]:
-        """The open jobs."""
         return list(self._open.values())
 
     def drop(self, jobs: Collection[Job]) -> None:
@@ -148,7 +161,7 @@ class Drafts:
         return Turn([len(batch)], n_token, written, ended, departed)
 
 
-class Lockstep:
+class Lockstep(Group):
     """Jobs with prompts of one length, which write a token in each turn."""
 
     def __init__(self, jobs: list[Job]) -> None:
@@ -159,7 +172,6 @@ class Lockstep:
 
     @property
     def jobs(self) -> list[Job]:
-        """The open jobs."""
         return [self._jobs[row] for row in self._generation.rows]
 
     def drop(self, jobs: Collection[Job]) -> None:
@@ -183,7 +195,7 @@ class Lockstep:
         return Turn([len(jobs)], len(jobs), written, ended)
 
 
-class Pool:
+class Pool(Group):
     """Jobs that may join and end at any time. They must be of one kind."""
 
     def __init__(self, jobs: list[Job]) -> None:
@@ -196,7 +208,6 @@ class Pool:
 
     @property
     def jobs(self) -> list[Job]:
-        """The open jobs."""
         return [*self._open.values(), *self._new]
 
     @property

@@ -37,6 +37,7 @@ from datagen.parallel import end_with_parent
 log = logging.getLogger(__name__)
 
 OWN_FILES = 100  # open files of a process that are no connections, at most
+ACCEPTED = 32  # connections that are accepted at a time, at most
 MAX_FAILED_WORKERS = 5
 MAX_RETRY_SECONDS = 60.0
 MAX_OWN_CONNECTIONS = 100  # of each server in the process that starts the workers
@@ -119,7 +120,7 @@ def _serve(settings: Settings, listener: socket.socket) -> None:
         signal.signal(signum, lambda *_: setattr(server, "should_exit", True))
     for signum in NO_EFFECT:
         signal.signal(signum, lambda *_: _ignore_signal())
-    server.run(sockets=[listener])
+    server.run(sockets=_many(listener))
     if failures:
         raise failures[0]
 
@@ -150,7 +151,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         )
         # uvicorn's option `fd` is not used: it would make a Unix socket of the listener, so that
         # asyncio would know no client addresses and not set TCP_NODELAY.
-        supervisor = Supervisor(config, [listener], model, health_listener)
+        supervisor = Supervisor(config, _many(listener), model, health_listener)
         supervisor.run()
         supervisor.end_threads()
     if supervisor.error:
@@ -351,6 +352,13 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 def _forwarded(app: ASGIApp, settings: Settings) -> ASGIApp:
     return Forwarded(app, settings.trusted_proxies, settings.proxies)
+
+
+def _many(listener: socket.socket) -> list[socket.socket]:
+    """Returns a listener and copies of it. In each round of its work, the event loop (libuv)
+    accepts one connection from each: with one listener, a connection behind hundreds would wait for
+    as many rounds, in which the clients before it are served."""
+    return [listener, *(listener.dup() for _ in range(ACCEPTED - 1))]
 
 
 def url_of(listener: socket.socket) -> str:

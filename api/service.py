@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from api.access import charge_for, client_of
 from api.batching import Batcher
-from api.fairness import Admission
+from api.fairness import Admission, Turns
 from api.problems import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model
 from api.settings import Settings
@@ -30,6 +30,8 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.self_test import self_test
 from calcgpt.registry import resolve, shipped_checkpoints
+
+PLANS = 2  # expressions that are planned at a time
 
 log = logging.getLogger(__name__)
 
@@ -182,6 +184,7 @@ class Service:
         self.models = models
         self.metrics = metrics
         self.admission = Admission(settings.max_pending, metrics)
+        self.short_plans, self.long_plans = Turns(PLANS), Turns(PLANS)
         self._drafters: dict[Calculator, Drafter] = {}
         self._has_started = False
 
@@ -234,6 +237,15 @@ class Service:
         self.metrics.sheds.labels("deadline").inc()
         seconds = self.settings.deadline
         return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
+
+    @asynccontextmanager
+    async def in_time(self) -> AsyncIterator[None]:
+        """Raises ProblemError (504) if the block is not left before the deadline."""
+        try:
+            async with asyncio.timeout(self.settings.deadline):
+                yield
+        except TimeoutError:
+            raise self.deadline_passed() from None
 
     async def while_connected(
         self,
