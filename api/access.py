@@ -35,6 +35,7 @@ MAX_KEYS = 2  # of a request: some clients send one in each of the two headers
 EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
 ANY_HOST = {"/healthz", "/readyz", "/metrics"}
+LOCAL = "local"  # names and addresses of this machine
 CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 
 
@@ -45,10 +46,11 @@ def is_api(scope: Scope) -> bool:
 
 
 class Hosts:
-    """Answers 421 to requests for other hosts than these. Health checks and metrics, which are
-    asked for by address, may name any.
+    """Answers 421 to requests for other hosts than these, of which `local` means all that no name
+    server can point here. Health checks and metrics, which are asked for by address, may name any.
 
-    Otherwise a page whose name an attacker lets point to this machine could use the service.
+    Otherwise a page whose name an attacker lets point to this machine could use the service (DNS
+    rebinding).
     """
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
@@ -58,10 +60,18 @@ class Hosts:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] not in ANY_HOST:
             host = re.sub(r":\d+$", "", Headers(scope=scope).get("host", "").lower())
-            if host not in self._hosts:
-                problem = ProblemError(421, "the service is not reached under this name")
-                return await problem.response()(scope, receive, send)
+            if host not in self._hosts and not (LOCAL in self._hosts and _is_local(host)):
+                detail = f"the service is not reached as {host!r:.100}: CALCGPT_HOSTS names others"
+                return await ProblemError(421, detail).response()(scope, receive, send)
         await self._app(scope, receive, send)
+
+
+def _is_local(host: str) -> bool:
+    """Returns whether a host is an address, `localhost`, a name below it, or none (HTTP/1.0)."""
+    try:
+        return bool(ip_address(host.strip("[]")))
+    except ValueError:
+        return host in ("", "localhost") or host.endswith(".localhost")
 
 
 class ApiKeys:

@@ -312,7 +312,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
             allow_headers=["*"],  # OpenAI's client sends many of its own
             expose_headers=["Retry-After", "X-Request-ID"],
         )
-    if settings.hosts:
+    if settings.hosts and "*" not in settings.hosts:
         app.add_middleware(Hosts, hosts=settings.hosts)
     limit = MAX_REQUESTS + settings.max_pending
     app.add_middleware(RequestLog, metrics=metrics, slow=slow, limit=limit)

@@ -46,7 +46,8 @@ def serve(show_config: bool, **flags: Any) -> None:
     from api.settings import load_settings
     from calcgpt.registry import resolve
 
-    settings = load_settings({name: value for name, value in flags.items() if value is not None})
+    given = {name: value for name, value in flags.items() if value is not None}
+    settings = load_settings(given).with_hosts()
     if show_config:
         resolve(settings.checkpoint)  # raises UserError if there is none, as serving does
         click.echo(json.dumps(settings.masked(), indent=2))

@@ -96,8 +96,9 @@ class Settings(BaseSettings):
     )
     hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
-        description="Names under which the service is reached, separated by commas. If set, "
-        "requests for another Host are refused with 421.",
+        description="Names under which the service is reached, separated by commas; a request for "
+        "another Host is refused with 421. local: addresses and localhost; *: any. Default: local "
+        "if --host is an address of this machine alone, else *.",
     )
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Origins, separated by commas, whose pages may call the API."
@@ -231,6 +232,17 @@ class Settings(BaseSettings):
                 "--force-threads allows that"
             )
         return self
+
+    def with_hosts(self) -> Settings:
+        """Returns the settings with the hosts that are served if none are set. If only this machine
+        can connect, these are its own: a page that a browser loads could have any other."""
+        address = "127.0.0.1" if self.host == "localhost" else self.host
+        try:
+            is_local = ip_address(address).is_loopback
+        except ValueError:
+            is_local = False  # a name, which may be one of the network
+        hosts = self.hosts or ("local" if is_local else "*",)
+        return self.model_copy(update={"hosts": hosts})
 
     def masked(self) -> dict[str, Any]:
         """Returns all values as JSON, with secrets masked."""

@@ -34,7 +34,12 @@ def connect(running: Server, receive_buffer: int | None = None) -> socket.socket
 
 def head(path: str, *headers: str, method: str = "POST") -> bytes:
     """Returns the head of a request with JSON."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: test", "Content-Type: application/json", *headers]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        *headers,
+    ]
     return "\r\n".join([*lines, "", ""]).encode()
 
 

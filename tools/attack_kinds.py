@@ -112,20 +112,26 @@ def parsing(port: int, seconds: float, n: int) -> Counter[str]:
 
 def trailers(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends trailers without end."""
-    head = b"POST /v1/calculate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    head = (
+        b"POST /v1/calculate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    )
     return _write(port, seconds, head, b"a:\r\n" * 16_384)
 
 
 def bodies(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends bodies without end."""
-    head = b"POST /v1/calculate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /v1/calculate HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     return _write(port, seconds, head, b"10000\r\n" + b" " * 65_536 + b"\r\n")
 
 
 def pipelines(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends many requests on a connection, and hangs up without reading a response."""
     return _write(
-        port, seconds, b"", b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000, n_piece=100
+        port,
+        seconds,
+        b"",
+        b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000,
+        n_piece=100,
     )
 
 
@@ -145,7 +151,7 @@ def slow_writers(port: int, seconds: float, n: int) -> Counter[str]:
 
 def slow_bodies(port: int, seconds: float, n: int) -> Counter[str]:
     """Sends the largest bodies that are allowed, except for their last byte."""
-    head = b"POST /v1/calculate HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n"
+    head = b"POST /v1/calculate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n\r\n"
     with ExitStack() as stack:
         sockets = [_connected(port, stack) for _ in range(3 * SLOW_CLIENTS)]
         for connection in sockets:
@@ -167,7 +173,7 @@ def slow_readers(port: int, seconds: float, n: int) -> Counter[str]:
         for i in range(SLOW_CLIENTS):
             path = ("/openapi.json", f"/v1/models/{model}/weights")[i % 2]
             connection = _connected(port, stack, receive_buffer=4_096)
-            connection.send(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            connection.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         time.sleep(seconds)
     return Counter(connections=SLOW_CLIENTS)
 
@@ -208,7 +214,7 @@ def forged_headers(port: int, seconds: float, n: int) -> Counter[str]:
 def largest_file(port: int, seconds: float, n: int) -> Counter[str]:
     """Asks for the largest file of the page, compressed."""
     path = "/static/swagger/swagger-ui-bundle.js"
-    ask = f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n".encode()
+    ask = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n".encode()
     return flood(port, [ask], 16, seconds)
 
 

@@ -60,7 +60,7 @@ def probe(port: int, main_port: int, pipe: Connection) -> None:
     other.start()
     while not pipe.poll():
         for path in PATHS:
-            head = f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+            head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
             seconds_taken, response = _exchange(port, head, LOOPBACK)
             seconds[path].append(seconds_taken)
             assert response.startswith(b"HTTP/1.1 200 "), response[:200]

@@ -129,7 +129,7 @@ class Client:
         """Sends a request, half of the times a part of it, and closes the connection before the
         response."""
         body = json.dumps({"expression": self._problem()[0]}).encode()
-        lines = ("POST /v1/calculate HTTP/1.1", "Host: soak", "Content-Type: application/json")
+        lines = ("POST /v1/calculate HTTP/1.1", "Host: localhost", "Content-Type: application/json")
         head = "\r\n".join((*lines, f"Content-Length: {len(body)}", "", "")).encode()
         text = head + body
         cut = len(text) if self._rng.random() < 0.5 else self._rng.randrange(len(text))

@@ -50,7 +50,7 @@ def running(tiny_folder: Path) -> Iterator[Server]:
         b"hello\r\n\r\n",
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"POST /v1/calculate HTTP/1.1\r\nHost: test\r\nContent-Length: -5\r\n\r\n",
+        b"POST /v1/calculate HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
         CHUNKED + b"xyz\r\n",
         CHUNKED + b"1\r\n1\r\n" * 2_000,
         head("/v1/calculate", "Transfer-Encoding: gzip, chunked"),
@@ -76,7 +76,7 @@ def test_what_is_not_http_is_refused_and_closed(running: Server, garbage: bytes)
     [
         head("/v1/calculate", "Content-Length: 5", "Transfer-Encoding: chunked"),
         CHUNKED.replace(b"1.1", b"1.0"),
-        b"CONNECT test HTTP/1.1\r\nHost: test\r\n\r\n",
+        b"CONNECT test HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
 def test_what_two_servers_could_read_differently_ends_the_connection(

@@ -17,7 +17,9 @@ from fake_decoder import (
     right,
 )
 from forks import PATIENCE
+from serving import wait_for
 
+from api import batching
 from api.batching import Batcher
 from api.groups import Job
 from api.telemetry import Metrics
@@ -350,6 +352,27 @@ def test_tokens_are_reported_in_the_event_loop() -> None:
     finished = run(work)
     assert "".join(character for character, _ in reported) == "3000000000$"
     assert [probability for _, probability in reported] == finished.completion.probabilities
+
+
+def test_the_model_does_not_run_ahead_of_a_busy_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise reports would pile up in the loop, before new connections and all other work. Jobs
+    of which nothing is reported go on."""
+    monkeypatch.setattr(batching, "MAX_UNREPORTED", 2)
+    watched, other = (completing_decoder(CHECKPOINT.tokenizer, right) for _ in range(2))
+    ahead: list[int] = []
+
+    def on_token(token: int, probability: float) -> None:
+        if not ahead:  # the loop is busy until the other job has been written
+            wait_for(lambda: len(other.batches) == len("3000000000$"))
+            ahead.append(len(watched.batches))
+
+    async def work(batcher: Batcher) -> Job:
+        reported = job(watched, on_token=on_token)
+        await asyncio.gather(batcher.complete(reported), batcher.complete(job(other)))
+        return reported
+
+    assert text_of(run(work)) == "3000000000$"
+    assert 1 <= ahead[0] <= 4
 
 
 @pytest.mark.parametrize("kind", [FakeDecoder, FakeWriter])

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import asyncio
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 
 import pytest
 from fake_decoder import FakeDecoder, notation_checkpoint
+from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.fairness import Admission, FairQueue
+from api.fairness import Admission, FairQueue, Turns
 from api.groups import Job
 from api.problems import ProblemError
 from api.telemetry import Metrics
@@ -53,7 +55,7 @@ def test_together_clients_get_little_more_than_the_limit(asked: list[tuple[str, 
             admission.require_room("new")
 
 
-def drain(queue: FairQueue) -> list[Job]:
+def drain(queue: FairQueue[Job]) -> list[Job]:
     """The jobs of a queue in the order in which they are taken."""
     taken = []
     while first := next(iter(queue), None):
@@ -63,7 +65,7 @@ def drain(queue: FairQueue) -> list[Job]:
 
 
 def test_the_first_job_of_a_client_passes_the_many_of_another() -> None:
-    queue = FairQueue()
+    queue: FairQueue[Job] = FairQueue()
     many = [job("many") for _ in range(500)]
     for one in many:
         queue.add(one)
@@ -75,7 +77,7 @@ def test_the_first_job_of_a_client_passes_the_many_of_another() -> None:
 
 def test_clients_get_as_many_characters_as_each_other() -> None:
     """A client with work ten times as long, or whose characters are reported, gets fewer turns."""
-    queue = FairQueue()
+    queue: FairQueue[Job] = FairQueue()
     for _ in range(60):
         queue.add(job("short", 10))
         queue.add(job("long", 100))
@@ -88,7 +90,7 @@ def test_clients_get_as_many_characters_as_each_other() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=30))
 def test_the_jobs_of_a_client_keep_their_order(added: list[tuple[str, int]]) -> None:
-    queue = FairQueue()
+    queue: FairQueue[Job] = FairQueue()
     jobs = [job(client, n) for client, n in added]
     for one in jobs:
         queue.add(one)
@@ -97,3 +99,42 @@ def test_the_jobs_of_a_client_keep_their_order(added: list[tuple[str, int]]) -> 
     for client in "abc":
         places = [jobs.index(one) for one in taken if one.client == client]
         assert all(a < b for a, b in pairwise(places))
+
+
+def test_turns_are_taken_by_clients_and_one_that_is_gone_takes_none() -> None:
+    begun: list[str] = []
+    most = 0
+
+    async def main() -> None:
+        turns, n_now, end = Turns(2), 0, asyncio.Event()
+
+        async def work(name: str) -> None:
+            nonlocal n_now, most
+            async with turns.take(name[:4], 1):
+                begun.append(name)
+                n_now += 1
+                most = max(most, n_now)
+                try:
+                    await end.wait()
+                finally:
+                    n_now -= 1
+
+        names = [*(f"many{n}" for n in range(9)), "some"]
+        tasks = {name: asyncio.create_task(work(name)) for name in names}
+        await asyncio.sleep(0)
+        gone = tasks["many1"], tasks["many2"]  # one has its turn, the other waits
+        for task in gone:
+            task.cancel()
+        await asyncio.sleep(0)
+        end.set()
+        await asyncio.gather(*(task for task in tasks.values() if task not in gone))
+        for task in gone:
+            with suppress(asyncio.CancelledError):
+                await task
+        async with turns.take("last", 1), turns.take("last", 1):  # both are free again
+            begun.append("last")
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    assert most == 2
+    assert begun.index("some") <= 3
+    assert sorted(begun) == sorted({*(f"many{n}" for n in range(9)), "some", "last"} - {"many2"})

@@ -73,21 +73,55 @@ def test_no_client_chooses_its_address_if_all_are_trusted(forged: str, n: int) -
 
 
 @pytest.mark.parametrize(
-    ("host", "path", "status"),
+    ("hosts", "host", "path", "status"),
     [
-        ("calc.example", "/", 200),
-        ("CALC.example:8443", "/", 200),
-        ("evil.example", "/", 421),
-        ("evil.example", "/v1/models", 421),
-        ("evil.example:80", "/static/page.css", 421),
-        ("10.0.0.7:8000", "/healthz", 200),
+        ("calc.example", "calc.example", "/", 200),
+        ("calc.example", "CALC.example:8443", "/", 200),
+        ("calc.example", "evil.example", "/", 421),
+        ("calc.example", "evil.example", "/v1/models", 421),
+        ("calc.example", "evil.example:80", "/static/page.css", 421),
+        ("calc.example", "10.0.0.7:8000", "/healthz", 200),
+        ("calc.example", "10.0.0.7:8000", "/", 421),
+        ("local", "localhost:8000", "/", 200),
+        ("local", "calc.localhost", "/", 200),
+        ("local", "10.0.0.7:8000", "/", 200),
+        ("local", "[::1]:8000", "/", 200),
+        ("local", "", "/", 200),
+        ("local", "localhost.evil.example:8000", "/v1/models", 421),
+        ("local", "127.0.0.1.evil.example", "/", 421),
+        ("local,calc.example", "calc.example", "/", 200),
+        ("*", "evil.example", "/", 200),
     ],
 )
-def test_only_the_hosts_that_are_set_are_served(host: str, path: str, status: int) -> None:
-    app = create_app(Settings(hosts="calc.example"), lambda: iter(()))  # type: ignore[arg-type]
+def test_only_the_hosts_that_are_set_are_served(
+    hosts: str, host: str, path: str, status: int
+) -> None:
+    app = create_app(Settings(hosts=hosts), lambda: iter(()))  # type: ignore[arg-type]
     with TestClient(app) as client:
-        assert client.get(path, headers={"Host": host}).status_code == status
-    assert TestClient(create_app(Settings(), lambda: iter(()))).get("/").status_code == 200
+        answer = client.get(path, headers={"Host": host})
+    assert answer.status_code == status
+    assert status == 200 or "CALCGPT_HOSTS" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        ("127.0.0.1", "local"),
+        ("127.0.1.1", "local"),
+        ("::1", "local"),
+        ("localhost", "local"),
+        ("0.0.0.0", "*"),
+        ("10.0.0.7", "*"),
+        ("machine", "*"),
+    ],
+)
+def test_a_service_for_this_machine_alone_is_served_under_no_other_name(
+    address: str, hosts: str
+) -> None:
+    """The page of an attacker, whose name points to this machine, cannot ask it."""
+    assert Settings(host=address).with_hosts().hosts == (hosts,)
+    chosen = Settings(host=address, hosts="calc.example")  # type: ignore[arg-type]
+    assert chosen.with_hosts() == chosen
 
 
 @pytest.mark.parametrize(
