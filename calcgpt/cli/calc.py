@@ -137,7 +137,7 @@ def calc(
     if sys.stdin.isatty() and sys.stdout.isatty():
         ask(answering)
     else:
-        codes = [answering.answer(line, number) for number, line in lines_of(sys.stdin)]
+        codes = (answering.answer(line, number) for number, line in lines_of(sys.stdin))
         sys.exit(max(codes, default=RIGHT))
 
 

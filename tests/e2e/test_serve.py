@@ -33,13 +33,14 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
 
         refused = client.post("/v1/calculate", json={"expression": "12.5*"})
         assert problem(refused, 422, "syntax")["position"] == 5
+        problem(client.get("/v1/models", headers={"Host": "evil.example"}), 421)
 
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(PATIENCE) == 0
         first, *others = running.records
     assert first["message"].startswith(f"tiny answers on {address}, documented at {address}/docs")
-    requests = [(record["path"], record["status"]) for record in others]
-    assert requests == [("/v1/calculate", 200), ("/v1/calculate", 422)]  # health checks say nothing
+    requests = [(record["path"], record["status"]) for record in others]  # none of health checks
+    assert requests == [("/v1/calculate", 200), ("/v1/calculate", 422), ("/v1/models", 421)]
 
 
 def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:

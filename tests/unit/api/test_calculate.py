@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import JSON, ask, client_of, events_of, problem
 
+from api.fairness import Turns
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
@@ -325,6 +326,17 @@ def test_a_batch_that_runs_out_of_time_returns_what_is_done() -> None:
     done, late = response.json()["items"]
     assert (done["status"], late["status"]) == (422, 504)
     assert late["problem"]["type"] == "urn:calcgpt:problem:deadline"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("", {"expression": "1+1"}), ("/batch", {"expressions": ["sqrt(2)"]})],
+)
+def test_a_plan_that_waits_too_long_for_its_turn_is_504(path: str, body: dict[str, Any]) -> None:
+    with client_of(calculator_model(), deadline=0.05) as client:
+        service = client.app.state.service  # type: ignore[attr-defined]
+        service.short_plans = service.long_plans = Turns(0)
+        problem(client.post(f"/v1/calculate{path}", json=body), 504, "deadline")
 
 
 def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
