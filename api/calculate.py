@@ -198,9 +198,9 @@ async def begin(
     """Returns the inquiry of a request, whose operations are admitted."""
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
-    service.admission.require_room(client)
     async with service.in_time():
-        computation = await _parsed(service, calculator, expression, options, client)
+        with service.admission.enter(client, 1):  # until its operations are known
+            computation = await _parsed(service, calculator, expression, options, client)
     await service.admit(request, stack, _n_operations(computation.cost))
     return Inquiry(service, calculator, computation, options, client)
 

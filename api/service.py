@@ -31,7 +31,8 @@ from calcgpt.inference.generate import Decoder
 from calcgpt.inference.self_test import self_test
 from calcgpt.registry import resolve, shipped_checkpoints
 
-PLANS = 2  # expressions that are planned at a time
+# Expressions that are planned at a time: in a round of the event loop, and in threads.
+SHORT_PLANS, LONG_PLANS = 8, 2
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +185,7 @@ class Service:
         self.models = models
         self.metrics = metrics
         self.admission = Admission(settings.max_pending, metrics)
-        self.short_plans, self.long_plans = Turns(PLANS), Turns(PLANS)
+        self.short_plans, self.long_plans = Turns(SHORT_PLANS), Turns(LONG_PLANS)
         self._drafters: dict[Calculator, Drafter] = {}
         self._has_started = False
 

@@ -2,11 +2,12 @@
 
     python -m tools.soak --minutes 30 --json docs/results/soak.json
 
-Clients calculate, stream, send batches, send nonsense, and hang up. Meanwhile the
-checkpoint on disk is replaced, and workers are killed. Once a minute, the benchmark measures
-answers and their latency, and the memory and open files of all processes of the service. An answer
-is lost if a request gets no response, unless its client hung up or a worker was killed while it
-waited. The command ends with exit code 1 if an answer is lost or wrong, or if something grows.
+Clients calculate, stream, send batches, send nonsense, and hang up. Others read long streams a
+little at a time. Meanwhile the checkpoint on disk is replaced, and workers are killed. Once a
+minute, the benchmark measures answers and their latency, and the memory and open files of all
+processes of the service. An answer is lost if a request gets no response, unless its client hung
+up or a worker was killed while it waited. The command ends with exit code 1 if an answer is lost or
+wrong, or if something grows.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from calcgpt.registry import resolve
 from datagen.files import write_json
 
 CLIENTS = 8
+SLOW_READERS = 3
 WORKERS = 2
 TIMEOUT = 60.0  # seconds for a response
 START_SECONDS = 300.0  # for machine code that has to be compiled
@@ -52,7 +54,10 @@ KINDS = {
     "batch": (8, "/v1/calculate/batch", 200),
     "stream": (8, "/v1/calculate/stream", 200),
     "nonsense": (6, "/v1/calculate", 422),
+    "slow": (0, "/v1/calculate/stream", 200),  # of slow readers
 }
+LONG, LONG_VALUE = "+".join(["7/8"] * 20), "17.5"  # a stream of 150 KB
+RECEIVE_BYTES, PIECE, PAUSE = 4_096, 4_096, 0.3  # of a slow reader; seconds between two pieces
 
 
 @dataclass
@@ -103,7 +108,7 @@ class Client:
             else:
                 self._send(self._rng.choices([*KINDS], weights)[0])
 
-    def _problem(self) -> tuple[str, int]:
+    def _problem(self) -> tuple[str, int | str]:
         a, b = self._rng.randrange(1, 1000), self._rng.randrange(1, 1000)
         sign, value = self._rng.choice([("+", a + b), ("-", a - b), ("*", a * b)])
         return f"{a}{sign}{b}", value
@@ -119,7 +124,7 @@ class Client:
                 _is_right(item["calculation"], value)
                 for item, value in zip(json.loads(content)["items"], values, strict=True)
             )
-        text, value = self._problem()
+        text, value = (LONG, LONG_VALUE) if kind == "slow" else self._problem()
         # A stream ends with the data of the event `result`. Elsewhere, they are the whole response.
         return {"expression": text}, lambda content: _is_right(
             json.loads(content.rpartition(b"event: result\ndata: ")[2]), value
@@ -147,11 +152,11 @@ class Client:
         tally, start = self._tally, time.monotonic()
         try:
             if self._connection is None:
-                self._connection = HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
+                self._connection = self._connect()
             headers = {"Content-Type": "application/json"}
             self._connection.request("POST", path, json.dumps(body), headers)
             response = self._connection.getresponse()
-            status, content = response.status, response.read()
+            status, content = response.status, self._read(response)
         except (OSError, HTTPException) as error:
             if self._connection:
                 self._connection.close()
@@ -169,10 +174,40 @@ class Client:
                 tally.wrong.append(f"{kind} {json.dumps(body)}: {status} {content[:300]!r}")
             else:
                 tally.answers[kind] += 1
-                tally.latencies.append(time.monotonic() - start)
+                if kind != "slow":
+                    tally.latencies.append(time.monotonic() - start)
+
+    def _connect(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        return response.read()
 
 
-def _is_right(calculation: dict[str, Any], value: int) -> bool:
+class SlowReader(Client):
+    """Asks for long streams, and reads them a little at a time."""
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            self._send("slow")
+
+    def _connect(self) -> HTTPConnection:
+        connection = super()._connect()
+        connection.sock = socket.socket()
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
+        connection.sock.settimeout(TIMEOUT)
+        connection.sock.connect((connection.host, connection.port))
+        return connection
+
+    def _read(self, response: HTTPResponse) -> bytes:
+        content = b""
+        while piece := response.read(PIECE):
+            content += piece
+            self._ended.wait(PAUSE)
+        return content
+
+
+def _is_right(calculation: dict[str, Any], value: int | str) -> bool:
     """Returns whether the model's answer is this value, and the service says so."""
     answers = (calculation["result"], calculation["exact"])
     return answers == (str(value), str(value)) and calculation["verified"]
@@ -186,17 +221,8 @@ def serving(
     runs the service."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [
-        *prefix,
-        sys.executable,
-        "-m",
-        "calcgpt",
-        "serve",
-        "--port",
-        str(port),
-        "--no-others",
-    ]
-    command += ["--log-level", "error", *flags]
+    command = [*prefix, sys.executable, "-m", "calcgpt", "serve", "--port", str(port)]
+    command += ["--no-others", "--log-level", "error", *flags]
     with subprocess.Popen(command, stderr=stderr) as process:  # nosec B603  # this Python
         try:
             wait_until_ready(port, process)
@@ -289,6 +315,7 @@ def soak(seconds: float, checkpoint: str, interval: float = 60.0) -> dict[str, A
             parent = psutil.Process(process.pid)
             tally, ended = Tally(time.monotonic()), threading.Event()
             clients = [Client(port, seed, tally, ended) for seed in range(CLIENTS)]
+            clients += [SlowReader(port, seed, tally, ended) for seed in range(SLOW_READERS)]
             threads = [threading.Thread(target=client.run) for client in clients]
             for thread in threads:
                 thread.start()
@@ -301,6 +328,7 @@ def soak(seconds: float, checkpoint: str, interval: float = 60.0) -> dict[str, A
     return {
         "seconds": round(seconds),
         "clients": CLIENTS,
+        "slow_readers": SLOW_READERS,
         "workers": WORKERS,
         "checkpoint": source.name,
         "start_seconds": round(start_seconds, 1),
