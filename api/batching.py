@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from itertools import chain
@@ -41,11 +42,12 @@ class Batcher:
         self._waiting: FairQueue[Job] = FairQueue()
         self._groups: list[Drafts | Lockstep | Pool] = []
         self._unfinished: set[asyncio.Future[None]] = set()
-        self._reports: list[tuple[list[tuple[Job, int, float]], list[Job]]] = []
-        self._n_unreported = 0  # tokens in the reports
         self._closed = False
         self._expects_others = True
         self._changed = threading.Condition()  # guards all the above
+        self._reports: deque[tuple[list[tuple[Job, int, float]], list[Job]]] = deque()
+        self._is_reporting = self._waits_for_loop = False
+        self._n_written = self._n_reported = 0  # tokens of reports
         self._thread = threading.Thread(target=self._work, name="model", daemon=True)
         self._thread.start()
 
@@ -102,14 +104,17 @@ class Batcher:
         for group in turns:
             self._step(group)
         self._groups = [group for group in self._groups if group.jobs]
-        with self._changed:
-            if self._groups and not turns and self._is_ahead():
-                self._changed.wait()
+        if self._groups and not turns:
+            with self._changed:
+                self._waits_for_loop = True  # first: the loop looks at it last
+                if self._is_ahead():
+                    self._changed.wait()
+                self._waits_for_loop = False
 
     def _is_ahead(self) -> bool:
         """Returns whether the event loop has much to report already. More would come before all
         else that waits there, such as new connections."""
-        return self._n_unreported >= MAX_UNREPORTED
+        return self._n_written - self._n_reported >= MAX_UNREPORTED
 
     def _give_up(self, error: Exception) -> None:
         """Ends all jobs with an error: one of them may have caused it."""
@@ -223,11 +228,10 @@ class Batcher:
                 self._waiting.put_back(job)
 
     def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
-        with self._changed:
-            self._reports.append((written, ended))
-            self._n_unreported += len(written)
-            is_first = len(self._reports) == 1
-        if is_first:  # the others come together with it
+        self._reports.append((written, ended))
+        self._n_written += len(written)
+        if not self._is_reporting:  # else it comes together with earlier ones
+            self._is_reporting = True
             self._in_loop(self._take_reports)
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
@@ -243,15 +247,18 @@ class Batcher:
     # This one runs in the event loop.
 
     def _take_reports(self) -> None:
-        with self._changed:
-            reports, self._reports, self._n_unreported = self._reports, [], 0
-            self._changed.notify()
-        for written, ended in reports:
+        self._is_reporting = False  # first: the model's thread may report meanwhile
+        while self._reports:
+            written, ended = self._reports.popleft()
+            self._n_reported += len(written)
             for job, token, probability in written:
                 if job.on_token and not job.cancelled:
                     job.on_token(token, probability)
             for job in ended:
                 _settle(job.done)
+        if self._waits_for_loop:
+            with self._changed:
+                self._changed.notify()
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None = None) -> None:

@@ -173,8 +173,7 @@ def router(service: Service) -> APIRouter:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         client = client_of(request.scope)
         service.admission.require_room(client)
-        async with service.in_time():
-            inquiries, cost = await _begin_all(service, calculator, body, client)
+        inquiries, cost = await _begin_all(service, calculator, body, client)
         await service.admit(request, stack, _n_operations(cost))
         work = _batch(service, inquiries)
         return await service.while_connected(request, stack, work, has_deadline=False)
@@ -198,9 +197,9 @@ async def begin(
     """Returns the inquiry of a request, whose operations are admitted."""
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
-    async with service.in_time():
-        with service.admission.enter(client, 1):  # until its operations are known
-            computation = await _parsed(service, calculator, expression, options, client)
+    until = _now() + service.settings.deadline
+    with service.admission.enter(client, 1):  # until its operations are known
+        computation = await _parsed(service, calculator, expression, options, client, until)
     await service.admit(request, stack, _n_operations(computation.cost))
     return Inquiry(service, calculator, computation, options, client)
 
@@ -226,17 +225,30 @@ async def _begin_query(
 
 
 async def _parsed(
-    service: Service, calculator: Calculator, text: str, options: AnswerOptions, client: str
+    service: Service,
+    calculator: Calculator,
+    text: str,
+    options: AnswerOptions,
+    client: str,
+    until: float,
 ) -> Computation:
     """Returns the computation of an expression. Plans a long expression, or one with functions, in
-    a thread, so that other requests do not wait. Clients take turns. Raises ExpressionError."""
+    a thread, so that other requests do not wait. Clients take turns.
+
+    Raises ExpressionError, or ProblemError (504) if it is not the client's turn until that time of
+    the event loop.
+    """
     plan = partial(calculator.begin, text, options.places, options.beyond_tested, options.style)
-    if len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text)):
-        async with service.short_plans.take(client, len(text)):
-            await asyncio.sleep(0)  # other work goes on between two expressions
+    is_short = len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text))
+    turns = service.short_plans if is_short else service.long_plans
+    try:
+        async with turns.take(client, len(text), until):
+            if not is_short:
+                return await asyncio.to_thread(plan)
+            await asyncio.sleep(0)  # at most as many as there are turns in a round of the loop
             return plan()
-    async with service.long_plans.take(client, len(text)):
-        return await asyncio.to_thread(plan)
+    except TimeoutError:
+        raise service.deadline_passed() from None
 
 
 async def _begin_all(
@@ -248,10 +260,12 @@ async def _begin_all(
     Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    cost = 0
+    cost, until = 0, _now() + service.settings.deadline
     for text in body.expressions:
         try:
-            computation = await _parsed(service, calculator, text, body, client)
+            computation = await _parsed(service, calculator, text, body, client, until)
+        except ProblemError as error:  # out of time, as all that follow
+            inquiries.append(error)
         except ExpressionError as error:
             inquiries.append(expression_problem(error))
             cost += error.position * COST_OF_READING
@@ -260,6 +274,10 @@ async def _begin_all(
             cost += computation.cost
         service.admission.require_room(client, _n_operations(cost))
     return inquiries, cost
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _n_operations(cost: int) -> int:

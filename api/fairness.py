@@ -138,13 +138,15 @@ class Turns:
         self._waiting: FairQueue[_Turn] = FairQueue()
 
     @asynccontextmanager
-    async def take(self, client: str, cost: int) -> AsyncIterator[None]:
-        """Waits for a turn of a client, for work that is as much as `cost` characters."""
+    async def take(self, client: str, cost: int, until: float) -> AsyncIterator[None]:
+        """Waits for a turn of a client, for work that is as much as `cost` characters. Raises
+        TimeoutError if it does not come until that time of the event loop."""
         turn = _Turn(client, cost)
         self._waiting.add(turn)
         self._begin()
         try:
-            await turn.begins
+            async with asyncio.timeout_at(until):
+                await turn.begins
             yield
         finally:
             if not turn.begins.cancelled():  # else it has not begun

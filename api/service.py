@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -238,15 +238,6 @@ class Service:
         self.metrics.sheds.labels("deadline").inc()
         seconds = self.settings.deadline
         return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
-
-    @asynccontextmanager
-    async def in_time(self) -> AsyncIterator[None]:
-        """Raises ProblemError (504) if the block is not left before the deadline."""
-        try:
-            async with asyncio.timeout(self.settings.deadline):
-                yield
-        except TimeoutError:
-            raise self.deadline_passed() from None
 
     async def while_connected(
         self,

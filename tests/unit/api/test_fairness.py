@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 
@@ -110,7 +111,7 @@ def test_turns_are_taken_by_clients_and_one_that_is_gone_takes_none() -> None:
 
         async def work(name: str) -> None:
             nonlocal n_now, most
-            async with turns.take(name[:4], 1):
+            async with turns.take(name[:4], 1, math.inf):
                 begun.append(name)
                 n_now += 1
                 most = max(most, n_now)
@@ -131,7 +132,10 @@ def test_turns_are_taken_by_clients_and_one_that_is_gone_takes_none() -> None:
         for task in gone:
             with suppress(asyncio.CancelledError):
                 await task
-        async with turns.take("last", 1), turns.take("last", 1):  # both are free again
+        async with (
+            turns.take("last", 1, math.inf),
+            turns.take("last", 1, math.inf),
+        ):  # both are free again
             begun.append("last")
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
