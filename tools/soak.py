@@ -40,6 +40,7 @@ from benchmarks.measure import environment
 from calcgpt.registry import resolve
 from datagen.files import write_json
 
+JSON = {"Content-Type": "application/json"}
 CLIENTS = 8
 SLOW_READERS = 3
 WORKERS = 2
@@ -135,8 +136,7 @@ class Client:
         response."""
         body = json.dumps({"expression": self._problem()[0]}).encode()
         lines = ("POST /v1/calculate HTTP/1.1", "Host: localhost", "Content-Type: application/json")
-        head = "\r\n".join((*lines, f"Content-Length: {len(body)}", "", "")).encode()
-        text = head + body
+        text = "\r\n".join((*lines, f"Content-Length: {len(body)}", "", "")).encode() + body
         cut = len(text) if self._rng.random() < 0.5 else self._rng.randrange(len(text))
         with (
             suppress(OSError),
@@ -153,8 +153,7 @@ class Client:
         try:
             if self._connection is None:
                 self._connection = self._connect()
-            headers = {"Content-Type": "application/json"}
-            self._connection.request("POST", path, json.dumps(body), headers)
+            self._connection.request("POST", path, json.dumps(body), JSON)
             response = self._connection.getresponse()
             status, content = response.status, self._read(response)
         except (OSError, HTTPException) as error:
@@ -190,6 +189,7 @@ class SlowReader(Client):
     def run(self) -> None:
         while not self._ended.is_set():
             self._send("slow")
+            self._connection = None  # which the service closes while the client still reads
 
     def _connect(self) -> HTTPConnection:
         connection = super()._connect()
