@@ -1,6 +1,7 @@
 // The story: how a transformer wrote one character of the calculation that is shown, in seven steps.
 
 import { dissect, write } from "./backend.js";
+import { namesOf } from "./brain/parts.js";
 import { messageOf } from "./client.js";
 import { byId, createButton, createElement } from "./format.js";
 import { headColour } from "./inside/heads.js";
@@ -18,8 +19,11 @@ import { vectors } from "./story/vectors.js";
 /** @import { Dissection } from "./engine/dissect.js" */
 /** @import { Written } from "./story/subject.js" */
 
+/** How a character was written, and the parts of the model that were switched off.
+ * @typedef {Dissection & {off: string[]}} Told */
+
 /** What a picture is drawn from. signal: aborted when the picture is removed.
- * @typedef {{subject: Subject, dissection: Dissection, board: Board, signal: AbortSignal}} Scene */
+ * @typedef {{subject: Subject, dissection: Told, board: Board, signal: AbortSignal}} Scene */
 
 /** A step. text: the sentences that are always there; hasSheet: whether the work is shown as on paper.
  * @typedef {{title: string, hasSheet?: boolean, text: (scene: Scene) => string[], more: (scene: Scene) => string[],
@@ -35,7 +39,7 @@ export class Story {
   /** @type {Board | null} */ #board = null;
   #request = 0; // the number of the last picture that was begun: only that is shown
   #controller = new AbortController();
-  /** @type {Map<number, Promise<Dissection>>} */ #dissections = new Map(); // by position
+  /** @type {Map<number, Promise<Told>>} */ #dissections = new Map(); // by position
   #dialog = createElement("dialog", "story");
   #steps = createElement("ol", "progress");
   #title = createElement("h2");
@@ -152,7 +156,9 @@ export class Story {
       const isOther = parts.length !== this.#showing.childElementCount || !parts.every((part) => part.isConnected);
       if (isOther) this.#showing.replaceChildren(...parts); // else the focus would be lost
       board.show();
-      this.#text.replaceChildren(...toParagraphs(picture.text(scene)));
+      const { off } = dissection;
+      const without = off.length && picture !== training ? [`This is the model without ${namesOf(off)}.`] : [];
+      this.#text.replaceChildren(...toParagraphs([...without, ...picture.text(scene)]));
       this.#sentence.replaceChildren(...colouredSentence(subject, dissection));
       this.#more.replaceChildren(createElement("summary", "", "More"), ...toParagraphs(picture.more(scene)));
       this.#picture.replaceChildren(...picture.draw(scene));
@@ -162,7 +168,7 @@ export class Story {
     }
   }
 
-  /** @type {(subject: Subject) => Promise<Dissection>} */
+  /** @type {(subject: Subject) => Promise<Told>} */
   #dissectionAt({ model, text, position }) {
     const known = this.#dissections.get(position) ?? dissect(model, text, position);
     this.#dissections.set(position, known);
@@ -181,7 +187,9 @@ export class Story {
 async function calculateExample(model) {
   let output = "";
   for await (const { text } of write(model, EXAMPLE, { maxLength: MAX_EXAMPLE })) output += text;
-  return { model, prompt: EXAMPLE, output };
+  const written = { model, prompt: EXAMPLE, output };
+  if (!isTellable(written)) throw new Error("As it is now, the model writes no steps with an end, so there is nothing to tell.");
+  return written;
 }
 
 /** @param {string[]} texts */

@@ -14,6 +14,7 @@ from browser import answered, calculate, violations
 from numpy.typing import NDArray
 
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.calculator import Calculator
 from calcgpt.lab.inspection import attention_weights, layer_logits
 from calcgpt.model.gpt import GPT
 from datagen.coordinates import coordinates
@@ -42,11 +43,15 @@ FOLLOWED = 20  # the 6 of 7 × 9 + 2 above + carry 1 = 66, by its index in what 
 TOLERANCE = 0.11
 
 
+OFF = ["2.n52", "4.1"]  # a neuron that is for carries, and a head
+
+
 @dataclass
 class Expected:
     """What torch computes for the character that the story follows."""
 
     text: str
+    start: int  # the first position that the model wrote
     position: int
     vocabulary: str
     embeddings_VC: NDArray[np.float32]
@@ -58,10 +63,15 @@ class Expected:
 
 @pytest.fixture(scope="module")
 def expected(checkpoints: dict[str, Checkpoint]) -> Expected:
-    model, tokenizer = checkpoints["calculator"].model, checkpoints["calculator"].tokenizer
+    [line] = render([EXAMPLE])
+    return computed(checkpoints["calculator"], line.decode(), len(EXAMPLE), FOLLOWED)
+
+
+def computed(checkpoint: Checkpoint, text: str, start: int, at: int) -> Expected:
+    """What torch computes for a character, by its index in what the model wrote."""
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
     assert isinstance(model, GPT)
-    text = render([EXAMPLE])[0].decode()
-    position = len(EXAMPLE) + FOLLOWED
+    position = start + at
     tokens_T = torch.from_numpy(tokenizer.encode(text[:-1]).astype("int64"))
     hidden, last = [], []
     downs = [model.get_submodule(f"blocks.{layer}.ff.down") for layer in range(len(model.blocks))]
@@ -82,6 +92,7 @@ def expected(checkpoints: dict[str, Checkpoint]) -> Expected:
     vocabulary = "".join(tokenizer.decode(range(len(model.config.characters))))
     return Expected(
         text,
+        start,
         position,
         vocabulary,
         model.token_embedding.weight.detach().numpy(),
@@ -168,10 +179,10 @@ def check_neurons(page: Page, story: Locator, expected: Expected) -> None:
     tab_to(page, story.get_by_role("radio", checked=True))
     page.keyboard.press("ArrowDown")
     layer, index = divmod(order[1], width)
-    activations = np.abs(expected.hidden_LTF[layer, len(EXAMPLE) - 1 :, index])
+    activations = np.abs(expected.hidden_LTF[layer, expected.start - 1 :, index])
     most = np.argsort(-activations)[:3]
     strongest = story.locator(".strongest li")
-    written = expected.text[len(EXAMPLE) :]
+    written = expected.text[expected.start :]
     expect(strongest.locator("code")).to_have_text([written[at] for at in most])
     shares = numbers(strongest.locator(".figure").all_text_contents())
     np.testing.assert_allclose(shares, 100 * activations[most] / activations.max(), atol=0.6)
@@ -269,6 +280,29 @@ def test_the_story_is_about_the_calculation_that_is_shown(
     page.goto(f"{host_address}/#q=1%2B1&model=calculator")
     answered(page, "2")
     expect(story).to_have_count(0)
+
+
+def test_the_story_is_of_the_model_without_the_parts_that_are_off(
+    page: Page, address: str, checkpoints: dict[str, Checkpoint]
+) -> None:
+    broken = checkpoints["calculator"].without(OFF)
+    [node] = Calculator(broken).calculate("12*34").nodes
+    assert node.prompt
+    assert node.output
+    at = node.output.index(";") + 2
+    expected = computed(broken, node.prompt + node.output, len(node.prompt), at)
+    page.goto(f"{address}/#q=12*34&model=calculator&off={','.join(OFF)}&story=4&at={at + 1}")
+    story = page.get_by_role("dialog")
+    shows(story, 4)
+    expect(story).to_contain_text("the model without neuron 52 of layer 2 and head 1 of layer 4.")
+    check_neurons(page, story, expected)
+    story.get_by_role("button", name="5: ").press("Enter")
+    shows(story, 5)
+    check_layers(page, story, expected)
+    story.get_by_role("button", name="3: ").press("Enter")
+    shows(story, 3)
+    story.get_by_role("radio", name="layer 4 head 1").check()
+    expect(story.locator(".weights")).to_have_text("It is switched off and fetches nothing.")
 
 
 def test_the_story_is_offered_once(page: Page) -> None:

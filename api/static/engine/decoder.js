@@ -15,8 +15,8 @@ const PART = /^([1-9]\d{0,3})\.(?:([1-9]\d{0,5})|ff|n([1-9]\d{0,5}))$/; // calcg
  * @typedef {{attention: Float32Array, logits: Float32Array[], streams: Float32Array[], hidden: Float32Array[]}} ReadResult
  * attention (L, H, tokens): the weights that each head gave to each token; logits L + 1 times (V): the output layer
  * applied to the embedding and to the output of each layer, streams (C), which are there too; hidden L times: the
- * neurons of each feed-forward network. The last logits are those of the next token. Without details, there are only
- * these. */
+ * neurons of each feed-forward network. Heads and neurons that are switched off have 0. The last logits are those of the
+ * next token. Without details, there are only these. */
 
 /** A layer. keys (G, S, D) and values (G, D, S) are the offsets of its cache in the memory.
  * @typedef {{attentionNorm: Norm, qkv: Linear, qNorm: Norm | null, kNorm: Norm | null, out: Linear,
@@ -184,7 +184,8 @@ export class Decoder {
       for (let head = 0; head < H; head += 1) {
         const group = ((head * G) / H) | 0;
         const query = qkv + (t * (H + 2 * G) + head) * D;
-        const weights = t === T - 1 ? lastAttention?.subarray(head * (start + T), (head + 1) * (start + T)) : null;
+        const isSeen = t === T - 1 && !layer.out.ignores(head * D);
+        const weights = isSeen ? lastAttention?.subarray(head * (start + T), (head + 1) * (start + T)) : null;
         this.#weigh(layer, group, query, runs[t], heads + t * C + head * D, weights);
       }
     }

@@ -13,8 +13,7 @@ export class Linear {
   #memory;
   #weight;
   #bias;
-  /** The weights that `ignore` removed, and their offsets. @type {[offset: number, weights: Float32Array][]} */
-  #removed = [];
+  /** @type {[start: number, stop: number][]} */ #ignored = [];
   #ignoresBias = false;
 
   /** @param {import("./memory.js").Memory} memory
@@ -35,26 +34,26 @@ export class Linear {
     this.add(x, y, n);
   }
 
-  /** Counts these inputs as 0 from now on, and only these. ranges: of their indices; ignoresBias: whether the output has
-   * no bias either.
+  /** Replaces these inputs by 0 from now on, and only these. ranges: of their indices; ignoresBias: whether the output
+   * has no bias either.
    * @type {(ranges: [start: number, stop: number][], ignoresBias: boolean) => void} */
   ignore(ranges, ignoresBias) {
-    const { numbers } = this.#memory;
-    for (const [offset, weights] of this.#removed.toReversed()) numbers.set(weights, offset); // ranges may overlap
-    this.#removed = [];
+    this.#ignored = ranges;
     this.#ignoresBias = ignoresBias;
-    for (const [start, stop] of ranges) {
-      for (let row = this.#weight; row < this.#weight + this.nOut * this.nIn; row += this.nIn) {
-        this.#removed.push([row + start, numbers.slice(row + start, row + stop)]);
-        numbers.fill(0, row + start, row + stop);
-      }
-    }
+  }
+
+  /** Returns whether an input is replaced by 0. @param {number} index */
+  ignores(index) {
+    return this.#ignored.some(([start, stop]) => start <= index && index < stop);
   }
 
   /** Adds the output for n rows x to y. @type {(x: number, y: number, n: number) => void} */
   add(x, y, n) {
     const { numbers } = this.#memory;
     const [nIn, nOut, bias] = [this.nIn, this.nOut, this.#bias];
+    for (const [start, stop] of this.#ignored) {
+      for (let row = x; row < x + n * nIn; row += nIn) numbers.fill(0, row + start, row + stop);
+    }
     if (bias && !this.#ignoresBias) {
       for (let i = 0; i < n * nOut; i += 1) numbers[y + i] += bias[i % nOut];
     }

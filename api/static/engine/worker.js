@@ -77,14 +77,14 @@ const TASKS = {
   },
 
   /** Takes apart how the model wrote a character. */
-  *dissect({ model, text, position }) {
-    const { decoder, manifest } = loadedModel(model);
+  *dissect({ model, text, position, off }) {
+    const { decoder, manifest } = loadedModel(model, off);
     yield { name: "dissection", data: dissect(decoder, manifest.vocabulary, text, position) };
   },
 
   /** Follows neurons through a text. */
-  *follow({ model, text, start, neurons }) {
-    const { decoder, manifest } = loadedModel(model);
+  *follow({ model, text, start, neurons, off }) {
+    const { decoder, manifest } = loadedModel(model, off);
     for (const data of follow(decoder, manifest.vocabulary, text, start, neurons)) yield { name: "active", data };
   },
 };

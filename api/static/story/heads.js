@@ -41,7 +41,7 @@ export const heads = {
       const weights = Array.from(weightsOf(dissection, layer, head), (weight, position) => ({ weight, position }));
       const largest = Math.max(...weights.map(({ weight }) => weight));
       const colour = headColour(head);
-      board.tint(weights.map(({ weight, position }) => ({ position, strength: weight / largest, colour })));
+      board.tint(weights.map(({ weight, position }) => ({ position, strength: weight / (largest || 1), colour })));
       const most = weights.sort((a, b) => b.weight - a.weight).slice(0, LISTED);
       list.replaceChildren(...most.filter(({ weight }) => weight >= MIN_WEIGHT).map(({ weight, position }) => {
         const words = createElement("span", "words", subject.describe(position));
@@ -49,6 +49,7 @@ export const heads = {
         const character = createElement("code", "", subject.text[position]);
         return createElement("li", "", character, bar, `${Math.round(100 * weight)}%`, words);
       }));
+      if (!largest) list.append(createElement("li", "", "It is switched off and fetches nothing."));
       list.ariaLabel = `What head ${head} of layer ${layer} looked at`;
     };
     const choices = createChoices("Layer and head", labels, sums.indexOf(Math.max(...sums)), show);

@@ -33,11 +33,11 @@ export const training = {
 async function calculateWithAll(problem, list, signal) {
   const { snapshots } = await loadRun();
   for (const { step, loss, file, sha256 } of snapshots) {
-    const { result, agrees } = await calculateWithSnapshot(
+    const { result, isNearest } = await calculateWithSnapshot(
       { path: `${FOLDER}/${file}`, sha256 }, problem, PLACES, signal,
     );
     const name = createElement("span", "", `${formatCount(step)} steps`);
     const figure = createElement("span", "figure", `loss ${loss.toPrecision(2)}`);
-    list.append(createElement("li", "", name, figure, createVerdict(result, agrees)));
+    list.append(createElement("li", "", name, figure, createVerdict(result, isNearest)));
   }
 }
