@@ -5,6 +5,7 @@
 import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
+import { breaksTie } from "./engine/fractions.js";
 import { limitsOf } from "./engine/limits.js";
 import { recordedLook } from "./example.js";
 import { store } from "./state.js";
@@ -116,15 +117,17 @@ export async function* calculate(expression, { off = [], ...options }, signal) {
   yield* engine.run("calculate", { ...options, model, expression, off }, signal);
 }
 
-/** Returns the answer of a snapshot of a training run to an operation, as the event `answer` has it. The snapshot runs
- * in this browser.
+/** Returns the answer of a snapshot of a training run to an operation. isNearest: whether no other is nearer to the exact
+ * value. The snapshot runs in this browser.
  * @type {(snapshot: {path: string, sha256: string}, expression: string, places: number,
- *   signal?: AbortSignal) => Promise<service.Node>} */
+ *   signal?: AbortSignal) => Promise<service.Node & {isNearest: boolean}>} */
 export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
   const payload = { model: path, expression, places, beyond_tested: true };
   for await (const { name, data } of engine.run("calculate", payload, signal)) {
-    if (name === "answer") return data;
+    if (name !== "result") continue;
+    const [node] = data.nodes;
+    return { ...node, isNearest: node.agrees || breaksTie(node.result, data.fraction, places) };
   }
   throw new service.ServiceError("The snapshot gave no answer.");
 }
@@ -158,10 +161,11 @@ export async function look(model, text, position, signal) {
   throw new service.ServiceError("The engine gave no answer.");
 }
 
-/** Takes apart how a model wrote text[position].
- * @type {(model: string, text: string, position: number) => Promise<import("./engine/dissect.js").Dissection>} */
+/** Takes apart how a model wrote text[position], without the parts `off`.
+ * @type {(model: string, text: string, position: number) => Promise<import("./story.js").Told>} */
 export async function dissect(model, text, position) {
-  for await (const { data } of engine.run("dissect", { model, text, position })) return data;
+  const off = offOf(model);
+  for await (const { data } of engine.run("dissect", { model, text, position, off })) return { ...data, off };
   throw new service.ServiceError("The engine gave no answer.");
 }
 
@@ -170,6 +174,7 @@ export async function dissect(model, text, position) {
  *   signal: AbortSignal) => Promise<number[][]>} */
 export async function follow(model, text, start, neurons, signal) {
   const activations = [];
-  for await (const { data } of engine.run("follow", { model, text, start, neurons }, signal)) activations.push(data);
+  const payload = { model, text, start, neurons, off: offOf(model) };
+  for await (const { data } of engine.run("follow", payload, signal)) activations.push(data);
   return activations;
 }

@@ -4,6 +4,7 @@ import { calculate, write } from "./backend.js";
 import { ServiceError, isAborted, messageOf } from "./client.js";
 import { readAnswer } from "./engine/arithmetic.js";
 import { plainText } from "./engine/exact.js";
+import { breaksTie } from "./engine/fractions.js";
 import { shapeOf } from "./engine/layout.js";
 import {
   createButton, createElement, createVerdict, describeConfidence, formatCount, formatPlaces,
@@ -220,7 +221,8 @@ async function ask(model, problem, places) {
   const length = `${formatCount(node.output.length)} characters`;
   const confidence = describeConfidence(node.confidence.whole);
   const facts = `${length}, rounded to ${formatPlaces(calculation.places)}; ${confidence}`;
-  return [node.result, node.agrees, [line, createElement("p", "hint", facts)]];
+  const isNearest = node.agrees || breaksTie(node.result, calculation.fraction, calculation.places);
+  return [node.result, isNearest, [line, createElement("p", "hint", facts)]];
 }
 
 /** Returns a card. `result` is null if it is not a number, and undefined if there is none.

@@ -152,7 +152,7 @@ export class Panel {
     try {
       const node = await calculateWithSnapshot({ path: `${FOLDER}/${file}`, sha256 }, this.#problem, PLACES, signal);
       this.#answer.replaceChildren(...answerLines(node, step, loss));
-      this.#curve?.mark(snapshot, node.agrees);
+      this.#curve?.mark(snapshot, node.isNearest);
     } catch (error) {
       if (!isAborted(error)) this.#answer.replaceChildren(createElement("p", "", messageOf(error)));
     }
@@ -160,10 +160,12 @@ export class Panel {
 }
 
 /** Returns the elements for the answer of a snapshot.
- * @type {(node: import("./client.js").Node, step: number, loss: number) => HTMLParagraphElement[]} */
-function answerLines({ output, result, exact, agrees }, step, loss) {
+ * @type {(node: import("./client.js").Node & {isNearest: boolean}, step: number,
+ *   loss: number) => HTMLParagraphElement[]} */
+function answerLines({ output, result, exact, agrees, isNearest }, step, loss) {
   const title = createElement("p", "title", `After ${formatCount(step)} steps, loss ${loss.toPrecision(2)}`);
-  const verdict = createVerdict(result, agrees);
-  verdict.append(agrees ? " Right." : ` Wrong: exact is ${formatNumbers(exact)}.`);
+  const verdict = createVerdict(result, isNearest);
+  const right = formatNumbers(exact);
+  verdict.append(agrees ? " Right." : isNearest ? ` As near as ${right}, the even one.` : ` Wrong: exact is ${right}.`);
   return [title, verdict, createElement("p", "written", output)];
 }

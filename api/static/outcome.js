@@ -1,7 +1,7 @@
 // The outcome of a calculation: the answer with its check by exact arithmetic, or the error.
 
 import { namesOf } from "./brain/parts.js";
-import { fraction, isTie } from "./engine/fractions.js";
+import { breaksTie, isTie, parse } from "./engine/fractions.js";
 import {
   SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber, formatCount,
   formatNumbers, formatPercent, formatPlaces, formatResult, formatSigns, shortenMiddle,
@@ -11,6 +11,7 @@ import { repairsOf } from "./repair.js";
 const BEYOND_TESTED = "urn:calcgpt:problem:beyond-tested";
 const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
 const ROUNDED_STEPS = "Each step is right, but this model rounds them to too few places.";
+const TIE = "Both are equally near: of such a tie, the even digit is right.";
 const LONG = 26; // characters of an expression that the field cannot show whole
 const MAX_FRACTION = 24; // characters of a fraction that is worth reading
 const NEARBY = 60; // characters of an expression that an error shows before the mark, in it and after it
@@ -88,18 +89,11 @@ function say(word) {
  * @param {Calculation} calculation */
 function exactLine({ rounded, verified, places, fraction: exact }) {
   if (!rounded || !verified) return "";
-  const value = exact ? fraction(...parts(exact)) : null;
+  const value = exact ? parse(exact) : null;
   const line = createElement("p", "rounded", `rounded to ${formatPlaces(places)}`);
   if (value && isTie(value, places)) line.append(": a tie, which goes to the even digit");
   if (exact && value && exact.length <= MAX_FRACTION) line.append(", exactly ", createFraction(value));
   return line;
-}
-
-/** Returns the numerator and the denominator of a fraction such as `1/7` or `3`.
- * @type {(text: string) => [bigint, bigint]} */
-function parts(text) {
-  const [n, d = "1"] = text.split("/");
-  return [BigInt(n), BigInt(d)];
 }
 
 /** Returns a sentence on the parts of the model that were off.
@@ -134,7 +128,7 @@ function readingLine({ reading, alternative }, ask) {
 
 /** Returns the box with the model's result, the exact one, and the steps that are wrong.
  * @param {Calculation} calculation */
-function disagreementBox({ result, exact, nodes }) {
+function disagreementBox({ result, exact, nodes, fraction, places }) {
   const box = createElement("div", "disagrees");
   const verdict = result === exact ? "The result is right, but a step is wrong" : "Exact arithmetic disagrees";
   const title = createElement("p", "verdict", createIcon("✗"), verdict);
@@ -144,6 +138,7 @@ function disagreementBox({ result, exact, nodes }) {
     values.append(pair);
   }
   box.append(title, values);
+  if (breaksTie(result, fraction, places)) box.append(createElement("p", "", TIE));
   if (nodes.every(({ agrees }) => agrees)) box.append(createElement("p", "", ROUNDED_STEPS));
   else if (nodes.length > 1) box.append(wrongSteps(nodes));
   return box;

@@ -192,6 +192,13 @@ def test_a_training_can_be_watched(exported: Page) -> None:
     assert exported.evaluate("() => window.timers") == 1
 
 
+def test_the_other_side_of_a_tie_is_not_wrong(exported: Page, host_address: str) -> None:
+    exported.goto(f"{host_address}/#q=9/8&model=calculator&panel=learning&trained=2000")
+    verdict = exported.locator(".learning .sample .right")
+    expect(verdict).to_have_text("✓ 1.13 As near as 1.12, the even one.")
+    expect(exported.locator(".learning .plot .right")).to_have_text("✓")
+
+
 def test_a_training_that_did_not_load_is_loaded_again(
     open_page: OpenPage, host_address: str
 ) -> None:

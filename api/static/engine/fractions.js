@@ -97,6 +97,24 @@ export function decimal({ n, d }, most) {
   return { whole, digits: digits.slice(0, start), period: digits.slice(start) };
 }
 
+const NUMBER = /^-?\d+(\.\d+)?$/;
+
+/** Returns the fraction of a text such as `1/7`, `3` or `-4.125`. @param {string} text */
+export function parse(text) {
+  const [n, d = "1"] = text.split("/");
+  const [whole, digits = ""] = n.split(".");
+  return fraction(BigInt(whole + digits), BigInt(d) * 10n ** BigInt(digits.length));
+}
+
+/** Returns whether an answer is one of the two that are nearest to the exact value, which is between them. A calculation
+ * takes the even one. exact: null if it is not known.
+ * @type {(answer: string | null, exact: string | null, places: number) => boolean} */
+export function breaksTie(answer, exact, places) {
+  if (!exact || !NUMBER.test(answer ?? "") || !isTie(parse(exact), places)) return false;
+  const { n, d } = timesTen(subtract(parse(exact), parse(answer ?? "")), places);
+  return d === 2n && magnitude(n) === 1n;
+}
+
 /** Returns whether a fraction is exactly between two numbers of some places.
  * @type {(value: Fraction, places: number) => boolean} */
 export function isTie(value, places) {
