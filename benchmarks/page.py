@@ -64,6 +64,9 @@ LOAD = """async name => {
 FAST_3G = {"latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 94_000}
 
 
+compressed = functools.cache(gzip.compress)  # static hosts do it once
+
+
 class QuietHandler(http.server.SimpleHTTPRequestHandler):
     """Sends texts compressed, as static hosts do."""
 
@@ -78,7 +81,7 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", self.guess_type(path))
         if path.suffix in (".html", ".js", ".css", ".json", ".svg", ".webmanifest"):
-            content = gzip.compress(content)
+            content = compressed(content)
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

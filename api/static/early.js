@@ -1,11 +1,18 @@
 // A classic script, which runs before the modules of the page are there. It keeps the keys that are pressed in the
-// meantime in the field, `=` included, and says so if the modules do not load. An exported page names the weights of its
-// default model: those of a link's question load beside the modules.
+// meantime in the field, `=` included, and says so if the modules do not load. An exported page names the worker and the
+// weights of its default model: those of a link's question load beside the modules.
+
+/** @type {Worker | undefined} until engine.js takes it */ var earlyWorker;
 
 {
-  const { weights } = /** @type {HTMLScriptElement} */ (document.currentScript).dataset;
+  const { weights, engine } = /** @type {HTMLScriptElement} */ (document.currentScript).dataset;
   const model = /[#&]model=([^&]*)/.exec(location.hash)?.[1] ?? "";
-  if (weights?.includes(model) && /[#&]q=/.test(location.hash)) {
+  const hasQuestion = /[#&]q=/.test(location.hash);
+  if (engine && hasQuestion) {
+    earlyWorker = new Worker(engine, { type: "module" });
+    earlyWorker.onerror = () => (earlyWorker = undefined); // the page starts another one
+  }
+  if (weights?.includes(model) && hasQuestion) {
     const link = Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "" });
     link.href = weights;
     document.head.append(link);

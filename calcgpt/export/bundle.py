@@ -1,7 +1,8 @@
-"""The modules of the page as one file, and its style sheets as one, for pages on slow connections.
+"""The modules of the page as one file, those of the worker that runs the models as another, and
+the style sheets as one, for pages on slow connections.
 
-Each module becomes a function that returns what it exports. The file is the page and, loaded by a
-worker, the worker that runs the models.
+Each module becomes a function that returns what it exports. Both files have the modules that the
+page and the worker share: so they load side by side, and none waits for a third.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from calcgpt.inference.browser import IMPORT, PRELOAD, SCRIPTS, WORKER, modules_of
 
-BUNDLE = "page.js"
+BUNDLE, ENGINE = "page.js", "engine.js"
 STYLES = "page.css"
 COMMENT = r"^[ \t]*(?://[^\n]*\n|/\*(?:(?!\*/).)*\*/[ \t]*\n?)"  # one that begins a line
 EXPORT = r"^export ((?:async )?(?:function\*?|class|const) )(\w+|[\[{][\w, ]+[\]}])"
@@ -25,16 +26,14 @@ STYLE = r'    <link rel="stylesheet" href="static/([^"]+)">\n'
 
 
 def bundle(html: str, static: Path, weights: str) -> str:
-    """Replaces the modules and the style sheets in the folder `static` by one of each. Returns the
-    page with these, and with the address of the weights that early.js may load."""
+    """Replaces the modules and the style sheets in the folder `static` by the bundles. Returns the
+    page with these, and with the addresses of the worker and the weights that early.js may load."""
     static = static.resolve()
     pages = modules_of(static, SCRIPTS, ANY_IMPORT)
     workers = modules_of(static, [WORKER])
-    shared = [module for module in pages if module in workers]
-    parts = [*(_wrapped(module, static) for module in shared), "if (globalThis.document) {\n"]
-    parts += [_wrapped(module, static) for module in pages if module not in shared]
-    parts += ["} else {\n"]
-    parts += [_wrapped(module, static) for module in workers if module not in shared]
+    page, engine = (
+        "".join(_wrapped(module, static) for module in modules) for modules in (pages, workers)
+    )
     styles = "".join((static / name).read_text("utf-8") for name in re.findall(STYLE, html))
     bundled = {*pages, *workers, *(static / name for name in re.findall(STYLE, html))}
     for file in bundled:
@@ -42,11 +41,15 @@ def bundle(html: str, static: Path, weights: str) -> str:
     for folder in {file.parent for file in bundled}:
         if not any(folder.iterdir()):
             folder.rmdir()
-    (static / BUNDLE).write_text("".join([*parts, "}\n"]).replace(THE_WORKER, "import.meta.url"))
+    (static / BUNDLE).write_text(
+        page.replace(THE_WORKER, f'new URL("./{ENGINE}", import.meta.url)')
+    )
+    (static / ENGINE).write_text(engine)
     (static / STYLES).write_text(re.sub(COMMENT, "", styles, flags=re.M | re.S))
     head = f'{PRELOAD}    <script type="module" src="static/{BUNDLE}"></script>\n'
     head += f'    <link rel="stylesheet" href="static/{STYLES}">\n'
-    html = html.replace(EARLY, f'{EARLY} data-weights="{escape(weights)}"')
+    early = f'{EARLY} data-weights="{escape(weights)}" data-engine="static/{ENGINE}"'
+    html = html.replace(EARLY, early)
     first, rest = re.split(STYLE, html, maxsplit=1)[::2]
     return first + head + re.sub(f"{STYLE}|{SCRIPT}", "", rest)
 

@@ -90,7 +90,8 @@ export class Engine {
   }
 
   #createWorker() {
-    const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    const worker = globalThis.earlyWorker ?? new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    globalThis.earlyWorker = undefined;
     worker.onmessage = ({ data }) => this.#tasks.get(data.id)?.(data);
     worker.onerror = () => this.#abandon(worker);
     return worker;
