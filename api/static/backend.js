@@ -61,6 +61,7 @@ start().catch(() => {}); // the next calculation tries again and reports the err
 /** Caches a page without a service, so that it works offline. This fetches all its files, so call it
  * after the page has shown its first answer. */
 export async function cachePage() {
+  await new Promise((begin) => (globalThis.requestIdleCallback ?? setTimeout)(begin)); // when the answer is painted
   try {
     if (!(await getHost()).service) await navigator.serviceWorker?.register("sw.js");
   } catch {} // for example in a private window

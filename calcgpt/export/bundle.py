@@ -1,8 +1,8 @@
-"""The modules of the page as one file, those of the worker that runs the models as another, and
-the style sheets as one, for pages on slow connections.
+"""The modules of the page as one file, those that it imports later as another, those of the worker
+that runs the models as a third, and the style sheets as one, for pages on slow connections.
 
-Each module becomes a function that returns what it exports. Both files have the modules that the
-page and the worker share: so they load side by side, and none waits for a third.
+Each module becomes a function that returns what it exports. The files of the page and of the worker
+both have the modules that they share: so they load side by side, and none waits for another.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from pathlib import Path
 
 from calcgpt.inference.browser import IMPORT, PRELOAD, SCRIPTS, WORKER, modules_of
 
-BUNDLE, ENGINE = "page.js", "engine.js"
+BUNDLE, REST, ENGINE = "page.js", "later.js", "engine.js"
 STYLES = "page.css"
 COMMENT = r"^[ \t]*(?://[^\n]*\n|/\*(?:(?!\*/).)*\*/[ \t]*\n?)"  # one that begins a line
+AT_END = r"""[ \t]+// [^\n"'`]*$"""  # one at the end of a line
 EXPORT = r"^export ((?:async )?(?:function\*?|class|const) )(\w+|[\[{][\w, ]+[\]}])"
 THE_WORKER = f'new URL("./{Path(WORKER).name}", import.meta.url)'
 ANY_IMPORT = r'(?:^import [^"]+? from |await import\()"(?P<name>\.[^"]+)"'
-LATER = r'await import\("(\.[^"]+)"\)'  # also these are in the file
+LATER = r'await import\("(\.[^"]+)"\)'
 EARLY = '<script src="static/early.js"'
 SCRIPT = r'    <script type="module" src="static/([^"]+)"></script>\n'
 STYLE = r'    <link rel="stylesheet" href="static/([^"]+)">\n'
@@ -31,8 +32,15 @@ def bundle(html: str, static: Path, weights: str) -> str:
     static = static.resolve()
     pages = modules_of(static, SCRIPTS, ANY_IMPORT)
     workers = modules_of(static, [WORKER])
-    page, engine = (
-        "".join(_wrapped(module, static) for module in modules) for modules in (pages, workers)
+    first = modules_of(static, SCRIPTS)
+    later = [module for module in pages if module not in first]
+    page, rest, engine = (
+        "".join(_wrapped(module, static) for module in modules)
+        for modules in (first, later, workers)
+    )
+    names, all_names = (
+        f"{{ {', '.join(_variable(module, static) for module in modules)} }}"
+        for modules in (first, pages)
     )
     styles = "".join((static / name).read_text("utf-8") for name in re.findall(STYLE, html))
     bundled = {*pages, *workers, *(static / name for name in re.findall(STYLE, html))}
@@ -41,22 +49,23 @@ def bundle(html: str, static: Path, weights: str) -> str:
     for folder in {file.parent for file in bundled}:
         if not any(folder.iterdir()):
             folder.rmdir()
-    (static / BUNDLE).write_text(
-        page.replace(THE_WORKER, f'new URL("./{ENGINE}", import.meta.url)')
-    )
+    page = page.replace(THE_WORKER, f'new URL("./{ENGINE}", import.meta.url)')
+    (static / BUNDLE).write_text(f"{page}export {names};\n")
+    (static / REST).write_text(f'import {names} from "./{BUNDLE}";\n{rest}export {all_names};\n')
     (static / ENGINE).write_text(engine)
     (static / STYLES).write_text(re.sub(COMMENT, "", styles, flags=re.M | re.S))
     head = f'{PRELOAD}    <script type="module" src="static/{BUNDLE}"></script>\n'
     head += f'    <link rel="stylesheet" href="static/{STYLES}">\n'
     early = f'{EARLY} data-weights="{escape(weights)}" data-engine="static/{ENGINE}"'
     html = html.replace(EARLY, early)
-    first, rest = re.split(STYLE, html, maxsplit=1)[::2]
-    return first + head + re.sub(f"{STYLE}|{SCRIPT}", "", rest)
+    above, below = re.split(STYLE, html, maxsplit=1)[::2]
+    return above + head + re.sub(f"{STYLE}|{SCRIPT}", "", below)
 
 
 def _wrapped(module: Path, static: Path) -> str:
     """Returns a module as a function that is called at once."""
     text = re.sub(COMMENT, "", module.read_text("utf-8"), flags=re.M | re.S)
+    text = re.sub(AT_END, "", text, flags=re.M)
     names = [name.strip("[{ }]") for _, name in re.findall(EXPORT, text, re.M)]
     if "export default " in text:
         names.append("default: exported")
@@ -64,7 +73,7 @@ def _wrapped(module: Path, static: Path) -> str:
     def variable(name: str) -> str:
         return _variable((module.parent / name).resolve(), static)
 
-    text = re.sub(LATER, lambda match: variable(match[1]), text)
+    text = re.sub(LATER, lambda m: f'(await import("./{REST}")).{variable(m[1])}', text)
     imports = "".join(
         f"const {_pattern(clause)} = {variable(name)};\n"
         for clause, name in re.findall(IMPORT, text, re.M | re.S)

@@ -2,7 +2,7 @@
 
 `export_page` writes a folder for any static host:
 
-index.html, static/       the page of the service, with its modules and styles as one file of each
+index.html, static/       the page of the service, with its modules and styles in four files
 static/backend.json       says that there is no service, and lists the models
 models/NAME.safetensors   the weights
 sw.js                     keeps all this in the browser, so that the page works without a connection
