@@ -10,7 +10,9 @@ measured for a product and a quotient of numbers of 40 digits.
 The page is then opened from a host on loopback, each time in a browser with an empty cache: by a
 link that names a question, until the whole answer is shown, also on a connection of 1.6 Mbit/s with
 150 ms for a round trip, and without a link, until the first character of the example is shown.
-Times are those of a clock.
+On the open page, a short product and one of 40 digits by 40 are asked, until the whole work is
+shown, also with the processor slowed down to a sixth as on a weak phone: Chromium slows the page
+down, but not its worker, which computes. Times are those of a clock.
 """
 
 from __future__ import annotations
@@ -60,6 +62,21 @@ LOAD = """async name => {
         [...generate(decoders[isAssembled ? 0 : 1], vocabulary, prompt)].map(t => t.text).join(""));
 }"""
 
+
+ASK = """question => new Promise(resolve => {
+    const [field, form, work] = ["expression", "calculator", "work"].map(
+        id => document.getElementById(id));
+    field.value = question;
+    const start = performance.now();
+    new MutationObserver((_, observer) => {
+        if (work.ariaBusy !== "false") return;
+        observer.disconnect();
+        resolve((performance.now() - start) / 1000);
+    }).observe(work, { attributeFilter: ["aria-busy"] });
+    form.requestSubmit();
+})"""
+ASKED = {"12.5 × 0.25": "12.5*0.25", "40 digits by 40": f"{A}*{B}"}
+WEAK = 6  # times slower
 
 FAST_3G = {"latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 94_000}
 
@@ -168,6 +185,35 @@ def seconds_to(browser: Browser, address: str, selector: str, is_slow: bool = Fa
         context.close()
 
 
+def times(measured: dict[str, list[float]]) -> dict[str, dict[str, Any]]:
+    """Prints the medians of times, and returns them with all times."""
+    for name, seconds in measured.items():
+        print(f"{name}: {median(seconds):.2f} s")
+    return {
+        name: {
+            "median_seconds": round(median(seconds), 2),
+            "runs": [round(second, 2) for second in seconds],
+        }
+        for name, seconds in measured.items()
+    }
+
+
+def answer_seconds(browser: Browser, address: str, runs: int) -> dict[str, list[float]]:
+    """Returns the times of answers on the open page, by name."""
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(f"{address}#q=2*3")
+    page.wait_for_selector("#answer .value")
+    session = page.context.new_cdp_session(page)
+    seconds = {}
+    for rate, suffix in ((1, ""), (WEAK, ", weak phone")):
+        session.send("Emulation.setCPUThrottlingRate", {"rate": rate})
+        for name, question in ASKED.items():
+            page.evaluate(ASK, question)  # compiled, as after a few questions
+            seconds[name + suffix] = [page.evaluate(ASK, question) for _ in range(runs)]
+    page.close()
+    return seconds
+
+
 def main() -> None:
     options = parser("Measures the exported page in Chromium.", runs=5)
     options.add_argument("--checkpoint", default="calculator")
@@ -200,17 +246,11 @@ def main() -> None:
                     seconds_to(browser, address, "#nodes [data-at]") for _ in range(arguments.runs)
                 ],
             }
+            asked = answer_seconds(browser, address, arguments.runs)
         chromium = browser.version
         browser.close()
     show(f"{checkpoint.name}, characters", engine, "characters")
     show(f"{checkpoint.name}, characters of 40 digits by 40", long, "characters")
-    opened = {}
-    for name, runs in first_seconds.items():
-        opened[name] = {
-            "median_seconds": round(median(runs), 2),
-            "runs": [round(r, 2) for r in runs],
-        }
-        print(f"{name}: {median(runs):.2f} s")
     results = {
         "checkpoint": checkpoint.name,
         "runs": arguments.runs,
@@ -218,7 +258,8 @@ def main() -> None:
         "environment": environment(torch.device("cpu")),
         "engine": engine,
         "engine_40_digits": long,
-        "opened": opened,
+        "opened": times(first_seconds),
+        "asked": times(asked),
     }
     write(arguments.json, results)
 

@@ -121,7 +121,7 @@ export class Story {
     delete this.#dialog.dataset.drawn;
     store.set({ story: index + 1 });
     this.#showFrame();
-    this.#body.scrollTop = 0;
+    for (const part of [this.#body, ...this.#body.children]) part.scrollTop = 0;
     this.#more.open = false;
     await this.#draw();
   }

@@ -33,7 +33,7 @@ LINES = """() => ["[for=places]", "#places", "#history li:last-child .expression
 LEFTS = "all => all.map(e => e.getBoundingClientRect().left)"
 
 
-@pytest.mark.parametrize(("width", "height"), [(390, 844), (844, 390)])
+@pytest.mark.parametrize(("width", "height"), [(320, 700), (390, 844), (844, 390)])
 def test_a_phone_shows_the_field_the_answer_the_work_and_all_keys(
     page: Page, width: int, height: int
 ) -> None:

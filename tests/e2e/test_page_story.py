@@ -315,14 +315,21 @@ def test_the_story_is_offered_once(page: Page) -> None:
     expect(offer).to_be_hidden()
 
 
-def test_the_story_fits_a_phone_and_passes_axe(open_page: OpenPage, address: str) -> None:
-    page = open_page(viewport={"width": 320, "height": 640})
+@pytest.mark.parametrize(("width", "height"), [(320, 640), (844, 390)])
+def test_the_story_fits_a_phone_and_passes_axe(
+    open_page: OpenPage, address: str, width: int, height: int
+) -> None:
+    page = open_page(viewport={"width": width, "height": height})
     page.goto(f"{address}/#q=2.08-136.22&model=calculator&story=1")
     story = page.get_by_role("dialog")
     for step in range(1, 8):
         shows(story, step)
-        width = story.locator(".body").evaluate("e => e.scrollWidth - e.clientWidth")
-        assert width == 0, step
+        hidden = story.locator(".body").evaluate("e => e.scrollWidth - e.clientWidth")
+        assert hidden == 0, step
+        for part in (story.locator(".told p").first, story.locator(".next")):
+            expect(part).to_be_in_viewport(ratio=1)
+        if width > height:  # text and picture are beside each other
+            expect(story.locator(".showing > *").first).to_be_in_viewport(ratio=0.5)
         story.locator("summary").click()
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
