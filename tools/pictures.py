@@ -1,5 +1,6 @@
-"""Takes three pictures of the page: `docs/page.png`, which the README shows, and those that links
-to the page show: `api/static/preview.png` and, with a part of the model switched off, `off.png`.
+"""Takes five pictures of the page. `page.png`, `story.png` and `division.png` in `docs` are for
+the documents. Links to the page show `api/static/preview.png` and, with a part of the model
+switched off, `off.png`.
 Draws its icon, `favicon.svg`, as `api/static/touch-icon.png`, for the home screens of iOS, which
 take no SVG.
 
@@ -21,9 +22,11 @@ from calcgpt.export.web import PAGE, export_page
 from calcgpt.registry import resolve
 from datagen.files import write_bytes
 
+DOCS = PAGE.parents[1] / "docs"
 QUESTION, ANSWER = "471×29.9", "14082.9"
 MODELS = ("calculator", "direct")
 BROKEN_QUESTION, OFF, WRONG = "12×34", "2.n52", "418"  # without a neuron that is for carries
+DIVISION, QUOTIENT = "7÷8 to 2 places", "0.88"
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone
 # A preview is small, so it shows less, and larger: the claim, the answer and the work.
@@ -56,6 +59,36 @@ BROKEN = (
 CLAIM = "document.querySelector('.tagline strong').textContent = 'I switched off a single neuron.'"
 
 
+def new_page(browser: Browser, width: int, height: int, scale: float = 1.0) -> Page:
+    page = browser.new_page(
+        bypass_csp=True,
+        viewport={"width": width, "height": height},
+        device_scale_factor=scale,
+        color_scheme="light",
+        reduced_motion="reduce",
+    )
+    page.set_default_timeout(300_000)  # milliseconds, for a busy machine
+    return page
+
+
+def story(browser: Browser, address: str) -> bytes:
+    """Returns the story where a head fetches digits."""
+    page = new_page(browser, 1152, 660)
+    page.goto(f"{address}#q={QUESTION}&story=3")
+    page.locator(".story[data-drawn]").wait_for()
+    page.evaluate("document.activeElement.blur()")
+    return page.locator(".story").screenshot()
+
+
+def division(browser: Browser, address: str) -> bytes:
+    """Returns the work of a division."""
+    page = new_page(browser, 900, 900)
+    page.goto(f"{address}#q={DIVISION}")
+    page.locator("#answer .value").get_by_text(QUOTIENT, exact=True).wait_for()
+    page.locator("#work:not([aria-busy=true])").wait_for()
+    return page.locator(".sheet").screenshot()
+
+
 def open_page(
     browser: Browser,
     address: str,
@@ -67,14 +100,7 @@ def open_page(
 ) -> Page:
     """Opens the page with the answer to the question, and points at the carry; or with a part of
     the model switched off."""
-    page = browser.new_page(
-        bypass_csp=True,
-        viewport={"width": width, "height": height},
-        device_scale_factor=scale,
-        color_scheme="light",
-        reduced_motion="reduce",
-    )
-    page.set_default_timeout(300_000)  # milliseconds, for a busy machine
+    page = new_page(browser, width, height, scale)
     page.goto(f"{address}#q={BROKEN_QUESTION if off else QUESTION}&off={off}")
     if style:
         page.add_style_tag(content=style)
@@ -106,7 +132,9 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         with hosted(out) as address:
             page = open_page(browser, address, 1280, 784)
-            write_bytes(PAGE.parents[1] / "docs" / "page.png", page.screenshot())
+            write_bytes(DOCS / "page.png", page.screenshot())
+            write_bytes(DOCS / "story.png", story(browser, address))
+            write_bytes(DOCS / "division.png", division(browser, address))
             page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
             write_bytes(PAGE / "preview.png", page.screenshot())
             page = open_page(browser, address, 1080, 567, BROKEN, 1200 / 1080, OFF)
