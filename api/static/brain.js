@@ -13,6 +13,9 @@ import { store } from "./state.js";
 /** @import { Challenge } from "./brain/challenges.js" */
 
 const SOLVED = "calcgpt.challenges"; // in the browser's storage: the ids of those that were solved
+const INTRODUCTION =
+  "Heads fetch: each looks at a few earlier characters. Feed-forward steps calculate with what the heads fetched. " +
+  "A part is named for what breaks without it.";
 const IDLE =
   "Tap a part: the model writes the calculation again without it. The redder a cell, the more breaks; signs name what.";
 
@@ -110,7 +113,9 @@ export class Brain {
     }
     const challenges = createElement("ol", "goals", ...CHALLENGES.map((challenge) => this.#challenge(challenge)));
     const bar = createElement("div", "bar", createElement("div", "", this.#note, this.#outcome), this.#reset);
-    this.#body.replaceChildren(layers, this.#about, bar, createElement("h3", "", "Can you …"), challenges);
+    this.#body.replaceChildren(
+      createElement("p", "", INTRODUCTION), layers, this.#about, bar, createElement("h3", "", "Can you …"), challenges,
+    );
     this.#draw();
   }
 

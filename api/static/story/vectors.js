@@ -21,7 +21,7 @@ export const vectors = {
     });
     return [
       `A neural network can only compute with numbers. So each character that it reads becomes a column of ${dissection.width} numbers, here as colours: blue above 0, orange below. The same character gets the same column everywhere.`,
-      `These are the characters of ${subject.name} before the ${subject.character} that comes next. Choose one: which columns are like its own? ${neighbours.length} of the 10 digits are most like a neighbour. Nobody told the model the order 0, 1, 2, 3 …: it found it.`,
+      `These are the characters of ${subject.name} before the ${subject.character} that comes next, as the model writes them: each number from its last digit to its first. Choose one: which columns are like its own? ${neighbours.length} of the 10 digits are most like a neighbour. Nobody told the model the order 0, 1, 2, 3 …: it found it.`,
     ];
   },
   more: ({ dissection: { vocabulary, width } }) => [
