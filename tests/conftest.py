@@ -175,6 +175,25 @@ def recipe_file(tmp_path: Path) -> Callable[[str], str]:
     return write
 
 
+@pytest.fixture
+def forget() -> Iterator[Callable[[], None]]:
+    """Undoes plug-ins, as a new process has none."""
+    from calcgpt.variants import FILES, TABLES
+    from datagen import plugins
+
+    def undo() -> None:
+        for table, own in TABLES.values():
+            table.clear()
+            table.update(own)
+        FILES.clear()
+        plugins.files.clear()
+        plugins._installed.clear()
+        sys.modules.pop("problems_of_mine", None)
+
+    yield undo
+    undo()
+
+
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of 200 training, 40 validation and 40 test problems. Not to be changed."""

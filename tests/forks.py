@@ -30,7 +30,7 @@ from types import ModuleType
 from typing import Any
 
 MESSAGE = 2**20  # bytes
-PATIENCE = 150  # seconds; most waits take a few, but a busy machine may need more
+PATIENCE = 300  # seconds; most waits take a few, but a busy machine may need more
 RAY = ("ray.train.torch", "calcgpt.lab.search", "calcgpt.lab.sweep")
 TRAINING = ("calcgpt.lab.ablate", "torch.utils.tensorboard")
 

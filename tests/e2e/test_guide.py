@@ -101,7 +101,7 @@ with connected({cluster.address!r}):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.timeout(1_100)  # a dozen trainings on one page, perhaps on a busy machine
+@pytest.mark.usefixtures("forget")  # the plug-in of docs/VARIANTS.md
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_the_page_works(
     page: Path,

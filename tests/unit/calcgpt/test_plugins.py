@@ -4,16 +4,14 @@ package are."""
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.engines import load_decoder
-from calcgpt.variants import FILES, INSTALLED, TABLES
-from datagen.plugins import _installed, files
+from calcgpt.variants import INSTALLED
 from tests.conftest import Outcome
 
 PAGE = (Path(__file__).parents[3] / "docs" / "VARIANTS.md").read_text("utf-8")
@@ -40,23 +38,6 @@ REFUSED = {
     "1 / 0": "failed with ZeroDivisionError: division by zero (mine.py, line 1)",
     "from calcgpt.model.layers import NORMS\nNORMS['rmsnorm'] = None": "replaces norm 'rmsnorm'",
 }
-
-
-@pytest.fixture
-def forget() -> Iterator[Callable[[], None]]:
-    """Undoes plug-ins, as a new process has none."""
-
-    def undo() -> None:
-        for table, own in TABLES.values():
-            table.clear()
-            table.update(own)
-        FILES.clear()
-        files.clear()
-        sys.modules.pop("problems_of_mine", None)
-        _installed.clear()
-
-    yield undo
-    undo()
 
 
 @pytest.mark.parametrize(
