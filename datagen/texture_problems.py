@@ -203,6 +203,6 @@ KINDS: dict[str, Kind] = {
     "short sums": _short_sums,
     "last rows": _last_rows,
 }
-TIES = {"sum ties": _sum_ties, **{name: KINDS[name] for name in ("product ties", "quotient ties")}}
+TIES = {"sum ties": _sum_ties, "product ties": _product_ties, "quotient ties": _quotient_ties}
 texture = any_of(KINDS.values(), any_number_of_places)
 ties = any_of(TIES.values(), any_number_of_places)

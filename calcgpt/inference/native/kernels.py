@@ -144,7 +144,7 @@ def attention(
     n_row: int,
 ) -> None:
     """Computes attention for `n_row` rows from `row` on, by tiles of one sequence each. See
-    `forward` for `offset` and `masks`."""
+    `forward` for `offset` and `memory_of_masks` for `masks`."""
     slots, lengths, r = cache[1], cache[2], 0
     mask, visible, stride = masks
     while r < n_row:
@@ -164,6 +164,15 @@ def attention(
                 *(q, qkv_stride, scores, y_r, y_stride, n_query),
             )
         r += n_query
+
+
+@compiled
+def memory_of_masks(plan: Ints, memory: Floats, capacity: int) -> Masks:
+    """Returns `mask` and `visible` of `write_mask` for all rows, and their stride, which is 0 if
+    the model has no windows."""
+    has_windows = plan[e.ROW_WINDOW] + plan[e.COLUMN_WINDOW] > 0
+    stride = capacity + 2 * PANEL if has_windows else 0
+    return memory, at(memory, (CHUNK + TILE) * stride), stride
 
 
 @compiled
@@ -223,10 +232,7 @@ def forward(
     # Queries, keys and values, then the hidden layer of the feed-forward network.
     h = at(a, max_rows * a_stride)  # (max_rows, n_qkv or n_up)
     scores = at(h, max_rows * max(n_qkv, n_up))
-    masks = (zero_row, zero_row, 0)  # `mask` and `visible` of `write_mask`, and their stride
-    if plan[e.ROW_WINDOW] or plan[e.COLUMN_WINDOW]:
-        mask, stride_of_mask = at(scores, TILE * capacity + PANEL), capacity + 2 * PANEL
-        masks = (mask, at(mask, max_rows * stride_of_mask), stride_of_mask)
+    masks = memory_of_masks(plan, at(scores, TILE * capacity + PANEL), capacity)
     for first_row in range(0, batch * n_token, CHUNK):
         row, n_row = first_row, min(CHUNK, batch * n_token - first_row)
         n_each, offset = n_token, 0  # n_each: rows per sequence

@@ -203,7 +203,7 @@ Float = Any  # a float32
 Vector = Any  # 16 float32 lanes
 Model = Any  # (plan, w, row_of_token, rotations), arguments of `kernels.decode`
 Cache = Any  # (features, slots, lengths, tokens, kv, n_slot, capacity), arguments of it too
-Masks = Any  # (mask, visible, stride): see `kernels.forward`
+Masks = Any  # (mask, visible, stride): see `kernels.memory_of_masks`
 
 _FLOATS, _INTS = types.CPointer(types.float32), types.CPointer(types.int64)
 TYPES = {
