@@ -13,6 +13,7 @@ from datagen.errors import UserError
 
 # The extra of `calcgpt` that installs a library; "" if every installation has it.
 EXTRAS = {
+    "gguf": "gguf",
     "hyperopt": "ray",
     "llvmlite": "",
     "matplotlib": "lab",

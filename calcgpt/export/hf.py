@@ -25,6 +25,7 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export.hf_base import HFClass
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.generate import NO_TOKEN, stop_token
+from calcgpt.model.gpt import LanguageModel
 from datagen.arithmetic import Number, Problem
 from datagen.extras import require
 from datagen.files import new_folder, write_json, write_text
@@ -158,7 +159,6 @@ def stop_id(checkpoint: Checkpoint) -> int | None:
     return int(checkpoint.tokenizer.encode(STOP)[0]) if is_known else None
 
 
-@torch.inference_mode()
 def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str | None:
     """Returns how the model that `transformers` loads from the folder differs from `checkpoint`;
     None if it does not.
@@ -175,18 +175,36 @@ def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str 
         return "its tokenizer gives other ids"
     if tokenizer.decode(ids) != text:
         return "its tokenizer gives another text"
-    model = checkpoint.model
     hf_model = hf_class.auto_class().from_pretrained(folder, local_files_only=True)
+    tokens_BT, arguments = random_tokens(checkpoint.model), dict[str, torch.Tensor]()
     if hf_class.reads_work:
         [line] = render([EXAMPLE_PROMPT.encode()])
         tokens = checkpoint.tokenizer.encode(line.decode()).tolist()
-        tokens_BT = torch.tensor([tokens[: model.config.block_size]])
-    else:
-        shape = CHECKED_ROWS, min(model.config.block_size, CHECKED_TOKENS)
-        generator = torch.Generator().manual_seed(0)
-        tokens_BT = torch.randint(model.vocab_size, shape, generator=generator)
+        tokens_BT = torch.tensor([tokens[: checkpoint.model.config.block_size]])
+    if hf_class.code:
+        arguments = {"text": tokens_BT}
+    return logit_difference(checkpoint.model, hf_model, tokens_BT, **arguments)
+
+
+def random_tokens(model: LanguageModel) -> torch.Tensor:
+    """Returns ids (B, T), always the same, on which two models can be compared."""
+    shape = CHECKED_ROWS, min(model.config.block_size, CHECKED_TOKENS)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(model.vocab_size, shape, generator=generator)
+
+
+@torch.inference_mode()
+def logit_difference(
+    model: LanguageModel,
+    hf_model: PreTrainedModel,
+    tokens_BT: torch.Tensor,
+    **arguments: torch.Tensor,
+) -> str | None:
+    """Returns how far the logits of `hf_model` are from those of `model`; None if they are not.
+
+    The `arguments` are those of `_logits`.
+    """
     expected_BTV = model(tokens_BT)
-    arguments = {"text": tokens_BT} if hf_class.code else {}
     error = float((_logits(hf_model, tokens_BT, **arguments) - expected_BTV).abs().max())
     error /= max(1.0, float(expected_BTV.abs().max()))
     if error <= TOLERANCE:
@@ -218,7 +236,7 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -
         checkpoint=checkpoint.name,
         name=name,
         folder=folder,
-        prompt=_prompt(checkpoint),
+        prompt=prompt_of(checkpoint),
         needs="`transformers`, and the code in this folder, which it runs if you trust it"
         if custom_code
         else "`transformers` and no other code",
@@ -238,7 +256,7 @@ def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
         "library_name": "transformers",
         "pipeline_tag": "text-generation",
         "tags": ["calcgpt", *(["arithmetic"] if is_arithmetic else [])],
-        "widget": [{"text": _prompt(checkpoint)}],  # what the page of a hub offers to try
+        "widget": [{"text": prompt_of(checkpoint)}],  # what the page of a hub offers to try
     }
     if results := [
         {
@@ -278,7 +296,7 @@ def _intended(checkpoint: Checkpoint) -> str:
     )
 
 
-def _prompt(checkpoint: Checkpoint) -> str:
+def prompt_of(checkpoint: Checkpoint) -> str:
     """Returns a text that the model can continue."""
     tokenizer, block_size = checkpoint.tokenizer, checkpoint.model.config.block_size
     fits = tokenizer.is_notation(EXAMPLE_PROMPT) and len(EXAMPLE_PROMPT) <= block_size

@@ -36,7 +36,15 @@ def hf_class_of(config: ModelConfig) -> tuple[str, HFClass]:
 
 def unsupported(name: str, config: ModelConfig) -> str | None:
     """Returns the first difference between `config` and what the class `name` supports, if any."""
-    for field, values in HF_CLASSES[name].supported(config).items():
+    return first_difference(name, HF_CLASSES[name].supported(config), config)
+
+
+def first_difference(
+    name: str, supported: dict[str, tuple[Any, ...]], config: ModelConfig
+) -> str | None:
+    """Returns the first field of `config` whose value is not among the `supported` ones of what is
+    called `name`; None if all are."""
+    for field, values in supported.items():
         if (value := getattr(config, field)) not in values:
             return f"{field} is {value!r}, {name} has {' or '.join(map(repr, values))}"
     return None

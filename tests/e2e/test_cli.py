@@ -294,6 +294,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["sweep", "nano", "--out", "x"], ["ray"], "a sweep"),
         (["sweep", "nano", "--out", "x"], ["torch", "optuna", "matplotlib"], "a sweep"),
         (["export", "{tiny}", "out", "--to", "hf"], ["transformers"], "export to hf"),
+        (["export", "{tiny}", "out", "--to", "gguf"], ["gguf"], "export to gguf"),
         (["export", "{tiny}", "out", "--to", "onnx"], ["onnxscript"], "export to onnx"),
         (["export", "{tiny}", "out", "--to", "example"], ["torch"], "export to example"),
         (
