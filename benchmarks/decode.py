@@ -1,35 +1,32 @@
-"""Problems answered per second: CalcGPT against transformers.
+"""Problems answered per second: CalcGPT against transformers and llama.cpp, on the CPU.
 
     python -m benchmarks.decode [--data FILE] [--checkpoint NAME] [--json FILE]
 
 All decode the same prompts with the same weights, greedily and with a key/value cache, one at a
-time and 256 at a time. CalcGPT decodes with torch and, on the CPU, with the native engine;
-transformers with `generate`, and at its best: a loop by hand over its model, with a static
-cache and, with --compile, compiled by torch. A checkpoint stops at `$`. The preset `llama` has
-random weights and the size of `scratchpad`, and writes as many characters as worked steps have.
-All must write the same before they are timed. They take turns, and medians are compared.
-
-On the CPU, a contestant that only multiplies shows the floor: the products of the model's matrices
-by NumPy, without attention or anything else.
+time and 200 at a time. CalcGPT decodes with torch and with the native engine; transformers with
+`generate`, and at its best: a loop by hand over its model, with a static cache, compiled by torch,
+which needs a C++ compiler. A checkpoint stops at `$`. The preset `llama` has random weights and the
+size of `scratchpad`, and writes as many characters as worked steps have. llama.cpp decodes it, too,
+with its cache in f16, so some of its texts differ; all others must write the same before they are
+timed. They take turns, and medians are compared.
 
 With one thread, which is the default, times are those of the processor, without those of other
-programs. With more threads, or on a GPU, they are those of the clock.
+programs. With more threads, they are those of the clock.
 """
 
-import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedModel, StaticCache
 
+from benchmarks.decode_peer import FORMATS, LlamaCpp
 from benchmarks.measure import alternate, clock_of, environment, parser, run, show, summary, write
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig
+from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import hf_class_of
@@ -43,8 +40,9 @@ ANSWER = 11  # characters of an answer and its `$`
 WORK = 75  # characters, about as many as `scratchpad` writes on average
 SIZE_OF_SCRATCHPAD = {"n_layer": 4, "n_embd": 128, "n_head": 4, "block_size": 256}
 PEER = "transformers"
-FLOOR = "the products alone, NumPy"
-BATCHES = {1: 2, 256: 256}  # batch size -> problems in a run
+LLAMA_CPP = "llama.cpp, float32"
+CPU = torch.device("cpu")
+BATCHES = {1: 2, 200: 200}  # batch size -> problems in a run
 Answers = list[list[int]]
 Answer = Callable[[torch.Tensor], Answers]  # prompts, (B, P) -> their completions
 
@@ -71,12 +69,12 @@ def by_transformers(
 class ByHand:
     """Decodes with a model of transformers, a static cache and a loop of ours.
 
-    The first step reads the prompts. All others have the same shapes, and may be compiled.
+    The first step reads the prompts. All others have the same shapes, and are compiled.
     """
 
-    def __init__(self, model: PreTrainedModel, compiles: bool) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
-        self._step = torch.compile(model, dynamic=False) if compiles else model
+        self._step = torch.compile(model, dynamic=False)
         self._caches: dict[int, StaticCache] = {}  # by batch size
 
     @torch.inference_mode()
@@ -112,55 +110,24 @@ def until(stop: int | None, written_BT: torch.Tensor) -> Answers:
     return [ids[: ids.index(stop) + 1] if stop in ids else ids for ids in answers]
 
 
-def products(model: LanguageModel, length: int) -> Callable[[torch.Tensor], None]:
-    """Returns a function that only multiplies: every matrix once for each token written."""
-    matrices = [
-        np.ascontiguousarray(parameter.detach().numpy().T)
-        for name, parameter in model.named_parameters()
-        if parameter.dim() == 2 and not name.startswith(("positions", "token_embedding"))
-    ]
-
-    def multiply(prompts_BP: torch.Tensor) -> None:
-        inputs = {
-            len(matrix): np.ones((len(prompts_BP), len(matrix)), np.float32) for matrix in matrices
-        }
-        for _ in range(length):
-            for matrix in matrices:
-                inputs[len(matrix)] @ matrix
-
-    return multiply
-
-
-def contestants(
-    model: LanguageModel,
-    stop: int | None,
-    device: torch.device,
-    length: int = ANSWER,
-    compiles: bool = False,
-) -> dict[str, Answer]:
-    """Returns every way to decode with these weights."""
+def contestants(model: LanguageModel, stop: int | None, length: int = ANSWER) -> dict[str, Answer]:
+    """Returns every way to decode with these weights, but llama.cpp."""
     _, hf_class = hf_class_of(model.config)
-    hf_model = hf_class.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0)
-    hf_model = hf_model.to(device).eval()
-    ways: dict[str, Answer] = {
-        "calcgpt, torch": partial(by_calcgpt, model.to(device), stop, length),
+    hf_model = hf_class.build(model, bos_token_id=None, eos_token_id=stop, pad_token_id=0).eval()
+    tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    native = NativeDecoder(model.config, model.vocab_size, tensors)
+    return {
         PEER: partial(by_transformers, hf_model, stop, length),
+        f"{PEER}, by hand, compiled": partial(ByHand(hf_model), stop, length),
+        "calcgpt, torch": partial(by_calcgpt, model, stop, length),
+        "calcgpt, native": partial(by_calcgpt, native, stop, length),
     }
-    if device.type == "cpu":
-        ways[f"{PEER}, by hand"] = partial(ByHand(hf_model, compiles=False), stop, length)
-        if compiles:
-            compiled = ByHand(hf_model, compiles=True)
-            ways[f"{PEER}, by hand, compiled"] = partial(compiled, stop, length)
-        tensors = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-        native = NativeDecoder(model.config, model.vocab_size, tensors)
-        ways["calcgpt, native"] = partial(by_calcgpt, native, stop, length)
-    return ways
 
 
-def rate(answer: Callable[[torch.Tensor], Any], prompts_NP: torch.Tensor, batch: int) -> float:
+def rate(answer: Answer, prompts_NP: torch.Tensor, batch: int) -> float:
     """Returns the number of problems answered per second: of the processor if one thread computes,
     else by the clock."""
-    clock = clock_of(prompts_NP.device)
+    clock = clock_of(CPU)
     start = clock()
     for first in range(0, len(prompts_NP), batch):
         answer(prompts_NP[first : first + batch])
@@ -168,61 +135,62 @@ def rate(answer: Callable[[torch.Tensor], Any], prompts_NP: torch.Tensor, batch:
 
 
 def compare(
-    model: LanguageModel,
-    stop: int | None,
-    prompts_NP: torch.Tensor,
-    length: int,
-    options: argparse.Namespace,
+    ways: Mapping[str, Answer], peer: str, prompts_NP: torch.Tensor, runs: int
 ) -> dict[str, Any]:
-    """Returns the results of one model by batch size."""
-    ways = contestants(model, stop, prompts_NP.device, length, options.compile)
+    """Returns the results of one model by batch size, with ratios to `peer`."""
     results = {}
     for batch, problems in BATCHES.items():
         first = prompts_NP[:batch]
         expected = ways[PEER](first)
-        for name, answer in ways.items():
-            if answer(first) != expected:  # also the first use, which imports and compiles
+        same = {  # also the first use, which imports and compiles
+            name: sum(map(list.__eq__, answer(first), expected)) / batch
+            for name, answer in ways.items()
+        }
+        for name, share in same.items():
+            if share < 1 and not name.startswith("llama.cpp"):  # it rounds
                 sys.exit(f"{name} does not write what {PEER} writes")
         timed = {
             name: partial(rate, answer, prompts_NP[:problems], batch)
             for name, answer in ways.items()
         }
-        if prompts_NP.device.type == "cpu":
-            timed[FLOOR] = partial(rate, products(model, length), prompts_NP[:problems], batch)
-        results[f"batch {batch}"] = summary(alternate(timed, options.runs), PEER)
-        written = sum(map(len, expected)) / len(expected)
-        results[f"batch {batch}"]["tokens_per_problem"] = written
+        results[f"batch {batch}"] = summary(alternate(timed, runs), peer)
+        n_token = sum(map(len, expected)) / len(expected)
+        results[f"batch {batch}"] |= {"tokens_per_problem": n_token, "same": same}
     return results
 
 
 def main() -> None:
     """Runs the benchmark and prints its tables."""
-    options = parser("Time decoding against transformers.", runs=9)
+    options = parser("Time decoding against transformers and llama.cpp.", runs=9)
     options.add_argument("--data", type=Path, default=Path("data/blog/test.txt"))
     options.add_argument(
         "--checkpoint", default="blog", help="one that transformers has a class for"
     )
-    options.add_argument("--compile", action="store_true", help="needs a C++ compiler")
-    options.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options.set_defaults(threads=1)
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)
-    device = torch.device(arguments.device)
-    packages = environment(device, "transformers", "numba", "numpy")
     checkpoint = Checkpoint.load(resolve(arguments.checkpoint))
     tokenizer = checkpoint.tokenizer
     lines = read_problems(arguments.data, max(BATCHES.values()))
-    prompts = [tokenizer.encode(line.prompt).tolist() for line in lines]
-    prompts_NP = torch.tensor(prompts, device=device)
-    torch.manual_seed(0)
-    config = ModelConfig(**{**load_preset("llama").model_dump(), **SIZE_OF_SCRATCHPAD})
-    preset = build_model(config, len(TOKENIZERS["scratchpad"](""))).eval()
+    prompts_NP = torch.tensor([tokenizer.encode(line.prompt).tolist() for line in lines])
     stop = int(tokenizer.encode("$")[0])
+    torch.manual_seed(0)
+    shape = {**load_preset("llama").model_dump(), **SIZE_OF_SCRATCHPAD}
+    recipe = Recipe(model=ModelConfig(**shape))
+    tokenizer = TOKENIZERS["scratchpad"]("")
+    preset = build_model(recipe.model, len(tokenizer)).eval()
+    llama = Checkpoint.from_model("llama", recipe, tokenizer, preset, {})
+    by_llama_cpp = {
+        f"llama.cpp, {kind}": partial(LlamaCpp(llama, kind, arguments.threads), WORK)
+        for kind in FORMATS
+    }
+    packages = environment(CPU, "transformers", "llama-cpp-python", "numba", "numpy")
+    ways = by_llama_cpp | contestants(preset, None, WORK)
     compared = {
         f"checkpoint {checkpoint.name}": compare(
-            checkpoint.model, stop, prompts_NP, ANSWER, arguments
+            contestants(checkpoint.model, stop), PEER, prompts_NP, arguments.runs
         ),
-        "llama of the size of scratchpad": compare(preset, None, prompts_NP, WORK, arguments),
+        "llama of the size of scratchpad": compare(ways, LLAMA_CPP, prompts_NP, arguments.runs),
     }
     for model, by_batch in compared.items():
         for batch, results in by_batch.items():

@@ -171,7 +171,7 @@ def main() -> None:
     checkpoint = Checkpoint.load(resolve("blog"))
     encode = checkpoint.tokenizer.encode
     prompts = [encode(line.prompt).tolist() for line in read_problems(arguments.data, 256)]
-    ways = contestants(checkpoint.model, int(encode("$")[0]), cpu)
+    ways = contestants(checkpoint.model, int(encode("$")[0]))
     steps = loops(load_preset("llama"), cpu)
     results: dict[str, Any] = {
         "environment": environment(cpu, "transformers"),

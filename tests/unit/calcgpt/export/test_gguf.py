@@ -122,10 +122,11 @@ def test_llama_cpp_answers_as_the_model_does(
     assert model.tokenize(text.encode(), add_bos=False) == list(range(len(tokenizer)))
     assert model.detokenize(list(range(len(tokenizer)))) == text.encode()
     prompts = [text[0]] if tokenizer is ASCII else [EXAMPLE_PROMPT, "$(0000000007*0000000009)="]
-    stop = -1 if tokenizer is ASCII else tokenizer.encode("$")[0]
+    stop = -1 if tokenizer is ASCII else int(tokenizer.encode("$")[0])
     outputs = []
     for prompt in prompts:
-        [completion] = generate(small.model, tokenizer.encode(prompt)[None], stop)
+        tokens_BP = torch.tensor([tokenizer.encode(prompt).tolist()])
+        [completion] = generate(small.model, tokens_BP, stop)
         expected = tokenizer.decode(completion.ids).removesuffix("$")
         answer = model(prompt, max_tokens=None, temperature=0)["choices"][0]["text"]
         # Ours may be one longer than the context: the last token is not read.
