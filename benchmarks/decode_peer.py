@@ -1,8 +1,8 @@
 """The peer of the benchmark of decoding: llama.cpp, by its package llama-cpp-python.
 
-Sequences are decoded in parallel by `llama_decode`. Its defaults are the fastest: a cache for each
-sequence in f16, and flash attention. With the cache in float32 it is a third slower, without flash
-attention a quarter, with one cache for all sequences several times.
+Sequences are decoded in parallel by `llama_decode`. Its defaults are the fastest: flash attention,
+and a cache of f16 for each sequence. It was slower with a cache of float32, with one cache for all
+sequences and without flash attention, and not faster with larger or smaller batches of prompts.
 
 Shapes: B sequences, P tokens of a prompt, L written tokens, V vocabulary.
 """
