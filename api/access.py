@@ -1,7 +1,5 @@
 """Who may use the API, and how often: keys and rate limits, as ASGI middleware."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import logging

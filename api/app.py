@@ -4,8 +4,6 @@ and browsers: models, health, metrics, the page and the documentation.
 `python -m api.app docs/openapi.json` writes the OpenAPI document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

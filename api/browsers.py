@@ -1,7 +1,5 @@
 """Files and CORS: what only browsers ask for."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import hashlib

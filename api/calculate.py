@@ -1,7 +1,5 @@
 """The calculator's endpoints: one expression, a batch, or a stream of what the model writes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

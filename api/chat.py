@@ -4,8 +4,6 @@ The answer is what a person wants to read: the result. What the model reads and 
 is returned as its reasoning.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -3,8 +3,6 @@
 They import the service when they are called, so that the help of `calcgpt` is fast.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -5,8 +5,6 @@ request of a connection at a time. Missing are limits of time, which a proxy wou
 buffers for thousands of clients that read nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

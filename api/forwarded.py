@@ -1,7 +1,5 @@
 """The address of a client, as proxies report it."""
 
-from __future__ import annotations
-
 from ipaddress import ip_address, ip_network
 
 from starlette.datastructures import Headers

@@ -1,7 +1,5 @@
 """Logs, as JSON or text."""
 
-from __future__ import annotations
-
 import collections
 import logging
 import os

@@ -3,8 +3,6 @@
 Unexpected exceptions become a 500 in `api.middleware.RequestLog`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any

@@ -8,8 +8,6 @@ trusted proxies have no effect, because Ray Serve's proxies listen. Every machin
 package, and the checkpoints under the same path.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from typing import Any

@@ -4,8 +4,6 @@ A body must be JSON in UTF-8, as RFC 8259 requires between systems. Python's `js
 accept UTF-16 and UTF-32, NaN, and several members of one name.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine

@@ -1,7 +1,5 @@
 """`calcgpt serve`: one process or several, which run the application with uvicorn."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

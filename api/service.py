@@ -1,7 +1,5 @@
 """The state that the endpoints share: models, the model's thread, admission and deadlines."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator

@@ -1,7 +1,5 @@
 """Metrics for Prometheus."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

@@ -4,8 +4,6 @@ Connections are kept open, requests are encoded beforehand, and each connection 
 request when the response is there.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -15,8 +15,6 @@ shown, also with the processor slowed down to a sixth as on a weak phone: Chromi
 down, but not its worker, which computes. Times are those of a clock.
 """
 
-from __future__ import annotations
-
 import functools
 import gzip
 import http.server

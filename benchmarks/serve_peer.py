@@ -9,8 +9,6 @@ most `--at-once` calls run at a time, each on `--threads` threads of torch, beca
 compete for the CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import re

@@ -5,8 +5,6 @@ Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.
 checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (

@@ -1,7 +1,5 @@
 """Errors that a user can correct. Each message is one line that says what to change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@
 fields. `metrics.json` of a checkpoint and the record of `calcgpt eval --json` hold scores.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from bisect import bisect_right

@@ -5,8 +5,6 @@ is run unless the user names its file. A package that is installed names its mod
 point instead (`datagen.plugins`).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from calcgpt.variants import FILES, TABLES, added

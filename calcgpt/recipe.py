@@ -3,8 +3,6 @@
 A recipe is checked as a whole when it is built, so nothing runs with one that is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

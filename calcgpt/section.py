@@ -1,7 +1,5 @@
 """Sections: the tables of configs, with errors of one line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, get_args

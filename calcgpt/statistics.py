@@ -1,7 +1,5 @@
 """Statistics of counts and means: intervals, bounds and probabilities. Needs only NumPy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import lru_cache

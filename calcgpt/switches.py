@@ -6,8 +6,6 @@ to the residual stream through columns of the attention's output projection, a n
 column of the down projection. Without these columns, the part adds nothing: it is off.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

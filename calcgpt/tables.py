@@ -1,7 +1,5 @@
 """Tables as text, for a terminal and in Markdown, and the numbers in them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from tabulate import DataRow, TableFormat, tabulate

@@ -1,7 +1,5 @@
 """Files of safetensors: written, read, and checked before they are read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The tables of variants, which plug-ins extend (`calcgpt.plugins`), as configs see them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (

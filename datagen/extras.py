@@ -1,7 +1,5 @@
 """Optional libraries, and the command that installs them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Files and folders that appear whole or not at all, locks on folders, and JSON that users give."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -4,8 +4,6 @@ A plug-in is a Python file that the user names, or a module of an installed pack
 entry point of the group `calcgpt.plugins`. Installed ones are imported when a name is not known.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """Jobs that the batcher of the service takes together, however slow the machine is."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Checkpoints of small models with random weights, and changes of their files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

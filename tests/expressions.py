@@ -1,7 +1,5 @@
 """Expressions for tests, and their value by a second, naive implementation: Python's fractions."""
 
-from __future__ import annotations
-
 import random
 import re
 from fractions import Fraction

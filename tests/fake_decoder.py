@@ -3,8 +3,6 @@
 Shapes: B rows, T new tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass

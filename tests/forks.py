@@ -8,8 +8,6 @@ As a program, this file is the parent. It reads requests from a socket. When the
 socket is closed, the parent kills all processes that still run, and ends.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import gc

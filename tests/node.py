@@ -1,7 +1,5 @@
 """Modules of the page for tests without a browser: in Node, which Playwright brings with it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

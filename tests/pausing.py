@@ -8,8 +8,6 @@ the training row of that step. The processes of `ablate` import this file, as th
 their parent.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """A small cluster of Ray that several tests share."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The rows of `data/readings.tsv`, the contract of how what people type is read."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import NamedTuple

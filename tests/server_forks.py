@@ -6,8 +6,6 @@ As a program, this file is the parent. It reads requests from stdin and writes a
 one line of JSON each. At the end of stdin it kills the processes that it has forked, and ends.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

@@ -1,7 +1,5 @@
 """The service for tests: within this process, or in a separate process."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """A small space of a sweep, and trials with metrics that no training wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 Nothing else differs. `tests/e2e/test_guide.py` runs torchrun itself.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

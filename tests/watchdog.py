@@ -6,8 +6,6 @@ limit is as many times as high. While a callback is over the limit, a second thr
 which function runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import sys

@@ -1,7 +1,5 @@
 """The attacks of `tools.attacks`: what one client can do to a service."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -11,8 +11,6 @@ from this machine, whose processors it shares with the service. `full_disk` moun
 system, for which it must run as root.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

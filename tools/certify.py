@@ -13,8 +13,6 @@ It is not a proof: a case that is right in six contexts may be wrong in a sevent
 digits of quotients, `quotient digit`, are many, and need one context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple

@@ -9,8 +9,6 @@ An input that breaks a promise is added, too, so that `make test` fails until th
 The command then ends with exit code 1.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -5,8 +5,6 @@ with the error that it documents, in one line. Any other error is a defect, and 
 fails a second check, for example a tree whose text has another tree.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import shutil

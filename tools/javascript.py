@@ -9,8 +9,6 @@ slices, which are translated. Conditions are numbers or comparisons: an empty li
 JavaScript.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

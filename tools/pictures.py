@@ -9,8 +9,6 @@ take no SVG.
 The page is exported with the shipped calculators and opened in Chromium.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

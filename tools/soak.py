@@ -10,8 +10,6 @@ up or a worker was killed while it waited. The command ends with exit code 1 if 
 wrong, or if something grows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

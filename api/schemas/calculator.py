@@ -1,7 +1,5 @@
 """Requests, responses and stream events of /v1/calculate."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field

@@ -1,7 +1,5 @@
 """The loaded models, and the health of the service."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -3,8 +3,6 @@
 Each command is a thin wrapper around one function, which it imports when it is called.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

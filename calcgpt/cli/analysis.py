@@ -1,7 +1,5 @@
 """Commands that look at a model: its parts, its internals, and the files of other commands."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands that use a checkpoint: write with it, export it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

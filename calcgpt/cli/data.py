@@ -1,7 +1,5 @@
 """Commands that make data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

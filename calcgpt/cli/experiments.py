@@ -1,7 +1,5 @@
 """Commands that train many models, and compare runs."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that several commands share, and how a result is printed."""
 
-from __future__ import annotations
-
 import math
 import re
 import signal

@@ -6,8 +6,6 @@ a training file could hold are drawn (`datagen.splits`): never a validation or t
 seed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path

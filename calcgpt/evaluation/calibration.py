@@ -1,7 +1,5 @@
 """Calibration: how well a model's confidence predicts how often it is right."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -10,8 +10,6 @@ wrong worked steps shows which kind of step a model has not learnt.
 Shapes: B lines, P prompt tokens.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections import Counter

@@ -3,8 +3,6 @@
 Shapes: B sequences, T tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A folder can keep the results: `scoring.json` identifies the problems and how th
 `shard-00000.jsonl` and so on hold the scored problems, one JSON object per line (`ScoredAnswer`).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, nullcontext

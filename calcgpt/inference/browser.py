@@ -5,8 +5,6 @@ The file has the format of safetensors. Its metadata has a manifest in JSON: wha
 to know about the model besides its weights.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ SHA-256 of its content followed by the content. The code runs with the rights of
 folder or a file that others may change is not used.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import os

@@ -4,8 +4,6 @@ It needs a decoder that writes greedily by itself (`GreedyWriter`). Other decode
 of one length, which begin together (`calcgpt.inference.generate`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Engines: what can decode with a checkpoint, by name. Each is imported when it is used."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The exact value of an expression, and how people write it."""
 
-from __future__ import annotations
-
 import math
 import operator
 from fractions import Fraction

@@ -15,8 +15,6 @@ What real calculators read in different ways is refused: 6/2(3+4). Where a reade
 something else, the reading says how a part was read.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Errors of expressions: what is not understood at a position, in plain words."""
 
-from __future__ import annotations
-
 import re
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind

@@ -1,7 +1,5 @@
 """The stacks of a reader of expressions: they join parts of the text to operations."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from enum import IntEnum

@@ -20,8 +20,6 @@ Sources: Muller, Elementary Functions (3rd edition, 2016); Abramowitz and Stegun
 Mathematical Functions (1964), A&S below.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 Rows = list[Any]  # texts, and lists of "if", "each" or "repeat" with their parts

@@ -8,8 +8,6 @@ and number of rows. The model itself is not changed: in each graph, the position
 Shapes: B rows, P prompt tokens, L tokens to write, N tokens in memory.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable

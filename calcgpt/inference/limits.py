@@ -5,8 +5,6 @@ that writes worked steps can read any number, and was measured up to some length
 answers are untested: it answers only if the user allows that.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@ operation, `Scaled` does so with more places than a number has, and `Fractions` 
 and denominator.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from calcgpt.inference.exact import equal, round_to

@@ -1,7 +1,5 @@
 """How people write numbers: digits with their separators, fractions, mixed numbers, and words."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What people say around a calculation, and the decimal places that they ask for."""
 
-from __future__ import annotations
-
 import re
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind

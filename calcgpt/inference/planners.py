@@ -4,8 +4,6 @@ A planner calculates with exact arithmetic what the model should answer. The kin
 in `calcgpt.inference.number_planners`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction

@@ -4,8 +4,6 @@ Comparisons, constants and the number of turns are decided here. All operations 
 planner's, and so the model's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache

@@ -1,7 +1,5 @@
 """Questions to a model of a user's own task (`calcgpt.data.task`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

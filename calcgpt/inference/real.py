@@ -4,8 +4,6 @@ A value is a fraction. That of sqrt(2) is near the true one, to PLACES places. A
 that near to a simple fraction is that fraction: sin(30°) is 1/2, log2(8) is 3.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 It detects weights that are intact but wrong, and an engine that computes wrongly on this processor.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from calcgpt.checkpoint import Checkpoint

@@ -6,8 +6,6 @@ expressions of Python and JavaScript have in common. They match normal text, whi
 and one kind of space.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

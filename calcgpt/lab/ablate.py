@@ -6,8 +6,6 @@ OUT/runs/TASK/VARIANT/seed-N/        the folder of a run, with score.json once i
 OUT/report.json, report.md, plots/   the report; see `calcgpt.lab.ablation_report`
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

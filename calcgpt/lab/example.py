@@ -13,8 +13,6 @@ The page plays it as soon as it opens, before it has loaded a model. example.jso
                                   with its probability
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `calcgpt info` prints: a model's variants, parameters, training and scores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ Shapes: L layers, H heads, T tokens of text, S positions (the tokens and those t
 scheme inserts), B problems, F units of a feed-forward network, N positions of many problems.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

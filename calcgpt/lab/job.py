@@ -5,8 +5,6 @@ They are taken after the last step, over windows that are the same for all varia
 task. No checkpoint is chosen by them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Importing this module imports Ray, so call `datagen.ray_cluster.prepare` first.
 """
 
-from __future__ import annotations
-
 import logging
 import shutil
 import warnings

@@ -3,8 +3,6 @@
 The recipe of a trial is the space's recipe, overlaid with its `fixed` table and the trial's values.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from importlib import import_module, resources

@@ -5,8 +5,6 @@ variant has tables that override fields of the recipe: first the task's, then th
 ablation trains every pair of task and variant with every seed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

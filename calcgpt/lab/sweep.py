@@ -15,8 +15,6 @@ the folders, in order, so that trial 7 gets folder 0007 again. There it reports 
 the folder holds and continues from the last checkpoint, also after a pause or on another machine.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ wrong for what the character is. So a mistake is counted where it is made, and n
 that follows from it. Where a head looks is measured on the same texts with the whole model.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A trial of a sweep: its folder, and how a worker of Ray trains it."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

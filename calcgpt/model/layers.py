@@ -3,8 +3,6 @@
 Shapes: B batch, T tokens, C n_embd, F hidden width of the feed-forward network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

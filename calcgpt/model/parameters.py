@@ -5,8 +5,6 @@ The formulas are arithmetic over the letters of `SIZES`. With numbers they give 
 sympy symbols the formulas that `calcgpt info` prints.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

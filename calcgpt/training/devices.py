@@ -1,7 +1,5 @@
 """The device that trains or evaluates a model, by the name that a user gives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

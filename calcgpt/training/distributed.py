@@ -5,8 +5,6 @@ and computes its share of the micro-batches. The processes take turns at drawing
 is expensive to draw.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import re

@@ -4,8 +4,6 @@ While a GPU computes a step, the micro-batches of the next step are copied to it
 processes read the text of the steps after that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Optimizers, learning-rate schedules, and the moving average of weights."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

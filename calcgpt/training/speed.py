@@ -5,8 +5,6 @@ pass, over the peak rate of the device (PaLM; Chowdhery et al. 2022, appendix B)
 not raise it. Padding does, because padded positions count as tokens.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

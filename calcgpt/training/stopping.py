@@ -1,7 +1,5 @@
 """How SIGINT and SIGTERM stop a run: between two steps, or within a validation."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

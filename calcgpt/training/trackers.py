@@ -5,8 +5,6 @@ id under which a resumed run continues. WANDB_MODE=offline needs no network and 
 `wandb sync` uploads the run later.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ a resumed run gives bit for bit the result of an uninterrupted run.
 Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence

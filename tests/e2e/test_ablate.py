@@ -1,7 +1,5 @@
 """An ablation in real processes: complete, interrupted and continued, extended, with failures."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """No request blocks the event loop: the largest and worst that clients can send, all at once."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

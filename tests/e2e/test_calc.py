@@ -1,7 +1,5 @@
 """`calcgpt calc`: what it understands, writes and returns, also at a prompt."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

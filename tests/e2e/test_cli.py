@@ -1,7 +1,5 @@
 """The commands, from data to an answer, and what they say when something is wrong."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the command line says of itself: its help, its recipes, and what a shell completes."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 Schemathesis generates valid and invalid requests from the document, and checks the responses.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,8 +1,6 @@
 """The notebooks of docs/course run from top to bottom, here with a few steps of training; and what
 is stored in them comes from such a run."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 As a program, this file is what torchrun starts for the comparisons: one start for all of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Several processes of the service: how they share work, and how they end or are killed."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

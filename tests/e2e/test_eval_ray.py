@@ -1,7 +1,5 @@
 """Scores that a real Ray of two CPUs computes."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

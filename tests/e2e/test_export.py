@@ -1,8 +1,6 @@
 """`calcgpt export`: other libraries give the same answers; a folder is written whole or not at
 all."""
 
-from __future__ import annotations
-
 import importlib
 import resource
 import subprocess

@@ -1,7 +1,5 @@
 """A model that calcgpt trained answers without calcgpt: with onnxruntime and NumPy."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

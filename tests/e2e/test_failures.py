@@ -1,7 +1,5 @@
 """Errors, limits and damage: a real process of the service, over raw sockets on loopback."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource

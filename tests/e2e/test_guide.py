@@ -1,7 +1,5 @@
 """The commands of docs/guide/ and docs/VARIANTS.md work as they are written, in their order."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """`calcgpt mcp` with the official client: over stdin and stdout, and over HTTP."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 The process runs in a namespace of the kernel that has no network, if it may make one.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

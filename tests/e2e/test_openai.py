@@ -1,7 +1,5 @@
 """The `openai` client against a service with the shipped model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx2 as httpx

@@ -1,8 +1,6 @@
 """The service refuses what is not HTTP, and limits the data that it keeps of a connection: a real
 process of the service, over raw sockets on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

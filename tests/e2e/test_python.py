@@ -1,7 +1,5 @@
 """`from calcgpt import ...`: the names, their types, and the examples of docs/PYTHON.md."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

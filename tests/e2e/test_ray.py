@@ -1,7 +1,5 @@
 """The service on a Ray cluster of this machine alone."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,8 +1,6 @@
 """The commands of the README and the pages exist, their links lead somewhere, and the figures of
 their tables are in files that a command wrote."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The service with the programs that stand beside it: Redis, nginx and Prometheus, if installed."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import socket

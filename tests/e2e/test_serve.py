@@ -1,7 +1,5 @@
 """`calcgpt serve` starts, answers, logs and ends. An error is one line."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

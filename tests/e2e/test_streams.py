@@ -1,7 +1,5 @@
 """Standard streams that are closed, readers that end early, and arguments that are not text."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

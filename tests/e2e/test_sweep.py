@@ -1,7 +1,5 @@
 """Sweeps on a real Ray: one that is killed and continues, and one whose trials pause."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -3,8 +3,6 @@
 The interrupted processes are real. Where only the result matters, training runs in this process.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Weights & Biases itself: offline, without an account, and with a terminal for its questions."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

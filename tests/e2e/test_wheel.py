@@ -1,7 +1,5 @@
 """The wheel, installed into an environment without torch and used in another folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

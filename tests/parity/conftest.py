@@ -1,7 +1,5 @@
 """The fixture of the parity tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -5,8 +5,6 @@ Its inputs are weights and a config. It does not call `calcgpt.model`. Each tabl
 has a table here with the same names.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import cache

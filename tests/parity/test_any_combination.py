@@ -3,8 +3,6 @@
 `test_combinations` tests all pairs of names. Here, more than two names may be combined.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Properties of every model, for all pairs of names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

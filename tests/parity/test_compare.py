@@ -1,7 +1,5 @@
 """The tools of the parity tests: the comparison, its report, and the covering array."""
 
-from __future__ import annotations
-
 from itertools import combinations, product
 
 import pytest

@@ -1,7 +1,5 @@
 """Positions from the layout of worked steps: real problems, whole, in parts, and moved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Facts about single variants, each from its paper or its definition."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

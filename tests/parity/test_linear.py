@@ -1,7 +1,5 @@
 """Linear layers through oneDNN equal torch's own."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Every variant equals its naive implementation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

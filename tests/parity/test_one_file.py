@@ -1,7 +1,5 @@
 """docs/course/calcgpt_in_one_file.py is the package in small: equal lines and losses."""
 
-from __future__ import annotations
-
 import importlib.util
 import random
 import sys

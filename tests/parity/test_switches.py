@@ -1,7 +1,5 @@
 """A part that is switched off adds nothing: the weights without it against hooks of torch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

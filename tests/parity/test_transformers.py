@@ -1,8 +1,6 @@
 """The presets compared with the library `transformers`, with random weights, in float64 where it
 supports that: its RMSNorm, its rotations and some of its softmaxes are in float32."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

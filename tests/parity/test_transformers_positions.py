@@ -4,8 +4,6 @@ the stack of T5's decoder. `transformers` has no T5 decoder with a head and with
 Each test imports `transformers` itself: the import takes seconds, and only one process of the tests
 needs it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ By a covering array, each name of the tables in `calcgpt.model` is tested with e
 other tables. A new name is covered as soon as it is in its table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """Tests of the certificate: cases occur where they are constructed, and others never occur."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The files of deploy/, as far as they can be tested without a container engine."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Replays what fuzzing has found so far; `make fuzz` searches for more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tools.fuzz import read_corpus

@@ -1,7 +1,5 @@
 """What the page claims of its model is what was measured."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

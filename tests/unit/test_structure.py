@@ -1,7 +1,5 @@
 """The structure of the code: which package may import which, and what no file may do."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import graphlib

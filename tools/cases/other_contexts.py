@@ -3,8 +3,6 @@
 They have few cases, so each is written out in a problem of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -3,8 +3,6 @@
 `tools.cases.rows` gives the columns of a row; here they become the operands of a problem.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Quotients that have wanted rows, found on the graph of all remainders of a divisor."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 

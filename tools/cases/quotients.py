@@ -11,8 +11,6 @@ some thirty cases of the digits of results and of their roundings, with a digit 
 leaves these out: a calculator that writes the nearest digits never gets there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache

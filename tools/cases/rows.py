@@ -5,8 +5,6 @@ be written where it is wanted, between any neighbours.
 Shapes: S states, X inputs (the digits of a column).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce

@@ -1,7 +1,5 @@
 """A client of a service with three models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

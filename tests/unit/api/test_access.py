@@ -1,7 +1,5 @@
 """API keys and rate limits."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

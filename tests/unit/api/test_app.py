@@ -1,7 +1,5 @@
 """The application: paths, methods, keys, limits and health; every error is a problem document."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """The service while models load, if they cannot be loaded, and if they fail."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The weights that the engine in the browser loads."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

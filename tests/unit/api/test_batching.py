@@ -1,7 +1,5 @@
 """Jobs share forward passes, take turns, and leave when they are cancelled."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Hashable

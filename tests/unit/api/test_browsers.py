@@ -1,7 +1,5 @@
 """What browsers ask for: files that they may know already, and calls from other origins."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import struct

@@ -1,7 +1,5 @@
 """The endpoints that calculate: one answer, a batch, and a stream."""
 
-from __future__ import annotations
-
 import time
 from fractions import Fraction
 from typing import Any

@@ -1,8 +1,6 @@
 """/v1/chat/completions, and expressions in an address: what they accept, and that all ways to ask
 give the same answer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """With drafts, the service writes what it writes without them."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """No client keeps others waiting: which work is admitted, and which is next."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from contextlib import ExitStack, suppress

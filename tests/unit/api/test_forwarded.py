@@ -1,7 +1,5 @@
 """The address of a client behind proxies: no client can choose it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The logs: one record is one line with the id of its request."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """The request log and the security headers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

@@ -1,7 +1,5 @@
 """The OpenAPI document is complete, and its copy in the repository is current."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Places and untested numbers in requests and responses of the calculator's endpoints."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the endpoints share: models by name, and work that ends with its client."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Settings: flags, environment, validation and secrets."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

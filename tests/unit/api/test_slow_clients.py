@@ -1,7 +1,5 @@
 """What is kept of responses for clients that read slowly, in bounds."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """The metrics of one process and of several."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

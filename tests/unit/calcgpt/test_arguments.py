@@ -1,7 +1,5 @@
 """What `calcgpt.__all__` exports: paths may be strings, wrong arguments are errors of one line."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Checkpoints are saved and loaded as they were."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

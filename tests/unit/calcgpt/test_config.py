@@ -1,7 +1,5 @@
 """Configs that cannot work are refused in one line, which lists the valid names or fields."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args

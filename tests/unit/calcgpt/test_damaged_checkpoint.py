@@ -1,7 +1,5 @@
 """Checkpoints that are damaged, incomplete or hostile are refused, each with one line."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

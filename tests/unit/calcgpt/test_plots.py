@@ -1,7 +1,5 @@
 """Plots show the content of files; invalid files are refused in one line."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """Plug-ins: variants from a user's own files are trained, loaded and refused as those of the
 package are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

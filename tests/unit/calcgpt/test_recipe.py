@@ -1,7 +1,5 @@
 """Recipes and presets: how they are read, overridden, written and compared, and those that ship."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from pathlib import Path

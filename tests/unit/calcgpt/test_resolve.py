@@ -1,7 +1,5 @@
 """`resolve` finds the folder of a reference, `best` the best checkpoint."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

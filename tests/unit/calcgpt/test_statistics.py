@@ -1,7 +1,5 @@
 """Intervals and tails are those of the formulas and the tables."""
 
-from __future__ import annotations
-
 from math import comb
 
 import pytest

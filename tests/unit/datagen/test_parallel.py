@@ -1,7 +1,5 @@
 """The engine of this machine: how far it works ahead, and what it leaves undone."""
 
-from __future__ import annotations
-
 import operator
 import subprocess
 import sys

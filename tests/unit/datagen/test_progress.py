@@ -1,7 +1,5 @@
 """Progress: whole lines where there is no terminal."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """The page's coordinates of characters against Python's."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

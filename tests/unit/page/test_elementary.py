@@ -1,7 +1,5 @@
 """The page's roots, logarithms and other functions of fractions, against mpmath."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """The engine of the page against Python: what it writes, its logits, its confidence."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

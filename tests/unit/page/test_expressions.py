@@ -1,7 +1,5 @@
 """The page reads and plans expressions as Python does, and its addresses keep their meaning."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """How the page reads the stream of a service."""
 
-from __future__ import annotations
-
 from node import in_node
 
 STREAM = (

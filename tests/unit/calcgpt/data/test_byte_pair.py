@@ -1,8 +1,6 @@
 """Byte-pair tokenizers: every text decodes to itself, the same text gives the same tokenizer, and
 an invalid tokenizer.json is refused in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

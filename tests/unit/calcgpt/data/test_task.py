@@ -1,7 +1,5 @@
 """A user's own tasks: which lines are valid, and how questions are split."""
 
-from __future__ import annotations
-
 import random as stdlib_random
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Characters to ids and back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Answers by one pass are those of decoding."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from typing import Any

@@ -1,7 +1,5 @@
 """Calibration and thresholds against their definitions."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Scores against hand-computed ones, and what must hold for any output."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 from collections import Counter

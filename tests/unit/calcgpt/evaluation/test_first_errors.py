@@ -1,7 +1,5 @@
 """The first error of an output, and the counts of first errors."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """`calcgpt publish`: a checkpoint with its scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Records name their data and settings; tables show the content of records."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -1,8 +1,6 @@
 """Scores in shards are those of one evaluation, whoever computes them and however often they were
 interrupted."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """Export to `transformers`: what it refuses, and what its files say."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Export to ONNX writes a folder that answers as the checkpoint does, or nothing."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable

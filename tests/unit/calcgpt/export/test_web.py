@@ -1,7 +1,5 @@
 """Export to a page that calculates by itself: its files. Tests in a browser are in tests/e2e."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What takes long to make is kept, whole or not at all, and never a wrong file."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """Expressions become questions to a model; its answers are reported as they are."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from fractions import Fraction

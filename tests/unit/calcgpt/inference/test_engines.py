@@ -1,7 +1,5 @@
 """Both engines write the same text; `auto` falls back to torch."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import sys

@@ -1,7 +1,5 @@
 """Expressions are read as people mean them, each node with its position, or refused with one."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What is not an expression is refused with its position, and with what to write instead."""
 
-from __future__ import annotations
-
 import pytest
 
 from calcgpt.errors import ExpressionError

@@ -1,7 +1,5 @@
 """Functions: the program of each gives the value rounded once, by mpmath at another precision."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable

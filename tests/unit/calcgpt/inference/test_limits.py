@@ -1,7 +1,5 @@
 """The calculator with a model of worked steps: places, limits and untested results."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any
 

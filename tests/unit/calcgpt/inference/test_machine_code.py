@@ -1,7 +1,5 @@
 """The native engine's machine code is loaded wherever there is room for it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The native engine computes what the torch model computes, for every model that it covers."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

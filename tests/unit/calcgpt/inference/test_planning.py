@@ -1,7 +1,5 @@
 """Plans: whatever the expression, its result is the exact value of the whole, rounded once."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import pytest

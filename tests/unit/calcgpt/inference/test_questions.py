@@ -1,7 +1,5 @@
 """Questions to a model of a user's own task."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The contract of `tests/data/readings.tsv`: how what people type is read, and what it is worth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from readings import Row, rows

@@ -1,7 +1,5 @@
 """What the notes and the errors of an answer say, with a model of worked steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

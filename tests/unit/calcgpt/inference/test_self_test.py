@@ -1,7 +1,5 @@
 """A model that computes worse than its scores say is not served."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

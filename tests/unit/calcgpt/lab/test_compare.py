@@ -1,7 +1,5 @@
 """Comparison of runs: their results, names, differences and curves."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

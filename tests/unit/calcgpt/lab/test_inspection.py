@@ -1,7 +1,5 @@
 """Attention weights and activations equal those of the formulas and of torch."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

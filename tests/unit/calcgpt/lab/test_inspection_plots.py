@@ -1,7 +1,5 @@
 """The plots of an inspection show what was measured."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

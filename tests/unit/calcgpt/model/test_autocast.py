@@ -1,7 +1,5 @@
 """Mixed precision on a CPU."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

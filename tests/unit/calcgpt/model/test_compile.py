@@ -4,8 +4,6 @@ The backend counts graphs and runs them unchanged: the tests are about how graph
 do not set `fullgraph`, which also captures code that breaks the graph of a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

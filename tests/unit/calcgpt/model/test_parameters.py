@@ -1,7 +1,5 @@
 """Parameters counted without building: by part, as numbers and as formulas."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode

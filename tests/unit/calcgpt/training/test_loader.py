@@ -1,7 +1,5 @@
 """Batches whose text other processes read, as beside a GPU: the same as without them."""
 
-from __future__ import annotations
-
 import multiprocessing
 from pathlib import Path
 

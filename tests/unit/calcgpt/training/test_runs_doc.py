@@ -1,7 +1,5 @@
 """docs/RUNS.md says what runs leave."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
