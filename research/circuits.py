@@ -1,8 +1,8 @@
 """Circuits of a model that writes worked steps: what each attention head is for, and which neuron
+represents a carry.
 
     python -m research.circuits CHECKPOINT [--n N] [--ablation mean|zero] \
         [--out FOLDER] [--json FILE]
-represents a carry.
 
 - Ablation: the output of one head, or of all heads of a layer, is replaced by its mean, or by zero,
   while the model reads correct work. The rules whose characters it then predicts wrongly show what
@@ -25,10 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,8 +43,6 @@ from calcgpt.inference.drafts import Reading, read_lines
 from calcgpt.lab.inspection import attention_weights, blocks_of, hooked
 from calcgpt.model.gpt import GPT
 from calcgpt.registry import resolve
-from calcgpt.statistics import wilson_interval
-from calcgpt.tables import text_table
 from datagen.layout import layout, shape_of_line
 from datagen.progress import progress_bar
 from datagen.slots import NOWHERE
@@ -53,20 +50,17 @@ from research.carry_neurons import (
     CARRIES,
     CarryPositions,
     Floats,
-    Neuron,
     ablated_neurons,
     best_neuron,
     carry_positions,
     clear_neurons,
 )
 from research.case_lines import SOURCES, draw_lines
+from research.circuits_report import RULES, Ablation, Circuits, draw_circuits
 from tools.cases.lines import line_cases
 from tools.cases.rules import LOCAL_STEPS, OFFSETS, Ints
 from tools.certify import check_reading, check_testable
 
-Ablation = Literal["mean", "zero"]
-
-RULES = [step.name for step in LOCAL_STEPS]
 # In these rules, each axis names one source character.
 DIGIT_RULES = (
     *("copied digit", "digit of a sum", "magnitude of a sum", "digit of a product"),
@@ -75,96 +69,6 @@ DIGIT_RULES = (
 )
 N_ATTENTION_LINES = 150  # lines of which all attention weights are computed
 _STARTS = np.array([OFFSETS[name] for name in RULES])
-
-
-@dataclass(frozen=True)
-class Circuits:
-    """What the heads of a model do."""
-
-    checkpoint: str
-    ablation: Ablation
-    seed: int
-    n_lines: int  # read to count wrong positions; as many others gave the means
-    n_position: Ints  # of each rule, (R,)
-    intact: Ints  # wrong positions of the whole model, (R,)
-    ablated: dict[str, Ints]  # wrong positions without a head, or a layer's heads, each (R,)
-    attention: dict[str, Floats]  # "rule: source" -> mean weight of each head there, (L, H)
-    neurons: dict[str, Neuron]  # that of a carry in sums, "+", and of a borrow, "-"
-    n_clear: int  # neurons that tell a carry or a borrow clearly
-    without_neurons: dict[str, Ints]  # wrong positions without "+", "-" or "clear", each (R,)
-
-    def table(self) -> str:
-        """Returns the percentage of wrong positions by rule, of the model and without each head."""
-        header = ["% wrong", "positions", "whole", *self.ablated]
-        rows = []
-        for rule, name in enumerate(RULES):
-            counts = [self.intact[rule], *(wrong[rule] for wrong in self.ablated.values())]
-            cells = [_percent(int(count), int(self.n_position[rule])) for count in counts]
-            rows.append([name, f"{self.n_position[rule]:,}", *cells])
-        notes = [
-            f"{neuron} is {neuron.direction} with a {CARRIES[op]}: AUC {neuron.auc['+']:.4f} for "
-            f"carries in sums, {neuron.auc['-']:.4f} for borrows in differences"
-            for op, neuron in self.neurons.items()
-        ]
-        digits = RULES.index("digit of a sum")
-        wrong = {name: int(counts[digits]) for name, counts in self.without_neurons.items()}
-        notes.append(
-            f"of {self.n_position[digits]:,} digits of sums, {wrong['+']} are wrong without the "
-            f"first, {wrong['-']} without the second, and {wrong['clear']} without all "
-            f"{self.n_clear} that tell a carry or a borrow clearly"
-        )
-        return "\n".join([text_table(header, rows), "", *notes])
-
-    def record(self) -> dict[str, Any]:
-        """Returns what `--json` writes."""
-        return {
-            "checkpoint": self.checkpoint,
-            "ablation": self.ablation,
-            "seed": self.seed,
-            "lines": self.n_lines,
-            "rules": [
-                {
-                    "rule": name,
-                    "places": n,
-                    "intact": _share(int(self.intact[rule]), n),
-                    "without": {
-                        part: _share(int(wrong[rule]), n) for part, wrong in self.ablated.items()
-                    },
-                }
-                for rule, (name, n) in enumerate(zip(RULES, self.n_position.tolist(), strict=True))
-            ],
-            "attention": {name: mean.round(4).tolist() for name, mean in self.attention.items()},
-            "neurons": {
-                CARRIES[op]: {
-                    "layer": neuron.layer,
-                    "index": neuron.index,
-                    "direction": neuron.direction,
-                    "auc": neuron.auc,
-                    "places": {name: [len(p) for p in v] for name, v in neuron.values.items()},
-                    "without": self._sums_without(op),
-                }
-                for op, neuron in self.neurons.items()
-            },
-            "clear_neurons": {"n": self.n_clear, "without": self._sums_without("clear")},
-        }
-
-    def _sums_without(self, name: str) -> dict[str, Any]:
-        """Returns the wrong digits of sums and differences without some neurons."""
-        rule = RULES.index("digit of a sum")
-        return _share(int(self.without_neurons[name][rule]), int(self.n_position[rule]))
-
-
-def _percent(count: int, n: int) -> str:
-    if not n:
-        return "-"
-    return f"{100 * count / n:.1f}" if count else "0"
-
-
-def _share(wrong: int, n: int) -> dict[str, Any]:
-    """Returns the wrong positions and their share with its 95% interval (Wilson 1927)."""
-    if not n:
-        return {"wrong": 0, "share": None, "interval": None}
-    return {"wrong": wrong, "share": wrong / n, "interval": wilson_interval(wrong / n, n)}
 
 
 def find_circuits(
@@ -377,8 +281,6 @@ def main() -> None:
     with progress_bar(passes, True, desc="heads", unit="pass", leave=False) as bar:
         found = find_circuits(loaded, given.n, given.ablation, given.seed, bar.update)
     if given.out:
-        from research.circuits_plots import draw_circuits
-
         print(*draw_circuits(given.out, found), sep="\n")
     write(given.json, found.record())
     print(found.table())
