@@ -21,12 +21,7 @@ import numpy as np
 
 from calcgpt.inference.continuous import ContinuousBatch
 from calcgpt.inference.drafts import Drafter
-from calcgpt.inference.generate import (
-    Completion,
-    Decoder,
-    Generation,
-    GreedyWriter,
-)
+from calcgpt.inference.generate import Completion, Decoder, Generation, GreedyWriter
 
 # A pool writes about TURN tokens in a turn, and at least MIN_TURN and at most MAX_TURN of each row.
 # Other jobs join between two turns, so that the turns of many rows are short.

@@ -256,11 +256,7 @@ class BodyLimit:
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        limit: int,
-        slow: SlowClients | None = None,
-        seconds: float = 30.0,
+        self, app: ASGIApp, limit: int, slow: SlowClients | None = None, seconds: float = 30.0
     ) -> None:
         self._app, self._limit, self._seconds = app, limit, seconds
         self._slow = slow or SlowClients()

@@ -42,8 +42,7 @@ class Settings(BaseSettings):
     checkpoint: str = Field("best", description="The default model: a folder, a name, or `best`.")
     others: bool = Field(True, description="Also load the other checkpoints.")
     engine: str = Field(
-        "auto",
-        description="What runs the models: native, torch, or auto (native if it can).",
+        "auto", description="What runs the models: native, torch, or auto (native if it can)."
     )
     plugin: str = Field("", description="A Python file that adds variants of models.")
     threads: int = Field(

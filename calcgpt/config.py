@@ -7,12 +7,7 @@ checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from calcgpt.section import Section
 from calcgpt.variants import Variant
@@ -110,10 +105,7 @@ class ModelConfig(Section):
         description="coordinates: columns on both sides that a token sees; null: all",
     )
     max_distance: int = Field(
-        128,
-        ge=1,
-        le=1_000_000,
-        description="shaw, t5-buckets: larger distances count as this one",
+        128, ge=1, le=1_000_000, description="shaw, t5-buckets: larger distances count as this one"
     )
     n_bucket: int = Field(32, ge=2, le=1_000_000, description="t5-buckets: buckets of distances")
     attention: Variant[Attention] = Field("full", description="which part of the past a token sees")
@@ -246,8 +238,7 @@ class TrainConfig(Section):
     seed: int = Field(42, ge=0, lt=2**63, description="seed of every random draw")
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(
-        False,
-        description="use torch.compile; batches 'stream' on a GPU also use CUDA graphs",
+        False, description="use torch.compile; batches 'stream' on a GPU also use CUDA graphs"
     )
     log_interval: int = Field(
         50, ge=1, le=MAX_STEPS, description="steps between rows of metrics.jsonl"
@@ -302,8 +293,7 @@ class DataConfig(Section):
         min_length=1, description="distributions of problems and their weights"
     )
     operations: dict[Sign, Weight] = Field(
-        WEIGHTS,
-        description="weight of each operation, in every distribution; 1 if not listed",
+        WEIGHTS, description="weight of each operation, in every distribution; 1 if not listed"
     )
     validation: Current[Distribution] = Field(
         "blog", description="distribution of the validation problems"

@@ -12,13 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import notation
-from datagen.arithmetic import (
-    POWERS_OF_TEN,
-    USUAL_PLACES,
-    ProblemArray,
-    answers,
-    slow_rows,
-)
+from datagen.arithmetic import POWERS_OF_TEN, USUAL_PLACES, ProblemArray, answers, slow_rows
 from datagen.operations import SIGNS
 
 _CHUNK = 32_768  # problems rendered at a time: their columns stay in the cache

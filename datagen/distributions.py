@@ -27,12 +27,7 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import (
-    everyday_problems,
-    texture_problems,
-    tricky_5_problems,
-    tricky_12_problems,
-)
+from datagen import everyday_problems, texture_problems, tricky_5_problems, tricky_12_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.errors import check_integer, current_name
 from datagen.hard_problems import HARD, ROUNDING

@@ -96,10 +96,7 @@ def _init(address: str | None, options: dict[str, Any]) -> None:
     for attempt in range(1, _STARTS + 1):
         try:
             ray.init(
-                address or "local",
-                log_to_driver=False,
-                logging_level=logging.CRITICAL,
-                **options,
+                address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **options
             )
             return
         except Exception as error:  # Ray raises some errors without a class of their own

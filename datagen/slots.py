@@ -222,8 +222,6 @@ class ShapeCache(Generic[S, T]):
         return result
 
 
-def shape_cache(
-    n_slots: Callable[[Any], int],
-) -> Callable[[Callable[[S], T]], ShapeCache[S, T]]:
+def shape_cache(n_slots: Callable[[Any], int]) -> Callable[[Callable[[S], T]], ShapeCache[S, T]]:
     """Makes a `ShapeCache` of a function; `n_slots` returns how many slots a result describes."""
     return lambda function: ShapeCache(function, n_slots)

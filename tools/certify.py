@@ -35,14 +35,7 @@ from datagen.progress import progress_bar
 from tools.cases.contexts import Group
 from tools.cases.lines import line_cases, quotient_choices
 from tools.cases.other_contexts import groups
-from tools.cases.rules import (
-    LOCAL_STEPS,
-    N_CASES,
-    QUOTIENT_CHOICE,
-    Flags,
-    Ints,
-    LocalStep,
-)
+from tools.cases.rules import LOCAL_STEPS, N_CASES, QUOTIENT_CHOICE, Flags, Ints, LocalStep
 
 SHARD = 200  # lines that are read together
 MAX_SHOWN = 20  # wrong positions of a rule in the record

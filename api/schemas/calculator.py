@@ -15,9 +15,7 @@ ON_WRONG: Any = Field(
     "`error` returns a problem of kind `wrong-answer`",
 )
 MODEL = Field(
-    None,
-    description="a name from /v1/models; null means the default",
-    examples=["calculator"],
+    None, description="a name from /v1/models; null means the default", examples=["calculator"]
 )
 EXPRESSION = Field(
     description="a calculation as people write it: numbers of at most 30 decimal places, "

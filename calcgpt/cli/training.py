@@ -169,13 +169,7 @@ def recipes(name: str | None) -> None:
 
     NAME can also be a preset: an architecture, for the [model] of a recipe.
     """
-    from calcgpt.recipe import (
-        commented_toml,
-        load_recipe,
-        preset_names,
-        preset_toml,
-        recipe_names,
-    )
+    from calcgpt.recipe import commented_toml, load_recipe, preset_names, preset_toml, recipe_names
 
     names = list(dict.fromkeys([*recipe_names(), *preset_names()]))
     if name and name not in names and not name.endswith(".toml"):

@@ -14,12 +14,7 @@ _TOKEN = re.compile(spelling.PATTERNS["token"])
 
 
 def error_at(
-    start: int,
-    text: str,
-    normal: str,
-    is_operand: bool,
-    last_sign: str,
-    opening: tuple[str, int],
+    start: int, text: str, normal: str, is_operand: bool, last_sign: str, opening: tuple[str, int]
 ) -> ExpressionError:
     """Returns the error for what is at `start`. `is_operand` says that an operand is expected, not
     an operation; `last_sign` stands before the last operand, "" for none; `opening` is the last

@@ -15,13 +15,7 @@ from calcgpt.inference.expression_tree import Expression, shorten, show
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.programs import Term, run
 from calcgpt.inference.real import Real
-from calcgpt.inference.spelling import (
-    MAX_DIGITS,
-    MAX_OPERATIONS,
-    MAX_READINGS,
-    MESSAGES,
-    READINGS,
-)
+from calcgpt.inference.spelling import MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS
 from datagen.arithmetic import Number, Problem, answer
 from datagen.operations import BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
 

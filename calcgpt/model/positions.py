@@ -30,14 +30,7 @@ from calcgpt.model.index_positions import (
 )
 from calcgpt.model.windows import Windows
 from calcgpt.variants import register
-from datagen.coordinates import (
-    KIND,
-    NEXT_KIND,
-    ROW,
-    Codes,
-    batch_coordinates,
-    rotary_frequencies,
-)
+from datagen.coordinates import KIND, NEXT_KIND, ROW, Codes, batch_coordinates, rotary_frequencies
 from datagen.slots import N_KINDS, Kind
 
 

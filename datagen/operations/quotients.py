@@ -260,10 +260,7 @@ DIVISION = Operation(
             Kind.LAST_DIGIT: _last_digit,
             Kind.REMAINDER_CARRY: _remainder_carry,
         },
-        StepKind.ROUNDING: {
-            Kind.QUOTIENT_ROUNDING: _rounding,
-            Kind.QUOTIENT_RESULT: _result,
-        },
+        StepKind.ROUNDING: {Kind.QUOTIENT_ROUNDING: _rounding, Kind.QUOTIENT_RESULT: _result},
         StepKind.SIGN: {Kind.DIVIDEND_SIGN: _dividend_sign},
         StepKind.LAYOUT: {Kind.REMAINDER_MARK: constant(";"), Kind.NAN: constant("n")},
     },

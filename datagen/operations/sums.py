@@ -18,18 +18,7 @@ from datagen.operations.parts import (
     result_length,
     rounded,
 )
-from datagen.rules import (
-    MINUS,
-    NINE,
-    PLUS,
-    ZERO,
-    Characters,
-    Rule,
-    digit,
-    marked,
-    sign,
-    value,
-)
+from datagen.rules import MINUS, NINE, PLUS, ZERO, Characters, Rule, digit, marked, sign, value
 from datagen.slots import LOWEST, Kind, Layout, Shape, StepKind
 
 

@@ -362,10 +362,7 @@ def test_a_file_of_code_needs_no_suffix(run_cli: Callable[..., Any], tmp_path: P
 
 
 def test_a_warm_up_that_never_ends_is_noted(
-    run_cli: Callable[..., Any],
-    data_folder: Path,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     sets = [f"--set=train.{field}" for field in ("steps=2", "warmup_steps=2", "eval_problems=0")]
     small = ["--recipe", "nano", "--set", "model.n_layer=1", "--quiet", "--device", "cpu"]

@@ -54,10 +54,7 @@ def answers(
 
 
 def test_transformers_alone_gives_the_same_answers(
-    run_cli: Callable[..., Any],
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = read_problems(data_folder / "test.txt")
     tokenizer = arithmetic_tokenizer()
@@ -208,10 +205,7 @@ def test_a_full_disk_leaves_the_old_export(
 
 
 def test_nothing_is_fetched(
-    run_cli: Callable[..., Any],
-    small_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    run_cli: Callable[..., Any], small_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = []
     monkeypatch.setattr("socket.getaddrinfo", lambda *args, **kwargs: connections.append(args))

@@ -262,10 +262,7 @@ def test_a_closed_connection_does_not_wait_for_a_client_that_reads_nothing() -> 
         n_open = len(service.server_state.connections)
         answered.set()
 
-    with (
-        serving(app, HastyConnection, keep_alive=1) as service,
-        socket.socket() as connection,
-    ):
+    with serving(app, HastyConnection, keep_alive=1) as service, socket.socket() as connection:
         connection.connect(service.servers[0].sockets[0].getsockname())
         connection.sendall(HEALTH)
         assert answered.wait(PATIENCE)

@@ -13,14 +13,7 @@ from datagen.slots import Kind
 from datagen.work import render
 from tests.work_strategies import prompts
 from tools.cases import other_contexts
-from tools.cases.contexts import (
-    CONTEXTS,
-    MANY_ROWS,
-    TOP,
-    Context,
-    row_group,
-    wanted_positions,
-)
+from tools.cases.contexts import CONTEXTS, MANY_ROWS, TOP, Context, row_group, wanted_positions
 from tools.cases.lines import line_cases, quotient_choices
 from tools.cases.other_contexts import SUMS
 from tools.cases.questions import Question, split_question

@@ -19,12 +19,7 @@ from datagen.layout import layout, shape_of_line
 from datagen.slots import Kind, Shape, shape_cache
 from datagen.work import render
 from tools.cases.lines import line_cases
-from tools.cases.questions import (
-    Question,
-    product_question,
-    quotient_question,
-    sum_question,
-)
+from tools.cases.questions import Question, product_question, quotient_question, sum_question
 from tools.cases.rows import Row, product_rows, remainder_rows, sum_rows
 from tools.cases.rules import N_CASES, Flags, Ints
 

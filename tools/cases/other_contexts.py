@@ -11,15 +11,7 @@ from numpy.random import Generator
 
 from datagen.arithmetic import MAX_PLACES
 from datagen.slots import Kind
-from tools.cases.contexts import (
-    CONTEXTS,
-    MANY_ROWS,
-    RANDOM,
-    Context,
-    Group,
-    group_of,
-    row_groups,
-)
+from tools.cases.contexts import CONTEXTS, MANY_ROWS, RANDOM, Context, Group, group_of, row_groups
 from tools.cases.questions import Question, number, question, split_question, sum_question
 from tools.cases.quotient_questions import chain_question, leading_questions
 from tools.cases.quotients import LEAST, LIMIT, results, roundings

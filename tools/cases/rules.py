@@ -299,10 +299,7 @@ _RULED = [
     ),
     _step("marked magnitude of a sum", Kind.SUM_BELOW, *_MAGNITUDE, allowed=_marked_below),
     _step(
-        "marked digit",
-        Kind.A_BELOW,
-        *(_digit("digit"), _digit_or_none("before")),
-        allowed=_marks,
+        "marked digit", Kind.A_BELOW, *(_digit("digit"), _digit_or_none("before")), allowed=_marks
     ),
     _step(
         "sign of a sum",

@@ -83,11 +83,7 @@ def drafts(metrics: str) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("name", "noise", "engine"),
-    [
-        ("calculator", 0.0, "native"),
-        ("calculator", 0.04, "torch"),
-        ("tiny", 0.0, "torch"),
-    ],
+    [("calculator", 0.0, "native"), ("calculator", 0.04, "torch"), ("tiny", 0.0, "torch")],
 )
 def test_texts_and_confidences_are_those_without_drafts(
     name: str, noise: float, engine: str, tiny: Checkpoint

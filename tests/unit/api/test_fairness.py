@@ -37,9 +37,7 @@ def test_a_client_gets_the_whole_limit_and_leaves_room_for_others() -> None:
         admission.require_room("new", LIMIT + 1)
 
 
-@given(
-    asked=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, LIMIT)), max_size=60),
-)
+@given(asked=st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, LIMIT)), max_size=60))
 def test_together_clients_get_little_more_than_the_limit(asked: list[tuple[str, int]]) -> None:
     admission, total = Admission(LIMIT, Metrics()), 0
     with ExitStack() as stack:

@@ -87,9 +87,7 @@ def test_what_clients_make_a_library_write_has_a_bound() -> None:
     assert any("no more of these" in message for message in rude)
 
 
-def test_records_that_nobody_reads_are_dropped_and_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_records_that_nobody_reads_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "MAX_QUEUED", 100_000)
     reader, writer = os.pipe()
     handler = logs.QueuedHandler(writer)

@@ -156,10 +156,7 @@ def test_bodies_that_no_longer_wait_take_no_room() -> None:
     assert not given_up
 
 
-@given(
-    pieces=st.lists(st.binary(max_size=LIMIT), max_size=5),
-    announces=st.booleans(),
-)
+@given(pieces=st.lists(st.binary(max_size=LIMIT), max_size=5), announces=st.booleans())
 def test_a_body_passes_unless_it_is_too_large(pieces: list[bytes], announces: bool) -> None:
     body = b"".join(pieces)
     announced = str(len(body)).encode() if announces else None
@@ -247,10 +244,7 @@ def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
     return response.status_code, response.content
 
 
-@pytest.mark.parametrize(
-    "post",
-    [by_http_client_in_chunks, by_urllib, by_httpx_in_chunks],
-)
+@pytest.mark.parametrize("post", [by_http_client_in_chunks, by_urllib, by_httpx_in_chunks])
 def test_a_client_with_a_huge_body_can_read_the_refusal(
     server: tuple[subprocess.Popen[str], int], post: Callable[[int], tuple[int, bytes]]
 ) -> None:

@@ -32,10 +32,7 @@ def test_an_answer_has_the_places_of_the_request(
     client: TestClient, places: int | None, result: str
 ) -> None:
     answered = ask(client, "1/3", places=places).json()
-    assert (answered["result"], answered["places"]) == (
-        result,
-        8 if places is None else places,
-    )
+    assert (answered["result"], answered["places"]) == (result, 8 if places is None else places)
     assert answered["fraction"] == "1/3"
     assert (answered["rounded"], answered["verified"], answered["in_tested_range"]) == (
         True,

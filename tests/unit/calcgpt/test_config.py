@@ -160,19 +160,10 @@ def test_training_that_cannot_work_is_refused(override: str) -> None:
         (["data.mixture={}"], "data.mixture: Dictionary should have at least 1 item"),
         (["data.mixture.blog=0"], "data.mixture.blog: Input should be greater than 0"),
         (["data.mixture.blogg=1"], "unknown distribution 'blogg'; valid names: blog"),
-        (
-            [DATA, "data.validation=x"],
-            "unknown distribution 'x'; valid names: blog",
-        ),
-        (
-            [DATA, "data.format=x"],
-            "unknown format 'x'; valid names: direct, scratchpad",
-        ),
+        ([DATA, "data.validation=x"], "unknown distribution 'x'; valid names: blog"),
+        ([DATA, "data.format=x"], "unknown format 'x'; valid names: direct, scratchpad"),
         ([DATA, "data.digits=7"], "unknown field 'data.digits'; valid fields: format, mixture"),
-        (
-            [DATA, "data.operations.^=1"],
-            "unknown operation '^'; valid names: +, -",
-        ),
+        ([DATA, "data.operations.^=1"], "unknown operation '^'; valid names: +, -"),
         ([DATA, "data.operations.+=-1"], "data.operations.+: Input should be gr"),
         ([DATA, "data.mixtures.blog=1"], "valid fields: format, mixture"),
         (

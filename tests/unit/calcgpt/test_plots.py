@@ -10,12 +10,7 @@ import numpy as np
 import pytest
 
 from calcgpt.metrics import MAX_TABLE, read_curves, read_record
-from calcgpt.plots import (
-    draw_curves,
-    draw_operand_lengths,
-    draw_reliability,
-    file_figures,
-)
+from calcgpt.plots import draw_curves, draw_operand_lengths, draw_reliability, file_figures
 from calcgpt.statistics import wilson_interval
 
 ROWS: list[dict[str, Any]] = [

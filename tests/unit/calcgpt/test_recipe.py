@@ -200,9 +200,7 @@ def test_an_overlay_stays_as_it_is(recipe_file: Callable[[str], str]) -> None:
     assert overlay == {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}
 
 
-def test_a_recipe_inherits_the_preset_of_its_base(
-    recipe_file: Callable[[str], str],
-) -> None:
+def test_a_recipe_inherits_the_preset_of_its_base(recipe_file: Callable[[str], str]) -> None:
     recipe = load_recipe(recipe_file('extends = "nano"\n[model]\nqk_norm = true\n'))
     assert recipe.model == load_preset("nano").model_copy(update={"qk_norm": True})
     recipe = load_recipe(recipe_file('extends = "nano"\n[model]\npreset = "gpt2"\n'))

@@ -60,8 +60,7 @@ def test_lines_of_any_width_and_places(batch: list[Problem]) -> None:
 
 
 @pytest.mark.parametrize(
-    "number",
-    [whole(10**10), whole(-(10**9)), decimal(10**10), decimal(-(10**9)), whole(10**16)],
+    "number", [whole(10**10), whole(-(10**9)), decimal(10**10), decimal(-(10**9)), whole(10**16)]
 )
 def test_a_number_longer_than_the_field(number: Number) -> None:
     batch = [

@@ -281,8 +281,7 @@ def test_a_line_ends_where_it_should(end: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "number",
-    [Number(10**100), Number(-(10**99)), Number(10**99 + 1, 1), Number(-(10**98) - 1, 1)],
+    "number", [Number(10**100), Number(-(10**99)), Number(10**99 + 1, 1), Number(-(10**98) - 1, 1)]
 )
 def test_a_number_too_wide_for_an_operand(number: Number) -> None:
     assert not notation.is_operand(number)

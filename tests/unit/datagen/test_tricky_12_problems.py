@@ -179,9 +179,7 @@ def test_chains_of_carries_at_every_scale(samples: dict[str, list[Problem]]) -> 
     assert {last_places(p) for p in samples["carries"]} == set(range(10))
 
 
-def test_lengths_of_quotients_and_of_negative_answers(
-    samples: dict[str, list[Problem]],
-) -> None:
+def test_lengths_of_quotients_and_of_negative_answers(samples: dict[str, list[Problem]]) -> None:
     quotients = Counter(len(str(int(exact(p)))) for p in samples["long quotients"])
     assert all(quotients[digits] > N / 200 for digits in range(6, 19))
     differences = Counter(

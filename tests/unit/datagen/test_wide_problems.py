@@ -43,9 +43,7 @@ def test_half_are_whole_and_the_others_have_all_places(sample: tuple[int, list[P
         assert_shares([n.places for n in numbers], places)
 
 
-def test_lengths_places_and_operands_are_independent(
-    sample: tuple[int, list[Problem]],
-) -> None:
+def test_lengths_places_and_operands_are_independent(sample: tuple[int, list[Problem]]) -> None:
     a, b = operands(sample[1])
     columns = [
         *([len(str(abs(n.units))) for n in numbers] for numbers in (a, b)),

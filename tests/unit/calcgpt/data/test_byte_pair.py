@@ -21,11 +21,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
-from calcgpt.data.tokenizer import (
-    BytePairTokenizer,
-    byte_pair_tokenizer,
-    tokenizer_from_json,
-)
+from calcgpt.data.tokenizer import BytePairTokenizer, byte_pair_tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError, DataError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.recipe import load_recipe

@@ -41,8 +41,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("distribution", "noise", "engine"),
-    [("calculator", 0.03, "torch"), ("blog", 0.0, "native")],
+    ("distribution", "noise", "engine"), [("calculator", 0.03, "torch"), ("blog", 0.0, "native")]
 )
 def test_answers_by_one_pass_are_those_of_decoding(
     distribution: str, noise: float, engine: str, decoded: list[int]

@@ -19,13 +19,7 @@ from calcgpt.data.problems import Line, read_problems, split_line
 from calcgpt.data.task import Task
 from calcgpt.errors import DataError
 from calcgpt.evaluation import evaluate as module
-from calcgpt.evaluation.evaluate import (
-    Evaluation,
-    answer,
-    by_operand_length,
-    evaluate,
-    score,
-)
+from calcgpt.evaluation.evaluate import Evaluation, answer, by_operand_length, evaluate, score
 from calcgpt.evaluation.losses import mean_loss, score_text
 from calcgpt.inference.generate import Completion, Sampling
 from calcgpt.inference.results import NOT_CONFIDENT

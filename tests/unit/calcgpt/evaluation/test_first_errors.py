@@ -69,11 +69,7 @@ def test_wrong_answers_and_right_answers_with_an_error_are_counted() -> None:
         (OTHER, "1000010000$"),
     ]
     assert first_error_record(evaluation(rows)) == {
-        "first_errors": {
-            "+": {BEYOND: 1},
-            "-": {"sign": 1},
-            "*": {"answer": 2, "product row": 1},
-        },
+        "first_errors": {"+": {BEYOND: 1}, "-": {"sign": 1}, "*": {"answer": 2, "product row": 1}},
         "errors_of_right_answers": {"+": {BEYOND: 1}, "*": {"product row": 1}},
     }
 

@@ -15,12 +15,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.problems import Line, split_line
 from calcgpt.evaluation.calibration import confidence_record
-from calcgpt.evaluation.evaluate import (
-    Evaluation,
-    by_operand_length,
-    first_error_record,
-    score,
-)
+from calcgpt.evaluation.evaluate import Evaluation, by_operand_length, first_error_record, score
 from calcgpt.evaluation.report import (
     confidence_line,
     evaluation_record,

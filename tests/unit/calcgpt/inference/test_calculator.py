@@ -25,12 +25,7 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import show
 from calcgpt.inference.limits import DirectLimits, Refusal
-from calcgpt.inference.results import (
-    NOT_CONFIDENT,
-    Confidence,
-    confidence,
-    read_answer,
-)
+from calcgpt.inference.results import NOT_CONFIDENT, Confidence, confidence, read_answer
 from calcgpt.registry import resolve
 from datagen.arithmetic import Number, Problem, answer
 from datagen.notation import answer_text, number_text, render_answer

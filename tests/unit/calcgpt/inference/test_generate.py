@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.inference.generate import (
-    Floats,
-    Ints,
-    Sampling,
-    as_array_decoder,
-    choose,
-    generate,
-)
+from calcgpt.inference.generate import Floats, Ints, Sampling, as_array_decoder, choose, generate
 from calcgpt.model.gpt import GPT
 
 VOCAB = 21

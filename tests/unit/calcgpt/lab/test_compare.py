@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from calcgpt.lab.compare import (
-    comparison_text,
-    field_differences,
-    names,
-    read_runs,
-)
+from calcgpt.lab.compare import comparison_text, field_differences, names, read_runs
 from calcgpt.recipe import load_recipe
 from calcgpt.training.environment import record_start
 from calcgpt.training.run_folder import RunFolder
@@ -72,9 +67,7 @@ def make(tmp_path: Path) -> Callable[..., Path]:
     return run
 
 
-def test_the_summary_has_the_scores_of_the_best_validation(
-    make: Callable[..., Path],
-) -> None:
+def test_the_summary_has_the_scores_of_the_best_validation(make: Callable[..., Path]) -> None:
     [run] = read_runs([make("mine")])
     assert run.summary() == {
         "name": "mine",

@@ -22,14 +22,7 @@ from ray import tune
 from calcgpt.errors import TrainingError, UserError
 from calcgpt.lab.search import Progress, make_scheduler, make_search
 from calcgpt.lab.space import Hyperparameter, Space, load_space
-from calcgpt.lab.sweep_report import (
-    PLOTS,
-    draw_sweep,
-    results_of,
-    summary,
-    table,
-    write_report,
-)
+from calcgpt.lab.sweep_report import PLOTS, draw_sweep, results_of, summary, table, write_report
 from calcgpt.lab.trials import Resources, RoundReporter, Trial, run_trial, trials_in
 from calcgpt.recipe import load_recipe
 
@@ -350,11 +343,7 @@ def test_the_report_has_all_trials_and_the_best_recipe(space: Space, tmp_path: P
     results, files = write_report(space, trials_in(tmp_path), tmp_path)
     assert all(file.exists() for file in files)
     plots = {f"{name}.png" for name in PLOTS}
-    assert {file.name for file in files} == {
-        "report.md",
-        "report.json",
-        "best.toml",
-    } | plots
+    assert {file.name for file in files} == {"report.md", "report.json", "best.toml"} | plots
     page = (tmp_path / "report.md").read_text("utf-8")
     assert table(space, results) in page
     assert "| 0001 | 1.5000 | 10 | 20 | completed | 0.004 | linear |" in page

@@ -13,12 +13,7 @@ from calcgpt.config import TrainConfig
 from calcgpt.data.batches import NO_LOSS, micro_batches
 from calcgpt.errors import ConfigError, DataError, TrainingError, UserError
 from calcgpt.training import distributed
-from calcgpt.training.distributed import (
-    ProcessGroup,
-    SingleProcess,
-    launched_rank,
-    process_group,
-)
+from calcgpt.training.distributed import ProcessGroup, SingleProcess, launched_rank, process_group
 
 
 class FakeProcess(ProcessGroup):

@@ -22,8 +22,7 @@ def test_schedules_warm_up_linearly_then_never_rise(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "middle", "end"),
-    [("constant", 1.0, 1.0), ("linear", 0.6, 0.2), ("cosine", 0.6, 0.2)],
+    ("name", "middle", "end"), [("constant", 1.0, 1.0), ("linear", 0.6, 0.2), ("cosine", 0.6, 0.2)]
 )
 def test_schedules_end_where_they_should(name: str, middle: float, end: float) -> None:
     config = TrainConfig(schedule=name, steps=100, min_lr_ratio=0.2)

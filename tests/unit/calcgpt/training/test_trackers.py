@@ -129,10 +129,7 @@ def test_opened_trackers_are_closed_if_another_cannot_be_opened(tmp_path: Path) 
         raise ConfigError("no")
 
     opened = Memory()
-    with (
-        pytest.raises(ConfigError),
-        trackers_of(RunFolder(tmp_path), RECIPE, [opened, refuse]),
-    ):
+    with pytest.raises(ConfigError), trackers_of(RunFolder(tmp_path), RECIPE, [opened, refuse]):
         raise AssertionError("not reached")
     assert opened.closed == 1
 
