@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 # Dozens of processes import the code: they compile it once, not each for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -43,6 +43,7 @@ os.environ |= {
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")
 
 import pytest
+from commands import Outcome, RunCli
 from hypothesis import HealthCheck, Phase, settings
 from parity_report import ParityReport
 
@@ -163,6 +164,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"{n} skipped: {reason}")
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What runs the tests that are coroutines."""
+    return "asyncio"
+
+
 @pytest.fixture
 def recipe_file(tmp_path: Path) -> Callable[[str], str]:
     """Writes a recipe, returns its path."""
@@ -251,16 +258,8 @@ def quick_exporter() -> Iterator[None]:
         yield
 
 
-class Outcome(NamedTuple):
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def run_cli(capsys: pytest.CaptureFixture[str]) -> RunCli:
     """`calcgpt ARGS...` within this process."""
     from calcgpt.cli import cli
 
@@ -276,7 +275,7 @@ def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def serve_here(run_cli: Callable[..., Outcome]) -> Iterator[Callable[..., Outcome]]:
+def serve_here(run_cli: RunCli) -> Iterator[RunCli]:
     """`calcgpt serve ARGS...` within this process, for services that end by themselves.
 
     Restores what a service changes in its process.

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from asgi import request, run, silent
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from forks import PATIENCE
@@ -25,10 +26,21 @@ from calcgpt.errors import ConfigError
 KEYS = ["correct-horse-battery", "schlüssel-zwei"]
 
 
+class Clock:
+    """A clock that stands still, unless a test sets the time itself."""
+
+    now, n_look = 3_600_015.0, 0
+
+    def __call__(self) -> float:
+        self.n_look += 1
+        return self.now
+
+
 @pytest.fixture(autouse=True)
-def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No hour ends within a test, unless it sets the time itself."""
-    monkeypatch.setattr(time, "time", lambda: 3_600_015.0)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """No hour ends within a test by itself."""
+    monkeypatch.setattr(time, "time", stopped := Clock())
+    return stopped
 
 
 def routes() -> FastAPI:
@@ -49,27 +61,7 @@ def routes() -> FastAPI:
 
 def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]]) -> int:
     """Returns the status of a GET with exactly these headers."""
-    sent: list[Message] = []
-
-    async def keep(message: Message) -> None:
-        sent.append(message)
-
-    scope: Scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": path,
-        "query_string": b"",
-        "headers": headers,
-        "client": (host, 5),
-    }
-    asyncio.run(app(scope, receive, keep))
-    return int(sent[0]["status"])
-
-
-async def receive() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}
+    return int(run(app, path=path, headers=headers, client=(host, 5))[0]["status"])
 
 
 def problem(response: httpx.Response, status: int, kind: str) -> None:
@@ -197,124 +189,78 @@ def test_requests_above_the_rate_are_refused() -> None:
 
 
 @pytest.mark.parametrize("rate", ["10/minute", "10/minute; 50/hour"])
-def test_a_client_that_waits_as_it_is_told_is_served(
-    monkeypatch: pytest.MonkeyPatch, rate: str
-) -> None:
-    now = 3_600_015.0
-    monkeypatch.setattr(time, "time", lambda: now)
-
-    async def scenario() -> None:
-        nonlocal now
-        limiter = Limiter(rate)
-        for cost in (8, 8, 3, 10, 1, 7, 9, 8, 8):
-            if wait := await limiter.hit("a", cost):
-                now += wait - 1
-                assert await limiter.hit("a", cost) == 1
-                now += 1
-                assert await limiter.hit("a", cost) == 0
-
-    asyncio.run(scenario())
+async def test_a_client_that_waits_as_it_is_told_is_served(clock: Clock, rate: str) -> None:
+    limiter = Limiter(rate)
+    for cost in (8, 8, 3, 10, 1, 7, 9, 8, 8):
+        if wait := await limiter.hit("a", cost):
+            clock.now += wait - 1
+            assert await limiter.hit("a", cost) == 1
+            clock.now += 1
+            assert await limiter.hit("a", cost) == 0
 
 
-def test_requests_at_a_time_are_no_more_than_the_rate() -> None:
-    async def scenario() -> list[int]:
-        end, statuses = asyncio.Event(), list[int]()
+async def test_requests_at_a_time_are_no_more_than_the_rate() -> None:
+    end, statuses = asyncio.Event(), list[int]()
 
-        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-            await end.wait()
-            await Response()(scope, receive, send)
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await end.wait()
+        await Response()(scope, receive, send)
 
-        async def keep(message: Message) -> None:
-            statuses.append(message.get("status", 0))
+    async def keep(message: Message) -> None:
+        if "status" in message:
+            statuses.append(message["status"])
 
-        app = RateLimit(slow, Limiter("3/hour"), Metrics())
-        scope: Scope = {"type": "http", "path": "/v1/items/5", "client": ("192.0.2.1", 5)}
-        requests = [asyncio.create_task(app({**scope}, receive, keep)) for _ in range(5)]
-        await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
-        end.set()
-        await asyncio.gather(*requests)
-        await app({**scope}, receive, keep)
-        return [status for status in statuses if status]
-
-    assert sorted(asyncio.run(scenario())) == [200] * 3 + [429] * 3
+    app = RateLimit(slow, Limiter("3/hour"), Metrics())
+    scope = request(path="/v1/items/5", client=("192.0.2.1", 5))
+    requests = [asyncio.create_task(app({**scope}, silent, keep)) for _ in range(5)]
+    await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+    end.set()
+    await asyncio.gather(*requests)
+    await app(scope, silent, keep)
+    assert sorted(statuses) == [200] * 3 + [429] * 3
 
 
-def test_a_request_does_not_look_at_the_counters_of_all_clients(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    n_look = 0  # at the time, for each counter that may be expired
-
-    def clock() -> float:
-        nonlocal n_look
-        n_look += 1
-        return 3_600_015.0
-
-    monkeypatch.setattr(time, "time", clock)
-
-    async def scenario() -> None:
-        nonlocal n_look
-        limiter = Limiter("600/minute")
-        for n in range(1_000):
-            await limiter.hit(f"2001:db8:{n:x}::/64")
-        n_look = 0
-        for _ in range(100):
-            await limiter.hit("192.0.2.1")
-            await asyncio.sleep(0)
-
-    asyncio.run(scenario())
-    assert n_look < 5_000
+async def test_a_request_does_not_look_at_the_counters_of_all_clients(clock: Clock) -> None:
+    limiter = Limiter("600/minute")
+    for n in range(1_000):
+        await limiter.hit(f"2001:db8:{n:x}::/64")
+    clock.n_look = 0  # at the time, for each counter that may be expired
+    for _ in range(100):
+        await limiter.hit("192.0.2.1")
+        await asyncio.sleep(0)
+    assert clock.n_look < 5_000
 
 
-def test_expired_counters_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 3_600_015.0
-    monkeypatch.setattr(time, "time", lambda: now)
+async def test_expired_counters_are_dropped(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "EXPIRY_SECONDS", 0)
-
-    async def scenario() -> None:
-        nonlocal now
-        limiter = Limiter("5/minute")
-        for n in range(3_000):
-            await limiter.hit(f"{n}")
-        now += 121
-        await limiter.hit("last")
+    limiter = Limiter("5/minute")
+    for n in range(3_000):
+        await limiter.hit(f"{n}")
+    clock.now += 121
+    await limiter.hit("last")
+    async with asyncio.timeout(PATIENCE):
         while len(limiter._storage.expirations) > 2:
             await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
-
 
 @pytest.mark.parametrize("rate", ["5/minute; 2/second", "2/second; 5/minute"])
-def test_what_one_rate_refuses_uses_up_no_other(monkeypatch: pytest.MonkeyPatch, rate: str) -> None:
-    now = 3_600_000.0
-    monkeypatch.setattr(time, "time", lambda: now)
-
-    async def scenario() -> None:
-        nonlocal now
-        limiter = Limiter(rate)
-        assert [await limiter.hit("a") for _ in range(4)] == [0, 0, 2, 2]
-        now += 2
-        assert [await limiter.hit("a") for _ in range(4)] == [0, 0, 2, 2]
-        now += 2
-        assert [await limiter.hit("a") for _ in range(2)] == [0, 57]
-
-    asyncio.run(scenario())
+async def test_what_one_rate_refuses_uses_up_no_other(clock: Clock, rate: str) -> None:
+    clock.now = 3_600_000.0
+    limiter = Limiter(rate)
+    assert [await limiter.hit("a") for _ in range(4)] == [0, 0, 2, 2]
+    clock.now += 2
+    assert [await limiter.hit("a") for _ in range(4)] == [0, 0, 2, 2]
+    clock.now += 2
+    assert [await limiter.hit("a") for _ in range(2)] == [0, 57]
 
 
-def test_the_longer_rate_refuses_and_uses_up_nothing_of_the_shorter(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = 3_600_000.0
-    monkeypatch.setattr(time, "time", lambda: now)
-
-    async def scenario() -> None:
-        nonlocal now
-        limiter = Limiter("2/minute; 3/hour")
-        assert await limiter.hit("a", 2) == 0
-        now += 120
-        assert await limiter.hit("a", 2) > 0
-        assert await limiter.hit("a", 1) == 0
-
-    asyncio.run(scenario())
+async def test_the_longer_rate_refuses_and_uses_up_nothing_of_the_shorter(clock: Clock) -> None:
+    clock.now = 3_600_000.0
+    limiter = Limiter("2/minute; 3/hour")
+    assert await limiter.hit("a", 2) == 0
+    clock.now += 120
+    assert await limiter.hit("a", 2) > 0
+    assert await limiter.hit("a", 1) == 0
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from fastapi.testclient import TestClient
 from serving import JSON, ask, client_of, problem
 
 from api.schemas.calculator import PROBLEM
+from calcgpt.evaluation.calibration import confidence_record
+from calcgpt.inference.results import Confidence
 from datagen.operations import ADDITION
 
 
@@ -196,3 +198,31 @@ def test_metrics_count_requests_and_answers() -> None:
         "calcgpt_requests_in_flight 0.0",
     ):
         assert line in text.splitlines()
+
+
+def test_a_confidence_says_what_it_was_measured_on() -> None:
+    measured = confidence_record(
+        [Confidence(answer=0.9, weakest_step=0.9, whole=whole) for whole in (0.4, 0.6, 0.8, 1.0)],
+        [True, False, True, True],
+    )
+    model = calculator_model()
+    model.checkpoint.metrics["test"] = {
+        "n": 4,
+        "file": "test.txt",
+        "file_sha256": "ab",
+        "confidence": measured,
+    }
+    with client_of(model) as client:
+        assert client.get("/v1/models").json()["data"][0]["calibration"] == {
+            "n": 4,
+            "file": "test.txt",
+            "file_sha256": "ab",
+            "expected_calibration_error": pytest.approx(0.35),
+            "no_error_above": 0.6,
+            "kept": 0.5,
+        }
+    scores = {"n": 4, "task": "twice.py", "task_sha256": "cd", "confidence": measured}
+    model.checkpoint.metrics["test"] = scores
+    with client_of(model) as client:
+        calibration = client.get("/v1/models").json()["data"][0]["calibration"]
+        assert (calibration["file"], calibration["file_sha256"]) == ("twice.py", "cd")

@@ -17,11 +17,24 @@ from api.fairness import Turns
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
-from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation
-from calcgpt.inference.results import Confidence
 
 WORKED = worked_model()
+
+
+def batch(client: TestClient, expressions: list[str], **more: object) -> Response:
+    """Returns the response to a request for several calculations."""
+    return client.post("/v1/calculate/batch", json={"expressions": expressions, **more})
+
+
+def items_of(response: Response) -> list[Any]:
+    assert response.status_code == 200
+    items: list[Any] = response.json()["items"]
+    return items
+
+
+def stream(client: TestClient, expression: str, **more: object) -> Response:
+    return client.post("/v1/calculate/stream", json={"expression": expression, **more})
 
 
 def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:
@@ -155,10 +168,7 @@ def test_an_invalid_body_is_422_and_names_the_field(
 
 
 def test_a_bad_item_of_a_batch_does_not_affect_the_others(client: TestClient) -> None:
-    expressions = ["12.5+3", "1/0", "2*", "7-9"]
-    response = client.post("/v1/calculate/batch", json={"expressions": expressions})
-    assert response.status_code == 200
-    items = response.json()["items"]
+    items = items_of(batch(client, ["12.5+3", "1/0", "2*", "7-9"]))
     assert [item["status"] for item in items] == [200, 422, 422, 200]
     assert items[0]["calculation"] == ask(client, "12.5+3").json()
     assert items[0]["problem"] is None
@@ -179,11 +189,9 @@ def test_an_answer_is_withheld_unless_it_is_sure_and_verified(client: TestClient
     assert refused["calculation"]["result"] == "42"
     assert ask(client, "2*3", **wrong).status_code == 200
 
-    batch = {"expressions": ["1+2", "2*3"], **wrong}
-    items = client.post("/v1/calculate/batch", json=batch).json()["items"]
+    items = items_of(batch(client, ["1+2", "2*3"], **wrong))
     assert [item["status"] for item in items] == [422, 200]
-    stream = {"expression": "1+2", "min_confidence": 1}
-    name, document = events_of(client.post("/v1/calculate/stream", json=stream).text)[-1]
+    name, document = events_of(stream(client, "1+2", min_confidence=1).text)[-1]
     assert (name, document["type"]) == ("error", "urn:calcgpt:problem:not-confident")
     metrics = client.get("/metrics").text
     assert 'calcgpt_abstentions_total{model="wrong",reason="not-verified"} 2.0' in metrics
@@ -191,8 +199,7 @@ def test_an_answer_is_withheld_unless_it_is_sure_and_verified(client: TestClient
 
 
 def test_a_batch_item_that_is_wrong_can_be_an_error(client: TestClient) -> None:
-    body = {"expressions": ["1+2", "2*3"], "model": "wrong", "on_wrong": "error"}
-    items = client.post("/v1/calculate/batch", json=body).json()["items"]
+    items = items_of(batch(client, ["1+2", "2*3"], model="wrong", on_wrong="error"))
     assert [item["status"] for item in items] == [422, 200]
     assert items[0]["problem"]["calculation"]["result"] == "42"
     assert 'reason="wrong-answer"' not in client.get("/metrics").text
@@ -219,18 +226,16 @@ def test_a_body_that_says_it_is_compressed_is_refused(
 
 def test_a_batch_has_a_limit() -> None:
     with client_of(calculator_model(), max_items=3) as client:
-        for n, status in ((3, 200), (4, 422)):
-            body = {"expressions": ["1+1"] * n}
-            assert client.post("/v1/calculate/batch", json=body).status_code == status
-        problem(client.post("/v1/calculate/batch", json={"expressions": []}), 422)
+        assert batch(client, ["1+1"] * 3).status_code == 200
+        for n in (4, 0):
+            problem(batch(client, ["1+1"] * n), 422)
 
 
 def test_operations_count_not_expressions() -> None:
     with client_of(calculator_model(), max_items=3, max_pending=4, rate_limit="8/day") as client:
-        batch = "/v1/calculate/batch"
         for expressions in (["1+2+3", "(4+5)*6"], ["1+", "2+3"]):
-            assert client.post(batch, json={"expressions": expressions}).status_code == 200
-        too_many = client.post(batch, json={"expressions": ["1+2+3+4", "5+6+7"]})
+            assert batch(client, expressions).status_code == 200
+        too_many = batch(client, ["1+2+3+4", "5+6+7"])
         assert "5 operations; the limit is 4" in problem(too_many, 422, "too-many-items")["detail"]
         problem(ask(client, "1+2+3+4"), 429, "rate-limited")  # six are counted so far
         assert ask(client, "1+2").status_code == 200
@@ -240,31 +245,23 @@ def test_operations_count_not_expressions() -> None:
 def test_a_batch_is_counted_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 3_600_015.0
     monkeypatch.setattr(time, "time", lambda: now)
+    two, eight = ["1+1"] * 2, ["1+1"] * 8
     with client_of(calculator_model(), rate_limit="10/minute") as client:
-
-        def batch(n: int) -> Response:
-            return client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * n})
-
-        assert batch(8).status_code == 200
+        assert batch(client, eight).status_code == 200
         for _ in range(3):
-            refused = batch(8)
-            problem(refused, 429, "rate-limited")
-        assert batch(2).status_code == 200  # what was refused counts nothing
-        now += int(batch(1).headers["retry-after"])  # there is room for one, not for eight
-        now += int(batch(8).headers["retry-after"])
-        assert batch(8).status_code == 200
+            problem(batch(client, eight), 429, "rate-limited")
+        assert batch(client, two).status_code == 200  # what was refused counts nothing
+        now += int(batch(client, ["1+1"]).headers["retry-after"])  # room for one, not for eight
+        now += int(batch(client, eight).headers["retry-after"])
+        assert batch(client, eight).status_code == 200
 
 
 def test_more_operations_than_the_rate_are_never_allowed() -> None:
-    with client_of(calculator_model(), rate_limit="9/day;3/hour") as client:
-        too_many = client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * 4})
-        document = problem(too_many, 422, "too-many-items")
-        assert document["detail"] == "4 operations; the rate limit is 3 per 1 hour"
-        assert ask(client, "1+2+3").status_code == 200  # with the refused request, three
-    with client_of(calculator_model(), rate_limit="3/day;9/hour") as client:
-        too_many = client.post("/v1/calculate/batch", json={"expressions": ["1+1"] * 4})
-        document = problem(too_many, 422, "too-many-items")
-        assert document["detail"] == "4 operations; the rate limit is 3 per 1 day"
+    for rate, least in {"9/day;3/hour": "3 per 1 hour", "3/day;9/hour": "3 per 1 day"}.items():
+        with client_of(calculator_model(), rate_limit=rate) as client:
+            document = problem(batch(client, ["1+1"] * 4), 422, "too-many-items")
+            assert document["detail"] == f"4 operations; the rate limit is {least}"
+            assert ask(client, "1+2+3").status_code == 200  # with the refused request, three
     with client_of(calculator_model(), rate_limit="3/day") as client:
         assert ask(client, "1+2+3+4").status_code == 200  # three
 
@@ -272,9 +269,8 @@ def test_more_operations_than_the_rate_are_never_allowed() -> None:
 def test_operations_of_long_numbers_count_as_several() -> None:
     with client_of(worked_model(), max_items=3, max_pending=5) as client:
         expressions = [f"{'1' * 13}*{'2' * 13}"] * 3  # 434 characters each, 200 an operation
-        two, all_ = ({"expressions": expressions[:n], "beyond_tested": True} for n in (2, 3))
-        assert client.post("/v1/calculate/batch", json=two).status_code == 200
-        refused = client.post("/v1/calculate/batch", json=all_)
+        assert batch(client, expressions[:2], beyond_tested=True).status_code == 200
+        refused = batch(client, expressions, beyond_tested=True)
         assert "7 operations; the limit is 5" in problem(refused, 422, "too-many-items")["detail"]
 
 
@@ -305,9 +301,7 @@ def test_a_batch_without_room_is_not_read_to_its_end(
 
     monkeypatch.setattr(model.calculator, "begin", counted)
     with client_of(model, max_pending=100) as client:
-        expressions = ["1" + "+1" * 39 + end] * 100
-        response = client.post("/v1/calculate/batch", json={"expressions": expressions})
-    problem(response, 422, "too-many-items")
+        problem(batch(client, ["1" + "+1" * 39 + end] * 100), 422, "too-many-items")
     assert len(read) < 20
 
 
@@ -316,12 +310,9 @@ def test_a_batch_that_runs_out_of_time_returns_what_is_done() -> None:
     model.decoder.gate.clear()
     with client_of(model, deadline=0.05) as client:
         try:
-            body = {"expressions": ["1+", "1+1"]}
-            response = client.post("/v1/calculate/batch", json=body)
+            done, late = items_of(batch(client, ["1+", "1+1"]))
         finally:
             model.decoder.gate.set()
-    assert response.status_code == 200
-    done, late = response.json()["items"]
     assert (done["status"], late["status"]) == (422, 504)
     assert late["problem"]["type"] == "urn:calcgpt:problem:deadline"
 
@@ -330,14 +321,13 @@ def test_a_plan_that_waits_too_long_for_its_turn_is_504() -> None:
     with client_of(calculator_model(), deadline=0.05) as client:
         service = client.app.state.service  # type: ignore[attr-defined]
         service.short_plans = service.long_plans = Turns(0)
-        problem(client.post("/v1/calculate", json={"expression": "1+1"}), 504, "deadline")
-        body = {"expressions": ["sqrt(2)", "1+1"]}
-        items = client.post("/v1/calculate/batch", json=body).json()["items"]
+        problem(ask(client, "1+1"), 504, "deadline")
+        items = items_of(batch(client, ["sqrt(2)", "1+1"]))
         assert [item["status"] for item in items] == [504, 504]
 
 
 def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
-    response = client.post("/v1/calculate/stream", json={"expression": "(1+2)*(3+4)"})
+    response = stream(client, "(1+2)*(3+4)")
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/event-stream")
     events = events_of(response.text)
@@ -370,15 +360,13 @@ def test_a_stream_reports_events_as_they_happen(client: TestClient) -> None:
 
 
 def test_a_stream_of_an_invalid_expression_does_not_begin(client: TestClient) -> None:
-    response = client.post("/v1/calculate/stream", json={"expression": "1+"})
-    problem(response, 422, "syntax")
+    problem(stream(client, "1+"), 422, "syntax")
 
 
 def test_a_number_alone_is_its_own_answer(client: TestClient) -> None:
     answered = ask(client, "+12,500").json()
     assert (answered["result"], answered["verified"], answered["nodes"]) == ("12500", True, [])
-    stream = client.post("/v1/calculate/stream", json={"expression": "+12,500"})
-    (_, start), (_, result) = events_of(stream.text)
+    (_, start), (_, result) = events_of(stream(client, "+12,500").text)
     assert (start["expression"], start["nodes"], result) == ("12500", [], answered)
 
 
@@ -400,36 +388,6 @@ def test_every_product_of_a_power_counts_as_an_operation() -> None:
 
 
 def test_a_stream_may_end_in_an_error(client: TestClient) -> None:
-    body = {"expression": "1+2", "model": "wrong", "on_wrong": "error"}
-    events = events_of(client.post("/v1/calculate/stream", json=body).text)
-    name, data = events[-1]
+    name, data = events_of(stream(client, "1+2", model="wrong", on_wrong="error").text)[-1]
     assert (name, data["type"]) == ("error", "urn:calcgpt:problem:wrong-answer")
     assert data["calculation"]["result"] == "42"
-
-
-def test_a_confidence_says_what_it_was_measured_on() -> None:
-    measured = confidence_record(
-        [Confidence(answer=0.9, weakest_step=0.9, whole=whole) for whole in (0.4, 0.6, 0.8, 1.0)],
-        [True, False, True, True],
-    )
-    model = calculator_model()
-    model.checkpoint.metrics["test"] = {
-        "n": 4,
-        "file": "test.txt",
-        "file_sha256": "ab",
-        "confidence": measured,
-    }
-    with client_of(model) as client:
-        assert client.get("/v1/models").json()["data"][0]["calibration"] == {
-            "n": 4,
-            "file": "test.txt",
-            "file_sha256": "ab",
-            "expected_calibration_error": pytest.approx(0.35),
-            "no_error_above": 0.6,
-            "kept": 0.5,
-        }
-    scores = {"n": 4, "task": "twice.py", "task_sha256": "cd", "confidence": measured}
-    model.checkpoint.metrics["test"] = scores
-    with client_of(model) as client:
-        calibration = client.get("/v1/models").json()["data"][0]["calibration"]
-        assert (calibration["file"], calibration["file_sha256"]) == ("twice.py", "cd")

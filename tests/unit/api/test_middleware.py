@@ -8,11 +8,12 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+from asgi import request, run, silent
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
 from forks import PATIENCE
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from api import logs
 from api.connections import UNSENT_BYTES
@@ -192,29 +193,8 @@ def test_a_stream_that_fails_ends_incomplete(
     assert access(caplog)["status"] == 200
 
 
-def run(app: ASGIApp, *received: Message, **scope: Any) -> list[Message]:
-    """Returns what an application sends after it receives these messages and a disconnect."""
-    messages = list(received)
-    sent: list[Message] = []
-
-    async def receive() -> Message:
-        return messages.pop(0) if messages else {"type": "http.disconnect"}
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    request: Scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "method": "GET",
-        "scheme": "http",
-        "path": "/v1/items/5",
-        "query_string": b"",
-        "headers": [],
-        **scope,
-    }
-    asyncio.run(app(request, receive, send))
-    return sent
+async def disconnect() -> Message:
+    return {"type": "http.disconnect"}
 
 
 @pytest.mark.parametrize("answers", [False, True])
@@ -227,7 +207,7 @@ def test_a_disconnect_before_the_response_is_499(
             await Response("too late")(scope, receive, send)
 
     caplog.set_level(logging.INFO, "api")
-    sent = run(RequestLog(app, metrics))
+    sent = run(RequestLog(app, metrics), disconnect)
     assert bool(sent) == answers
     record = access(caplog)
     assert (record["status"], record["disconnected"]) == (499, True)
@@ -243,7 +223,7 @@ def test_a_disconnect_during_the_response_is_logged(
         await receive()
 
     caplog.set_level(logging.INFO, "api")
-    run(RequestLog(app, metrics))
+    run(RequestLog(app, metrics), disconnect)
     record = access(caplog)
     assert (record["status"], record["disconnected"], record["bytes"]) == (200, True, 5)
 
@@ -256,7 +236,7 @@ def test_a_disconnect_after_the_response_is_not_logged(
         await receive()
 
     caplog.set_level(logging.INFO, "api")
-    run(RequestLog(app, metrics))
+    run(RequestLog(app, metrics), disconnect)
     assert "disconnected" not in access(caplog)
 
 
@@ -312,7 +292,7 @@ def test_headers_of_a_route_are_kept() -> None:
     assert headers["X-Frame-Options"] == "DENY"
 
 
-def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
+async def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
     ended = False
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -325,15 +305,11 @@ def test_a_client_that_does_not_read_its_response_is_disconnected() -> None:
     async def never(message: Message) -> None:
         await asyncio.Event().wait()
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
-    asyncio.run(RequestLog(app, Metrics(), stall_timeout=0.01)(scope, receive, never))
+    await RequestLog(app, Metrics(), stall_timeout=0.01)(request(), silent, never)
     assert ended
 
 
-def test_a_client_that_reads_a_little_at_a_time_is_disconnected_in_the_end() -> None:
+async def test_a_client_that_reads_a_little_at_a_time_is_disconnected_in_the_end() -> None:
     n_sent = 0
 
     async def slowly(message: Message) -> None:
@@ -346,28 +322,14 @@ def test_a_client_that_reads_a_little_at_a_time_is_disconnected_in_the_end() -> 
         while True:
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
     app = RequestLog(endless, Metrics(), stall_timeout=PATIENCE, delivery_timeout=0.02)
-    asyncio.run(asyncio.wait_for(app(scope, receive, slowly), PATIENCE))
+    await asyncio.wait_for(app(request(), silent, slowly), PATIENCE)
     assert n_sent < 100
 
 
 def test_a_long_response_is_sent_in_pieces() -> None:
     body = bytes(range(256)) * 1000
-    app = RequestLog(Response(body), Metrics())
-    sent: list[Message] = []
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
-    asyncio.run(app(scope, receive, send))
+    sent = run(RequestLog(Response(body), Metrics()))
     pieces = [message["body"] for message in sent[1:]]
     assert b"".join(pieces) == body
     assert [len(piece) for piece in pieces] == [16_384] * 15 + [10_240, 0]

@@ -1,7 +1,5 @@
 """Bodies that are too large, too slow or never complete, at the wire of a real server too."""
 
-from __future__ import annotations
-
 import asyncio
 import http.client
 import json
@@ -14,10 +12,11 @@ import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2 as httpx
 import pytest
+from asgi import request, run
 from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,24 +61,13 @@ class Exchange:
     """One request to the middleware in front of `echo`, with what was received and sent."""
 
     def __init__(self, receive: Callable[[], Awaitable[Message]], announced: bytes | None) -> None:
-        self.sent: list[Message] = []
-        self.n_received = 0
         self._receive = receive
-        headers = [] if announced is None else [(b"content-length", announced)]
-        self._scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+        self._headers = [] if announced is None else [(b"content-length", announced)]
 
-    def run(self, **options: Any) -> Exchange:
+    def run(self, **options: Any) -> Self:
         guard = BodyLimit(echo, LIMIT, **options)
-        asyncio.run(guard(self._scope, self._count, self._keep))
+        self.sent = run(guard, self._receive, method="POST", headers=self._headers)
         return self
-
-    async def _count(self) -> Message:
-        message = await self._receive()
-        self.n_received += len(message.get("body", b""))
-        return message
-
-    async def _keep(self, message: Message) -> None:
-        self.sent.append(message)
 
     @property
     def status(self) -> int:
@@ -112,28 +100,23 @@ def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]
 @pytest.mark.parametrize(
     ("slow", "n_left"), [(SlowClients(limit=3), 3), (SlowClients(max_bytes=5 * LIMIT), 5)]
 )
-def test_of_many_slow_bodies_those_that_wait_longest_are_given_up(
+async def test_of_many_slow_bodies_those_that_wait_longest_are_given_up(
     slow: SlowClients, n_left: int
 ) -> None:
-    async def all_at_once() -> list[list[Message]]:
-        responses: list[list[Message]] = [[] for _ in range(8)]
-        guard = BodyLimit(echo, LIMIT, slow)
-        scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    responses: list[list[Message]] = [[] for _ in range(8)]
+    guard = BodyLimit(echo, LIMIT, slow)
 
-        async def ask(sent: list[Message]) -> None:
-            async def send(message: Message) -> None:
-                sent.append(message)
+    async def ask(sent: list[Message]) -> None:
+        async def send(message: Message) -> None:
+            sent.append(message)
 
-            await guard(scope, coming(bytes(LIMIT), ends=False), send)
+        await guard(request(method="POST"), coming(bytes(LIMIT), ends=False), send)
 
-        tasks = [asyncio.create_task(ask(sent)) for sent in responses]
-        await asyncio.wait(tasks[:-n_left])
-        for task in tasks[-n_left:]:
-            assert not task.done()
-            task.cancel()
-        return responses
-
-    responses = asyncio.run(all_at_once())
+    tasks = [asyncio.create_task(ask(sent)) for sent in responses]
+    await asyncio.wait(tasks[:-n_left])
+    for task in tasks[-n_left:]:
+        assert not task.done()
+        task.cancel()
     for start, body in responses[:-n_left]:
         assert start["status"] == 503
         assert (b"retry-after", b"1") in start["headers"]
@@ -141,18 +124,15 @@ def test_of_many_slow_bodies_those_that_wait_longest_are_given_up(
     assert not any(responses[-n_left:])
 
 
-def test_bodies_that_no_longer_wait_take_no_room() -> None:
+async def test_bodies_that_no_longer_wait_take_no_room() -> None:
     given_up: list[bool] = []
     slow = SlowClients(max_bytes=3 * LIMIT, on_given_up=lambda: given_up.append(True))
     for _ in range(5):  # one after the other
-        assert Exchange(coming(bytes(LIMIT)), None).run(slow=slow).status == 200
-
-    async def read_together() -> None:
-        async with slow.wait(PATIENCE) as add, slow.wait(PATIENCE) as add_to_other:
-            add(bytes(LIMIT))
-            add_to_other(bytes(LIMIT))
-
-    asyncio.run(read_together())
+        exchange = Exchange(coming(bytes(LIMIT)), None)
+        assert (await asyncio.to_thread(exchange.run, slow=slow)).status == 200
+    async with slow.wait(PATIENCE) as add, slow.wait(PATIENCE) as add_to_other:
+        add(bytes(LIMIT))
+        add_to_other(bytes(LIMIT))
     assert not given_up
 
 
@@ -181,15 +161,8 @@ def test_a_body_that_does_not_arrive_is_408() -> None:
 
 
 def test_the_service_waits_for_a_body_until_its_deadline() -> None:
-    sent: list[Message] = []
-    silent = coming(b"{", ends=False)
-
-    async def send(message: Message) -> None:
-        sent.append(message)
-
-    scope: Scope = {"type": "http", "method": "POST", "path": "/v1/calculate", "headers": []}
     app = create_app(Settings(deadline=0.01), lambda: iter(()))
-    asyncio.run(asyncio.wait_for(app(scope, silent, send), PATIENCE))
+    sent = run(app, coming(b"{", ends=False), method="POST", path="/v1/calculate")
     assert sent[0]["status"] == 408
     detail = json.loads(sent[1]["body"])["detail"]
     assert detail == "the body did not arrive within 0.01 s"

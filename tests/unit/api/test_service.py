@@ -55,29 +55,25 @@ def is_counted(service: Service) -> bool:
     return 'calcgpt_sheds_total{reason="disconnected"} 1.0' in page.splitlines()
 
 
-def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: Service) -> None:
-    async def ask() -> None:
-        work = EndlessWork()
+async def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: Service) -> None:
+    work = EndlessWork()
 
-        async def receive() -> Message:
-            await work.begun.wait()
-            return {"type": "http.disconnect"}
+    async def receive() -> Message:
+        await work.begun.wait()
+        return {"type": "http.disconnect"}
 
-        with pytest.raises(ClientDisconnect):
-            await service.while_connected(Request({"type": "http"}, receive), ExitStack(), work())
-        await work.cancelled.wait()
-
-    asyncio.run(asyncio.wait_for(ask(), PATIENCE))
+    with pytest.raises(ClientDisconnect):
+        await service.while_connected(Request({"type": "http"}, receive), ExitStack(), work())
+    await work.cancelled.wait()
     assert is_counted(service)
 
 
-def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(service: Service) -> None:
-    async def read() -> None:
-        work = EndlessWork()
-        events = service.follow(ExitStack(), work)
-        assert await anext(events) == "first"
-        await events.aclose()
-        await work.cancelled.wait()
-
-    asyncio.run(asyncio.wait_for(read(), PATIENCE))
+async def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(
+    service: Service,
+) -> None:
+    work = EndlessWork()
+    events = service.follow(ExitStack(), work)
+    assert await anext(events) == "first"
+    await events.aclose()
+    await work.cancelled.wait()
     assert is_counted(service)

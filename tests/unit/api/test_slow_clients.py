@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from asgi import request, silent
 from forks import PATIENCE
 from starlette.responses import Response
-from starlette.types import Message, Scope
+from starlette.types import Message
 
 from api.middleware import RequestLog
 from api.slow_clients import GivenUpError, SlowClients, Unread
@@ -20,7 +21,7 @@ async def events(*pieces: bytes) -> AsyncIterator[bytes]:
         yield piece
 
 
-def test_the_response_of_which_most_is_unread_is_given_up() -> None:
+async def test_the_response_of_which_most_is_unread_is_given_up() -> None:
     given_up: list[bool] = []
     unread = Unread(LIMIT, lambda: given_up.append(True))
 
@@ -30,27 +31,24 @@ def test_the_response_of_which_most_is_unread_is_given_up() -> None:
             await asyncio.Event().wait()
         raise AssertionError
 
-    async def all_at_once() -> None:
-        others = [asyncio.create_task(read_nothing(bytes(n))) for n in (1_000, 5_000, 2_000)]
-        await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE), unread.response() as quick:
-            for _ in range(100):  # what is read takes no room
-                await quick.fill(events(bytes(LIMIT // 10)))
-                assert len(await quick.take()) == LIMIT // 10
-            assert not given_up
-            await quick.fill(events(bytes(2_001)))
-            await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-            assert [task.done() for task in others] == [False, True, False]
-            assert isinstance(others[1].exception(), GivenUpError)
-        for task in others:
-            task.cancel()
-
-    asyncio.run(all_at_once())
+    others = [asyncio.create_task(read_nothing(bytes(n))) for n in (1_000, 5_000, 2_000)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE), unread.response() as quick:
+        for _ in range(100):  # what is read takes no room
+            await quick.fill(events(bytes(LIMIT // 10)))
+            assert len(await quick.take()) == LIMIT // 10
+        assert not given_up
+        await quick.fill(events(bytes(2_001)))
+        await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        assert [task.done() for task in others] == [False, True, False]
+        assert isinstance(others[1].exception(), GivenUpError)
+    for task in others:
+        task.cancel()
     assert given_up == [True]
 
 
 @pytest.mark.parametrize(("is_file", "n_given_up"), [(False, 1), (True, 0)])
-def test_long_responses_count_unless_they_are_files(is_file: bool, n_given_up: int) -> None:
+async def test_long_responses_count_unless_they_are_files(is_file: bool, n_given_up: int) -> None:
     """All who ask for a file get the same bytes."""
     given_up: list[bool] = []
     slow = SlowClients(on_given_up=lambda: given_up.append(True), max_unread=LIMIT)
@@ -61,16 +59,9 @@ def test_long_responses_count_unless_they_are_files(is_file: bool, n_given_up: i
         if message["type"] == "http.response.body":
             await asyncio.Event().wait()
 
-    async def receive() -> Message:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def ask() -> None:
-        scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-        tasks = [asyncio.create_task(app({**scope}, receive, never)) for _ in range(2)]
-        done, others = await asyncio.wait(tasks, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
-        assert len(done) == n_given_up
-        for task in others:
-            task.cancel()
-
-    asyncio.run(ask())
+    tasks = [asyncio.create_task(app(request(), silent, never)) for _ in range(2)]
+    done, others = await asyncio.wait(tasks, timeout=0.1, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == n_given_up
+    for task in others:
+        task.cancel()
     assert len(given_up) == n_given_up
