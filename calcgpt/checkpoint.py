@@ -39,17 +39,8 @@ from calcgpt.tensors import (
     shown,
     write_tensors,
 )
+from datagen import files
 from datagen.extras import require
-from datagen.files import (
-    MAX_JSON_BYTES,
-    check_file,
-    check_output_folder,
-    new_folder,
-    read_json,
-    sha256,
-    write_json,
-    write_text,
-)
 from datagen.operations import SIGNS
 
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
@@ -154,23 +145,23 @@ class Checkpoint:
         check_types(extra=(extra, Mapping, None))
         check_items(extra=(extra or {}, str), tensors=((extra or {}).values(), Mapping))
         folder = as_path("folder", folder)
-        check_output_folder(folder)
-        with new_folder(folder) as staging:
-            write_text(staging / TOKENIZER, self.tokenizer.to_json())
+        files.check_output_folder(folder)
+        with files.new_folder(folder) as staging:
+            files.write_text(staging / TOKENIZER, self.tokenizer.to_json())
             write_tensors(save_file, self.arrays, staging / WEIGHTS)
             for name, tensors in (extra or {}).items():
                 _save_tensors(tensors, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
             if self.domain:
                 config[DOMAIN] = self.domain.model_dump()
-            write_json(staging / METRICS, self.metrics)
+            files.write_json(staging / METRICS, self.metrics)
             if self.switches:
-                write_json(staging / SWITCHES, self.switches.model_dump())
+                files.write_json(staging / SWITCHES, self.switches.model_dump())
             names = (TOKENIZER, METRICS, WEIGHTS, *(extra or {}))
-            hashes = {name: sha256(staging / name) for name in names}
+            hashes = {name: files.sha256(staging / name) for name in names}
             hashes[CONFIG] = _config_sha256(config)
-            write_json(staging / CONFIG, {**config, "sha256": hashes})
-            write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
+            files.write_json(staging / CONFIG, {**config, "sha256": hashes})
+            files.write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
 
     def without(self, parts: Iterable[str]) -> Checkpoint:
         """Returns the checkpoint with these parts switched off, named as `calcgpt.switches` says.
@@ -233,7 +224,7 @@ def check_replaceable(out: Path, force: bool, *markers: str) -> None:
         if not (out / marker).is_file():
             raise CheckpointError(f"{out} exists and has no {marker}: it is not replaced")
         key = OUR_KEYS.get(marker)
-        if key and key not in read_json(out / marker, CheckpointError):
+        if key and key not in files.read_json(out / marker, CheckpointError):
             raise CheckpointError(
                 f"{out} exists and calcgpt did not write its {marker}: it is not replaced"
             )
@@ -350,7 +341,7 @@ def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
 def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     path = folder / METRICS
     # Checkpoints of earlier versions have no hash of metrics.json.
-    content = read_json(path, CheckpointError, hashes.get(METRICS))
+    content = files.read_json(path, CheckpointError, hashes.get(METRICS))
     try:
         build(StoredMetrics, content, str(path))
     except ConfigError as error:
@@ -358,10 +349,10 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     return content
 
 
-def _check_hash(path: Path, hashes: dict[str, str], max_bytes: int = MAX_JSON_BYTES) -> None:
+def _check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_JSON_BYTES) -> None:
     try:
-        check_file(path, max_bytes)
-        digest = sha256(path)
+        files.check_file(path, max_bytes)
+        digest = files.sha256(path)
     except OSError as error:
         raise CheckpointError(f"{path}: {reason(error)}") from None
     if digest != hashes.get(path.name):
@@ -376,7 +367,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the content of `config.json` and the SHA-256 of each file by name. Raises
     CheckpointError if the content differs from its own hash."""
     path = folder / CONFIG
-    content = read_json(path, CheckpointError)
+    content = files.read_json(path, CheckpointError)
     hashes = content.pop("sha256", None)
     if not isinstance(hashes, dict):
         raise CheckpointError(f"{path}: 'sha256' is missing")

@@ -5,31 +5,19 @@ from typing import Any
 
 import click
 
+from calcgpt.cli import options
 from calcgpt.cli.completion import complete_checkpoint, complete_recipe
-from calcgpt.cli.options import (
-    NAME,
-    PATH,
-    ExpressionCommand,
-    checkpoint_argument,
-    echo_report,
-    json_option,
-    out_argument,
-    output_folder,
-    plugin_option,
-    seed_option,
-    set_option,
-)
 
 
 @click.command()
-@click.argument("checkpoint", required=False, type=NAME, shell_complete=complete_checkpoint)
+@click.argument("checkpoint", required=False, type=options.NAME, shell_complete=complete_checkpoint)
 @click.option(
     "--recipe",
     shell_complete=complete_recipe,
     help="Show a recipe instead of a checkpoint: a name or a TOML file.",
 )
-@set_option("With --recipe: override a field: model.preset=llama.")
-@plugin_option
+@options.set_option("With --recipe: override a field: model.preset=llama.")
+@options.plugin_option
 def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...]) -> None:
     """Show the parts of a checkpoint or a recipe, its parameters, and how it was trained.
 
@@ -56,8 +44,8 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
 
 
 @click.command()
-@out_argument
-@click.argument("files", nargs=-1, required=True, type=PATH)
+@options.out_argument
+@click.argument("files", nargs=-1, required=True, type=options.PATH)
 def plot(out: Path, files: tuple[Path, ...]) -> None:
     """Draw FILES that other commands wrote, as PNGs in the folder OUT.
 
@@ -70,9 +58,9 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
         click.echo(str(file))
 
 
-@click.command(name="inspect", cls=ExpressionCommand)
-@checkpoint_argument
-@plugin_option
+@click.command(name="inspect", cls=options.ExpressionCommand)
+@options.checkpoint_argument
+@options.plugin_option
 @click.argument("expression", required=False)
 @click.option(
     "--switches",
@@ -83,8 +71,8 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 @click.option(
     "--out",
     default="inspection",
-    type=PATH,
-    callback=output_folder,
+    type=options.PATH,
+    callback=options.output_folder,
     help="The folder of the plots.",
 )
 @click.option(
@@ -99,7 +87,7 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
 )
 @click.option(
     "--data",
-    type=PATH,
+    type=options.PATH,
     help="Activations over this file of problems.  [default: draw problems as the model's recipe "
     "does, else the blog's]",
 )
@@ -109,8 +97,8 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
     type=click.IntRange(1, 100_000),
     help="Number of problems for the activations or the switches.",
 )
-@seed_option("problems")
-@json_option("Write the numbers to this file.")
+@options.seed_option("problems")
+@options.json_option("Write the numbers to this file.")
 def inspect_(
     checkpoint: str,
     expression: str | None,
@@ -152,7 +140,7 @@ def inspect_(
     layers, heads = select_heads(loaded.recipe.model, layer, head)
     inspection = inspect(loaded, expression, **problems)
     files = draw_inspection(out, inspection, layers, heads)
-    echo_report(inspection.answer.written, files, json_file, inspection.record())
+    options.echo_report(inspection.answer.written, files, json_file, inspection.record())
     click.echo(inspection.table())
     for error in inspection.answer.errors:
         click.echo(error, err=True)

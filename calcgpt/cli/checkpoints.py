@@ -5,38 +5,30 @@ from typing import Any
 
 import click
 
-from calcgpt.cli.options import (
-    NAME,
-    Number,
-    checkpoint_argument,
-    force_option,
-    out_argument,
-    plugin_option,
-    seed_option,
-)
+from calcgpt.cli import options
 from datagen.errors import UserError
 
 
 @click.command()
-@checkpoint_argument
-@plugin_option
+@options.checkpoint_argument
+@options.plugin_option
 @click.option("--prompt", help="The text to continue.  [default: an empty line]")
 @click.option("--tokens", default=500, type=click.IntRange(min=1), help="Maximum number of tokens.")
 @click.option(
     "--temperature",
     default=0.8,
-    type=Number(min=0),
+    type=options.Number(min=0),
     help="Temperature of sampling. 0 always writes the most probable token.",
 )
 @click.option("--top-k", type=click.IntRange(min=1), help="Sample from the K most probable tokens.")
 @click.option(
     "--top-p",
     default=1.0,
-    type=Number(0, 1, min_open=True),
+    type=options.Number(0, 1, min_open=True),
     help="Sample only from the most probable tokens whose probabilities add up to this.",
 )
-@seed_option("sampling")
-def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -> None:
+@options.seed_option("sampling")
+def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -> None:
     """Write a text with CHECKPOINT, token by token: calcgpt generate runs/play --prompt "To be".
 
     The text ends after --tokens, or when the model's context is full.
@@ -46,7 +38,7 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
     from calcgpt.inference.generate import Sampling, sample
     from calcgpt.registry import resolve
 
-    sampling = Sampling(**options)
+    sampling = Sampling(**choices)
     stored = Checkpoint.load(resolve(checkpoint))
     name, decoder = load_decoder(stored)
     if name == "torch":
@@ -69,9 +61,9 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
 
 
 @click.command()
-@checkpoint_argument
-@out_argument
-@plugin_option
+@options.checkpoint_argument
+@options.out_argument
+@options.plugin_option
 @click.option(
     "--to",
     "target",
@@ -82,14 +74,14 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **options: Any) -
 @click.option(
     "--also",
     multiple=True,
-    type=NAME,
+    type=options.NAME,
     metavar="CHECKPOINT",
     help="Another checkpoint for the same page. Repeatable; for `--to web`.",
 )
 @click.option(
     "--address", help="The URL of the page, for `--to web`: link previews then show a picture."
 )
-@force_option("an earlier export at OUT")
+@options.force_option("an earlier export at OUT")
 def export(
     checkpoint: str, out: Path, target: str, also: tuple[str, ...], address: str | None, force: bool
 ) -> None:

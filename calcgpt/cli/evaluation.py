@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from calcgpt.cli import options
 from calcgpt.cli.completion import complete_checkpoint
-from calcgpt.cli.options import (
-    NAME,
-    PATH,
-    Number,
-    checkpoint_argument,
-    device_option,
-    engine_and_device,
-    force_option,
-    json_option,
-    named_paths,
-    out_argument,
-    output_file,
-    plugin_option,
-    quiet_option,
-    scoring_engine_option,
-    seed_option,
-    task_option,
-)
 from datagen.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.data.task import AnyTask
     from calcgpt.evaluation.report import Evaluate
+    from calcgpt.inference.generate import Sampling
 
 # The options of `eval` that a model of plain text supports.
 TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 
 
 @click.command(name="eval")
-@checkpoint_argument
-@plugin_option
+@options.checkpoint_argument
+@options.plugin_option
 @click.option(
     "--data",
-    type=PATH,
+    type=options.PATH,
     help="A file of problems or of plain text, or a folder with such a test.txt.",
 )
-@task_option
+@options.task_option
 @click.option(
     "--split",
     type=click.Choice(["train", "val", "test", "all"]),
@@ -57,11 +43,11 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--temperature",
     default=0.0,
-    type=Number(min=0),
+    type=options.Number(min=0),
     help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
 )
-@seed_option("sampling")
-@scoring_engine_option
+@options.seed_option("sampling")
+@options.scoring_engine_option
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
@@ -75,21 +61,21 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 )
 @click.option(
     "--shards",
-    type=PATH,
+    type=options.PATH,
     help="Save answers in this folder. After an interruption, the same command continues.",
 )
 @click.option(
     "--scored",
-    type=PATH,
-    callback=output_file,
+    type=options.PATH,
+    callback=options.output_file,
     help="Write each problem and its answer to this file.",
 )
-@json_option("Write all scores to this file.")
+@options.json_option("Write all scores to this file.")
 @click.option(
     "--errors", default=0, type=click.IntRange(min=0), help="Show this many wrong answers."
 )
-@device_option
-@quiet_option
+@options.device_option
+@options.quiet_option
 def eval_(
     checkpoint: str,
     data: Path | None,
@@ -98,15 +84,11 @@ def eval_(
     limit: int | None,
     temperature: float,
     seed: int,
-    engine: str | None,
-    workers: int | None,
-    ray_address: str | None,
-    shards: Path | None,
     scored: Path | None,
     json_file: Path | None,
     errors: int,
-    device: str,
     quiet: bool,
+    **machine: Any,
 ) -> None:
     """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
 
@@ -115,17 +97,15 @@ def eval_(
     The report also says how far the model's confidence can be trusted and, for a model that writes
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
-    from calcgpt.data.tokenizer import UnknownCharacterError
     from calcgpt.evaluation import report
-    from calcgpt.evaluation import shards as in_shards
-    from calcgpt.evaluation.evaluate import evaluate, predicts_text
+    from calcgpt.evaluation.evaluate import predicts_text
+    from calcgpt.evaluation.shards import scored_answers, to_jsonl
     from calcgpt.inference.generate import Sampling
-    from calcgpt.registry import resolve
     from datagen.files import write_json, write_text
 
     data = _test_file(data)
     source = _source_of(data, task)
-    is_shared = bool(workers or ray_address or shards)
+    is_shared = any(machine[name] for name in ("workers", "ray_address", "shards"))
     if (is_shared or scored) if task else split:
         raise click.UsageError(
             "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
@@ -136,26 +116,59 @@ def eval_(
         raise UserError(
             "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
         )
-    folder = resolve(checkpoint)
-    engine, device = engine_and_device(engine, device, ray_address)
-    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
+    sampling, split = Sampling(temperature, seed=seed), split or "test"
+    loaded, score = _scorer(checkpoint, sampling, is_shared, **machine)
     if predicts_text(loaded):
-        if not data:
-            raise UserError(f"{loaded.name} predicts text: it has no answers to score")
         _evaluate_text(loaded, data, json_file, quiet)
         return
-    sampling, split = Sampling(temperature, seed=seed), split or "test"
-    score: Evaluate = partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
-    if is_shared:
-        threads = 1 if workers or ray_address else None
-        scoring = in_shards.Scoring(folder, device, engine, False, threads=threads)
-        shared: dict[str, Any] = {"workers": workers, "ray_address": ray_address, "folder": shards}
-        score = partial(in_shards.evaluate_in_shards, scoring, **shared)
     _note_other_task(loaded, source)
-    try:
+    with _explained_errors(loaded, data, task):
         record, evaluation = report.evaluation_record(
             loaded, source, sampling, limit, not quiet, score, split
         )
+    if scored:
+        write_text(scored, to_jsonl(scored_answers(evaluation)))
+    if json_file:
+        write_json(json_file, record)
+    what = f"{task}, {split}" if task else str(data)
+    click.echo(report.score_text(f"{loaded.name} on {what}", record, evaluation))
+    if errors:
+        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
+
+
+def _scorer(
+    checkpoint: str,
+    sampling: Sampling,
+    is_shared: bool,
+    engine: str | None,
+    device: str,
+    workers: int | None,
+    ray_address: str | None,
+    shards: Path | None,
+) -> tuple[Checkpoint, Evaluate]:
+    """Returns the checkpoint, and what scores it: this process, several, or a Ray cluster."""
+    from calcgpt.evaluation import shards as in_shards
+    from calcgpt.evaluation.evaluate import evaluate
+    from calcgpt.registry import resolve
+
+    folder = resolve(checkpoint)
+    engine, device = options.engine_and_device(engine, device, ray_address)
+    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
+    if not is_shared:
+        return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
+    threads = 1 if workers or ray_address else None
+    scoring = in_shards.Scoring(folder, device, engine, False, threads=threads)
+    shared: dict[str, Any] = {"workers": workers, "ray_address": ray_address, "folder": shards}
+    return loaded, partial(in_shards.evaluate_in_shards, scoring, **shared)
+
+
+@contextmanager
+def _explained_errors(loaded: Checkpoint, data: Path | None, task: str | None) -> Iterator[None]:
+    """Errors in the block say which file they are about, and what may be meant instead."""
+    from calcgpt.data.tokenizer import UnknownCharacterError
+
+    try:
+        yield
     except UnknownCharacterError as error:
         raise UserError(
             f"{task or data}: {loaded.name} does not know the character {error.character!r}"
@@ -166,14 +179,6 @@ def eval_(
         if of_task and str(error).startswith(f"{data}, line "):
             raise UserError(f"{error}; for the file of a task, use --task") from None
         raise
-    if scored:
-        write_text(scored, in_shards.to_jsonl(in_shards.scored_answers(evaluation)))
-    if json_file:
-        write_json(json_file, record)
-    what = f"{task}, {split}" if task else str(data)
-    click.echo(report.score_text(f"{loaded.name} on {what}", record, evaluation))
-    if errors:
-        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
 
 
 def _test_file(data: Path | None) -> Path | None:
@@ -187,16 +192,16 @@ def _test_file(data: Path | None) -> Path | None:
 
 
 @click.command()
-@click.argument("run", type=NAME, shell_complete=complete_checkpoint)
-@out_argument
-@plugin_option
-@click.option("--data", type=PATH, help="The folder of the data set.")
-@task_option
+@click.argument("run", type=options.NAME, shell_complete=complete_checkpoint)
+@options.out_argument
+@options.plugin_option
+@click.option("--data", type=options.PATH, help="The folder of the data set.")
+@options.task_option
 @click.option(
     "--also",
     multiple=True,
     metavar="NAME=FILE",
-    callback=named_paths,
+    callback=options.named_paths,
     help="Also score this file, under this name. Repeatable.",
 )
 @click.option(
@@ -214,10 +219,10 @@ def _test_file(data: Path | None) -> Path | None:
     type=click.IntRange(0, 30),
     help="Maximum number of decimal places that the model was measured for. With --digits.",
 )
-@scoring_engine_option
-@device_option
-@force_option("a checkpoint at OUT")
-@quiet_option
+@options.scoring_engine_option
+@options.device_option
+@options.force_option("a checkpoint at OUT")
+@options.quiet_option
 def publish(
     run: str,
     out: Path,
@@ -249,7 +254,7 @@ def publish(
     elif digits or factor_digits or places is not None:
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
-    engine, device = engine_and_device(engine, device)
+    engine, device = options.engine_and_device(engine, device)
     loaded, _, decoder = load_for_scoring(resolve(run), device, engine, None)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
@@ -276,10 +281,14 @@ def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     click.echo(f"{checkpoint.name} was not trained on the data of {source.name}", err=True)
 
 
-def _evaluate_text(loaded: Checkpoint, data: Path, json_file: Path | None, quiet: bool) -> None:
+def _evaluate_text(
+    loaded: Checkpoint, data: Path | None, json_file: Path | None, quiet: bool
+) -> None:
     """Scores a model of plain text. Raises UserError for options that are not for texts."""
     from datagen.extras import require
 
+    if not data:
+        raise UserError(f"{loaded.name} predicts text: it has no answers to score")
     context, given = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
     names = {name for name in context.params if context.get_parameter_source(name) is given}
     if names - TEXT_OPTIONS:

@@ -7,25 +7,8 @@ from typing import Any
 
 import click
 
+from calcgpt.cli import options
 from calcgpt.cli.completion import complete_checkpoint, complete_space, complete_suite
-from calcgpt.cli.options import (
-    NAME,
-    PATH,
-    SEED,
-    Number,
-    data_option,
-    device_option,
-    echo_report,
-    json_option,
-    named_paths,
-    out_option,
-    output_folder,
-    plugin_option,
-    quiet_option,
-    set_option,
-    signal_of,
-    threads_option,
-)
 
 
 @click.command()
@@ -35,12 +18,12 @@ from calcgpt.cli.options import (
     shell_complete=complete_suite,
     help="A name from the list above, or a TOML file.",
 )
-@out_option("The folder for all runs and the report.")
+@options.out_option("The folder for all runs and the report.")
 @click.option(
     "--data",
     multiple=True,
     metavar="TASK=FOLDER",
-    callback=named_paths,
+    callback=options.named_paths,
     help="Use this data for a task, instead of the suite's. Repeatable.",
 )
 @click.option("--only", multiple=True, metavar="TASK[/VARIANT]", help="Run only these. Repeatable.")
@@ -48,21 +31,21 @@ from calcgpt.cli.options import (
     "--seed",
     "seeds",
     multiple=True,
-    type=SEED,
+    type=options.SEED,
     help="Use this seed, instead of the suite's. Repeatable.",
 )
-@set_option("Override a field in every run: train.steps=500.")
+@options.set_option("Override a field in every run: train.steps=500.")
 @click.option(
     "--jobs",
     "n_process",
     type=click.IntRange(1, 256),
     help="Runs at a time.  [default: one per GPU or core]",
 )
-@threads_option("CPU threads of each run.", default=1)
-@device_option
-@plugin_option
-@quiet_option
-def ablate(suite: str, out: Path, seeds: tuple[int, ...], quiet: bool, **options: Any) -> None:
+@options.threads_option("CPU threads of each run.", default=1)
+@options.device_option
+@options.plugin_option
+@options.quiet_option
+def ablate(suite: str, out: Path, seeds: tuple[int, ...], quiet: bool, **choices: Any) -> None:
     """Train every variant of a suite with several seeds, and compare them in OUT/report.md.
 
     The same command continues after an interruption and does not repeat finished runs. Other seeds
@@ -77,8 +60,8 @@ def ablate(suite: str, out: Path, seeds: tuple[int, ...], quiet: bool, **options
     loaded = load_suite(suite)
     if seeds:
         loaded = loaded.model_copy(update={"seeds": list(dict.fromkeys(seeds))})
-    files = run(loaded, out, progress=not quiet, **options)
-    echo_report(tables_of(out / "report.md"), files)
+    files = run(loaded, out, progress=not quiet, **choices)
+    options.echo_report(tables_of(out / "report.md"), files)
 
 
 def tables_of(report: Path) -> str:
@@ -91,8 +74,8 @@ def tables_of(report: Path) -> str:
 
 @click.command()
 @click.argument("space", shell_complete=complete_space)
-@out_option("The folder of the sweep.")
-@data_option
+@options.out_option("The folder of the sweep.")
+@options.data_option
 @click.option(
     "--trials", type=click.IntRange(1, 100_000), help="Number of trials.  [default: the space's]"
 )
@@ -115,7 +98,7 @@ def tables_of(report: Path) -> str:
     "--gpus-per-trial",
     "gpus",
     default=0.0,
-    type=Number(0, 64),
+    type=options.Number(0, 64),
     help="GPUs of each trial; with 0.5, two trials share one.",
 )
 @click.option(
@@ -123,7 +106,7 @@ def tables_of(report: Path) -> str:
     help="A running Ray cluster: 10.0.0.1:6379 or auto. All its machines must share --out and "
     "--data.  [default: start Ray on this machine]",
 )
-@quiet_option
+@options.quiet_option
 def sweep(
     space: str,
     out: Path,
@@ -154,15 +137,15 @@ def sweep(
         )
     except KeyboardInterrupt as stop:
         click.echo("interrupted; the same command continues", err=True)
-        sys.exit(128 + signal_of(stop))
-    echo_report(f"{summary(loaded, results)}\n{table(loaded, results, MAX_ROWS)}", files)
+        sys.exit(128 + options.signal_of(stop))
+    options.echo_report(f"{summary(loaded, results)}\n{table(loaded, results, MAX_ROWS)}", files)
 
 
 @click.command()
 @click.argument(
-    "checkpoints", nargs=-1, required=True, type=NAME, shell_complete=complete_checkpoint
+    "checkpoints", nargs=-1, required=True, type=options.NAME, shell_complete=complete_checkpoint
 )
-@plugin_option
+@options.plugin_option
 def report(checkpoints: tuple[str, ...]) -> None:
     """Print the scores of published CHECKPOINTS (`publish`) as a Markdown table."""
     from calcgpt.checkpoint import CONFIG, METRICS
@@ -178,15 +161,15 @@ def report(checkpoints: tuple[str, ...]) -> None:
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=PATH)
+@click.argument("folders", nargs=-1, required=True, type=options.PATH)
 @click.option(
     "--out",
-    type=PATH,
-    callback=output_folder,
+    type=options.PATH,
+    callback=options.output_folder,
     help="Draw the curves as compare.png in this folder.",
 )
-@json_option("Write the numbers to this file.")
-@plugin_option
+@options.json_option("Write the numbers to this file.")
+@options.plugin_option
 def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None) -> None:
     """Compare runs: their results, and how their recipes differ.
 
@@ -202,7 +185,7 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     runs = read_runs(folders)
     files = save_figures(out, {"compare": lambda: draw_runs(runs)}) if out else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    echo_report(comparison_text(runs, width), files, json_file, comparison(runs))
+    options.echo_report(comparison_text(runs, width), files, json_file, comparison(runs))
 
 
 COMMANDS = [ablate, compare, report, sweep]

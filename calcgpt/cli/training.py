@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from calcgpt.cli import options
 from calcgpt.cli.completion import complete_recipe
-from calcgpt.cli.options import (
-    NAME,
-    PATH,
-    SEED,
-    data_option,
-    device_option,
-    force_option,
-    plugin_option,
-    quiet_option,
-    set_option,
-    task_option,
-    threads_option,
-)
 from datagen.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -42,16 +30,20 @@ RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new ru
     shell_complete=complete_recipe,
     help="A name (see `calcgpt recipes`) or a TOML file.",
 )
-@plugin_option
-@data_option
-@task_option
-@click.option("--out", required=True, type=PATH, help="The folder of the run.")
-@set_option("Override a field of the recipe: model.n_layer=4.")
-@click.option("--seed", type=SEED, help="Seed of every random draw, the same as train.seed.")
+@options.plugin_option
+@options.data_option
+@options.task_option
+@click.option("--out", required=True, type=options.PATH, help="The folder of the run.")
+@options.set_option("Override a field of the recipe: model.n_layer=4.")
+@click.option(
+    "--seed", type=options.SEED, help="Seed of every random draw, the same as train.seed."
+)
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
-@force_option("a run in --out")
-@device_option
-@threads_option("CPU threads.  [default: 1 or all cores, what is faster for the first batch]")
+@options.force_option("a run in --out")
+@options.device_option
+@options.threads_option(
+    "CPU threads.  [default: 1 or all cores, what is faster for the first batch]"
+)
 @click.option(
     "--wandb",
     "wandb_project",
@@ -60,7 +52,7 @@ RUN_LOG = "calcgpt.training.run_folder"  # says whether --resume begins a new ru
     metavar="[PROJECT]",
     help="Also log to Weights & Biases; PROJECT defaults to calcgpt.",
 )
-@quiet_option
+@options.quiet_option
 def train(
     recipe: str,
     data: Path | None,
@@ -163,7 +155,7 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
 
 
 @click.command()
-@click.argument("name", required=False, type=NAME, shell_complete=complete_recipe)
+@click.argument("name", required=False, type=options.NAME, shell_complete=complete_recipe)
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME as TOML, with its meaning.
 

@@ -8,15 +8,7 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.metrics import StoredMetrics, perplexity, score_cells
-from calcgpt.model.parameters import (
-    SIZES,
-    count,
-    flop_formulas,
-    flops,
-    formulas,
-    has_formulas,
-    sizes,
-)
+from calcgpt.model import parameters
 from calcgpt.section import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.training.environment import Start, read_starts
@@ -76,10 +68,10 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
     rows = [[part, expressions[part], f"{number:,}"] for part, number in numbers.items()]
     rows.append(["all", f"{total * BYTES_PER_PARAMETER / 1e6:,.1f} MB in float32", f"{total:,}"])
     letters = set("".join(expressions.values()))
-    values = sizes(config, vocab_size)
+    values = parameters.sizes(config, vocab_size)
     legend = [
         f"{letter} = {values[letter]:<8,} {meaning}"
-        for letter, meaning in SIZES.items()
+        for letter, meaning in parameters.SIZES.items()
         if letter in letters
     ]
     return "\n".join([text_table([], rows, left=2), "", *legend])
@@ -88,8 +80,8 @@ def parameter_table(config: ModelConfig, vocab_size: int) -> str:
 def _count(config: ModelConfig, vocab_size: int) -> tuple[dict[str, int], dict[str, Any]]:
     """Returns the parameters of each part, and their formulas. Without formulas, a model is built
     and counted."""
-    if has_formulas(config):
-        return count(config, vocab_size), formulas(config)
+    if parameters.has_formulas(config):
+        return parameters.count(config, vocab_size), parameters.formulas(config)
     from calcgpt.model.gpt import build_model
 
     return {"all parts": build_model(config, vocab_size).n_parameters()}, {"all parts": ""}
@@ -97,8 +89,8 @@ def _count(config: ModelConfig, vocab_size: int) -> tuple[dict[str, int], dict[s
 
 def operation_table(config: ModelConfig, vocab_size: int) -> str:
     """Returns the FLOPs of a token of a full context, as formulas and as numbers."""
-    numbers = flops(config, vocab_size)
-    expressions = formulas(config, flop_formulas)
+    numbers = parameters.flops(config, vocab_size)
+    expressions = parameters.formulas(config, parameters.flop_formulas)
     rows = [[part, str(expressions[part]), f"{number:,}"] for part, number in numbers.items()]
     total = sum(numbers.values())
     rows.append(["all, forward", "", f"{total:,}"])

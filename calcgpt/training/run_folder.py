@@ -11,6 +11,7 @@ wandb/              with --wandb: the files of Weights & Biases
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from pydantic import Field
 
 from calcgpt.checkpoint import METRICS, Checkpoint, load_tensors
 from calcgpt.config import MAX_STEPS, Recipe
-from calcgpt.errors import CheckpointError, ConfigError, one_line
+from calcgpt.errors import CheckpointError, ConfigError, TrainingError, one_line
 from calcgpt.metrics import Count, PartialModel, step_lines
 from calcgpt.recipe import differences
 from calcgpt.registry import ENVIRONMENT_FILE as ENVIRONMENT_FILE
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # tables of runs need no torch
     import torch
 
 log = logging.getLogger(__name__)
+NONE_YET = "there is no checkpoint yet: --force starts the run again"
 N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
 TENSORBOARD = "tensorboard"
@@ -247,6 +249,16 @@ class RunFolder:
         for folder in self.checkpoints():
             if folder not in keep:
                 shutil.rmtree(folder)
+
+    def check_finite(self, value: float, name: str, step: int) -> None:
+        """Raises TrainingError for infinity and NaN."""
+        if math.isfinite(value):
+            return
+        saved = self.checkpoints()
+        newest = f"the newest checkpoint is {saved[-1]}" if saved else NONE_YET
+        raise TrainingError(
+            f"{name} is {value} at step {step}: a lower learning rate may help; {newest}"
+        )
 
     def load_last(self) -> SavedState:
         """Loads the newest checkpoint that is not damaged; logs a warning for each damaged one.

@@ -6,7 +6,6 @@ a resumed run gives bit for bit the result of an uninterrupted run.
 Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
-import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -21,34 +20,18 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
 from calcgpt.data.sources import TrainingData, for_task, tokenizer_for, training_data
 from calcgpt.data.task import AnyTask, Task, TextTask
-from calcgpt.errors import (
-    ConfigError,
-    TrainingError,
-    as_path,
-    check_integer,
-    check_items,
-    check_types,
-)
+from calcgpt.errors import ConfigError, as_path, check_integer, check_items, check_types
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
+from calcgpt.training import optim
 from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.distributed import SingleProcess, process_group
 from calcgpt.training.environment import provenance, read_starts, record_start
 from calcgpt.training.loader import BatchLoader
-from calcgpt.training.optim import (
-    OPTIMIZERS,
-    WeightAverage,
-    Weights,
-    load_optimizer_tensors,
-    load_weights,
-    lr_factor,
-    optimizer_tensors,
-    state_shapes,
-)
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
 from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
@@ -61,7 +44,6 @@ from datagen.splits import Split
 # has their average.
 _RAW = "weights."
 MAX_THREADS = 1_024
-NONE_YET = "there is no checkpoint yet: --force starts the run again"
 
 
 def train(
@@ -89,14 +71,9 @@ def train(
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
     """
-    check_types(
-        recipe=(recipe, Recipe),
-        data=(data, str, Path, Task, TextTask, None),
-        resume=(resume, bool),
-        force=(force, bool),
-        device=(device, str),
-        progress=(progress, bool),
-    )
+    check_types(recipe=(recipe, Recipe), data=(data, str, Path, Task, TextTask, None))
+    check_types(resume=(resume, bool), force=(force, bool), progress=(progress, bool))
+    check_types(device=(device, str))
     check_items(trackers=(trackers, Callable))
     if threads is not None:
         check_integer("threads", threads, 0, MAX_THREADS)
@@ -126,11 +103,7 @@ def train(
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.fastest_threads())
         if group.is_main:
-            step, n_process = trainer.counters.step, group.world_size
-            record_start(run, recipe, source.fingerprint, torch_device, step, n_process)
-        if progress and group.is_main:
-            name = data.name if isinstance(data, AnyTask) else data
-            tqdm.write(trainer.summary(str(name or "fresh problems")), file=sys.stderr)
+            trainer.announce(data, progress)
         return trainer.run(progress, trackers)
 
 
@@ -163,12 +136,12 @@ class Trainer:
         if self.config.compile:
             self.loss = self._compiled(self.loss)
         self.parameters = list(self.model.parameters())  # listing them takes a while
-        self.optimizers = OPTIMIZERS[self.config.optimizer](self.model, self.config)
+        self.optimizers = optim.OPTIMIZERS[self.config.optimizer](self.model, self.config)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["peak_lr"] = param_group["lr"]
         decay = self.config.ema_decay
-        self.average = WeightAverage(self.model, decay) if decay else None
+        self.average = optim.WeightAverage(self.model, decay) if decay else None
         self.counters = Counters()
         self.needs_validation = False  # a signal interrupted the validation of the last step
         bf16 = self.config.precision == "bf16" or (
@@ -189,6 +162,14 @@ class Trainer:
         replays = self.group.world_size == self.config.grad_accum == 1
         mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
         return compiled(loss, self.model, dynamic=None, mode=mode)
+
+    def announce(self, data: Path | AnyTask | None, progress: bool) -> None:
+        """Records the start in the folder of the run. With `progress`, says what is trained."""
+        step, n_process = self.counters.step, self.group.world_size
+        record_start(self.folder, self.recipe, self.data.fingerprint, self.device, step, n_process)
+        if progress:
+            name = data.name if isinstance(data, AnyTask) else data
+            tqdm.write(self.summary(str(name or "fresh problems")), file=sys.stderr)
 
     def summary(self, data: str) -> str:
         """Returns what is trained, on which data and for how long, in one line."""
@@ -249,7 +230,7 @@ class Trainer:
         """Does one optimizer step. Returns this process's part of the mean loss, a scalar."""
         config, step = self.config, self.counters.step
         self.group.seed_step(config.seed, step)
-        factor = lr_factor(config, step)
+        factor = optim.lr_factor(config, step)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["lr"] = param_group["peak_lr"] * factor
@@ -310,8 +291,8 @@ class Trainer:
             return
         config, step = self.config, self.counters.step
         row = self.clock.row(self.counters, self.group)
-        self._check_finite(row["loss"], "the loss", step)
-        log({**row, "lr": config.lr * lr_factor(config, step - 1)})
+        self.folder.check_finite(row["loss"], "the loss", step)
+        log({**row, "lr": config.lr * optim.lr_factor(config, step - 1)})
         bar.set_postfix_str(
             f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
         )
@@ -327,16 +308,16 @@ class Trainer:
         if result is None:
             return {}
         step, (val_loss, scores) = self.counters.step, result
-        self._check_finite(val_loss, "the validation loss", step)
+        self.folder.check_finite(val_loss, "the validation loss", step)
         log(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         return {"val_loss": val_loss, **scored}
 
     @contextmanager
-    def _averaged(self) -> Iterator[Weights]:
+    def _averaged(self) -> Iterator[optim.Weights]:
         """Within the block, the model has the weights to validate and save. Yields the weights in
         training if they differ."""
-        with self.average.applied() if self.average else nullcontext(Weights()) as raw:
+        with self.average.applied() if self.average else nullcontext(optim.Weights()) as raw:
             yield raw
 
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
@@ -377,18 +358,15 @@ class Trainer:
         with self._averaged() as raw:
             # The loss of a step is that of the weights before it.
             weight_sum = sum(float(p.detach().abs().sum()) for p in self.parameters)
-            self._check_finite(weight_sum, "the sum of the weights", self.counters.step)
-            tensors = self._training_tensors(raw)
+            self.folder.check_finite(weight_sum, "the sum of the weights", self.counters.step)
+            tensors = random_states(self.device) | optim.optimizer_tensors(self.optimizers)
+            tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
             if self.group.is_main:
                 saved = Checkpoint.from_model(
                     folder.name, self.recipe, self.tokenizer, self.model, metrics
                 )
                 saved.save(folder, extra={TRAINING: tensors})
                 self.folder.prune(folder)
-
-    def _training_tensors(self, raw: Weights) -> Weights:
-        tensors = {f"{_RAW}{name}": value for name, value in raw.items()}
-        return random_states(self.device) | tensors | optimizer_tensors(self.optimizers)
 
     def resume(self) -> None:
         """Continues the newest checkpoint that loads."""
@@ -404,12 +382,12 @@ class Trainer:
                 raise ConfigError("cannot resume: the run started with another vocabulary")
             raw_weights = state.weights if self.average else {}
             shapes = {f"{_RAW}{name}": weight.shape for name, weight in raw_weights.items()}
-            shapes |= state_shapes(self.optimizers, state.tensors)
+            shapes |= optim.state_shapes(self.optimizers, state.tensors)
             state.check_tensors(shapes)
             self.counters = state.counters()
             state.restore_random_state(self.device)
-        load_weights(dict(self.model.named_parameters()), state.weights)
-        load_optimizer_tensors(self.optimizers, state.tensors)
+        optim.load_weights(dict(self.model.named_parameters()), state.weights)
+        optim.load_optimizer_tensors(self.optimizers, state.tensors)
         if self.average:
             raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
             self.average.resume(raw)
@@ -417,12 +395,3 @@ class Trainer:
         self.needs_validation = self._validates(self.counters.step) and "val_loss" not in metrics
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)
-
-    def _check_finite(self, value: float, name: str, step: int) -> None:
-        """Raises TrainingError for infinity and NaN."""
-        if not math.isfinite(value):
-            saved = self.folder.checkpoints()
-            newest = f"the newest checkpoint is {saved[-1]}" if saved else NONE_YET
-            raise TrainingError(
-                f"{name} is {value} at step {step}: a lower learning rate may help; {newest}"
-            )
