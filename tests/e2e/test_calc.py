@@ -5,13 +5,13 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from commands import RunCli
 from fake_decoder import completing_decoder, right_with_work, worked_checkpoint
 
 from calcgpt.cli import cli
@@ -64,13 +64,13 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=str,
 )
 def test_an_answer_has_the_places_asked_for(
-    run_cli: Callable[..., Any], wide: Path, args: list[str], out: str, err: str
+    run_cli: RunCli, wide: Path, args: list[str], out: str, err: str
 ) -> None:
     outcome = run_cli("calc", *args, "--checkpoint", wide)
     assert (outcome.code, outcome.out.strip(), outcome.err.strip()) == (0, out, err)
 
 
-def test_the_work_of_a_function_names_its_rows(run_cli: Callable[..., Any], wide: Path) -> None:
+def test_the_work_of_a_function_names_its_rows(run_cli: RunCli, wide: Path) -> None:
     lines = run_cli("calc", "1+sqrt(2)", "--places", "2", "--work", "--checkpoint", wide).out
     rows = [line for line in lines.splitlines() if " > " in line]
     assert rows[0] == "sqrt(2) > 1. d = (x/z^m - z)/y"
@@ -95,7 +95,7 @@ def test_the_work_of_a_function_names_its_rows(run_cli: Callable[..., Any], wide
     ids=str,
 )
 def test_what_cannot_be_asked_is_an_error(
-    run_cli: Callable[..., Any], wide: Path, args: list[str], reason: str
+    run_cli: RunCli, wide: Path, args: list[str], reason: str
 ) -> None:
     outcome = run_cli("calc", *args, "--checkpoint", wide)
     assert (outcome.code, outcome.out) == (2, "")
@@ -122,19 +122,19 @@ def test_what_cannot_be_asked_is_an_error(
     ids=str,
 )
 def test_several_expressions_or_one_that_the_shell_has_split(
-    run_cli: Callable[..., Any], wide: Path, args: list[str], out: str, err: str
+    run_cli: RunCli, wide: Path, args: list[str], out: str, err: str
 ) -> None:
     outcome = run_cli("calc", "--checkpoint", wide, *args)
     assert (outcome.code, outcome.out, outcome.err) == (0, out, err)
 
 
-def test_a_sentence_is_one_expression(run_cli: Callable[..., Any], wide: Path) -> None:
+def test_a_sentence_is_one_expression(run_cli: RunCli, wide: Path) -> None:
     outcome = run_cli("calc", "--checkpoint", wide, "7", "xor", "3")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.count("error:") == 1
 
 
-def test_an_expression_needs_no_command(run_cli: Callable[..., Any], wide: Path) -> None:
+def test_an_expression_needs_no_command(run_cli: RunCli, wide: Path) -> None:
     outcome = run_cli("12.5*3", "--checkpoint", wide)
     assert (outcome.code, outcome.out) == (0, "37.5\n")
     for typed, answer in {
@@ -152,7 +152,7 @@ def test_an_expression_needs_no_command(run_cli: Callable[..., Any], wide: Path)
 
 
 def test_file_names_in_place_of_a_star_are_recognized(
-    run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("apple", "pear"):
@@ -187,9 +187,7 @@ def test_file_names_in_place_of_a_star_are_recognized(
     ],
     ids=range(7),
 )
-def test_carets_are_below_what_is_wrong(
-    run_cli: Callable[..., Any], wide: Path, typed: str, err: str
-) -> None:
+def test_carets_are_below_what_is_wrong(run_cli: RunCli, wide: Path, typed: str, err: str) -> None:
     outcome = run_cli("calc", "--checkpoint", wide, *typed.split(" "))
     assert (outcome.code, outcome.out, outcome.err) == (2, "", err)
 
@@ -220,7 +218,7 @@ def test_lines_continue_from_earlier_answers(wide: Path) -> None:
     assert ended.stderr.startswith("error: line 1: a number is expected, not '*'\n")
 
 
-def test_json_is_one_object_a_line(run_cli: Callable[..., Any], wide: Path) -> None:
+def test_json_is_one_object_a_line(run_cli: RunCli, wide: Path) -> None:
     outcome = run_cli("calc", "--checkpoint", wide, "--json", "2^2", "1/", "--min-confidence", 0.1)
     right, invalid = map(json.loads, outcome.out.splitlines())
     assert (outcome.code, outcome.err) == (2, "")
@@ -230,7 +228,7 @@ def test_json_is_one_object_a_line(run_cli: Callable[..., Any], wide: Path) -> N
     assert invalid == {"expression": "1/", "error": {"kind": "syntax", "reason": reason, **place}}
 
 
-def test_a_wrong_answer_is_said_to_be_wrong(run_cli: Callable[..., Any], tiny_folder: Path) -> None:
+def test_a_wrong_answer_is_said_to_be_wrong(run_cli: RunCli, tiny_folder: Path) -> None:
     outcome = run_cli("calc", "12.5*3", "--checkpoint", tiny_folder)
     assert outcome.code == 1
     # Random weights know nothing.
@@ -241,7 +239,7 @@ def test_a_wrong_answer_is_said_to_be_wrong(run_cli: Callable[..., Any], tiny_fo
 
 
 def test_an_output_that_is_not_a_number_is_not_printed_as_an_answer(
-    run_cli: Callable[..., Any], tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: RunCli, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(calculator.Calculator):
         def __init__(self, checkpoint: Any, decoder: Any) -> None:
@@ -266,7 +264,7 @@ def test_an_output_that_is_not_a_number_is_not_printed_as_an_answer(
     ],
 )
 def test_answers_are_withheld(
-    run_cli: Callable[..., Any], tiny_folder: Path, options: list[str], kind: str, reason: str
+    run_cli: RunCli, tiny_folder: Path, options: list[str], kind: str, reason: str
 ) -> None:
     command = ["calc", "2+3", "--checkpoint", tiny_folder, *options]
     outcome = run_cli(*command)

@@ -4,19 +4,18 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
+from commands import RunCli
 
 from calcgpt.cli import cli
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-def test_help_names_every_command_in_its_section(run_cli: Callable[..., Any]) -> None:
+def test_help_names_every_command_in_its_section(run_cli: RunCli) -> None:
     outcome = run_cli("--help")
     assert outcome.code == 0
     assert "..." not in outcome.out.partition("Options:")[2]  # nothing is cut off
@@ -25,7 +24,7 @@ def test_help_names_every_command_in_its_section(run_cli: Callable[..., Any]) ->
         assert outcome.out.count(f"\n  {command} ") == 1
 
 
-def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
+def test_recipes_are_listed_and_shown(run_cli: RunCli) -> None:
     assert "\nblog-rope " in run_cli("recipes").out
     shown = run_cli("recipes", "blog").out
     assert "n_embd = 96  # width of the residual stream\n" in shown
@@ -59,7 +58,7 @@ def test_recipes_are_listed_and_shown(run_cli: Callable[..., Any]) -> None:
     ],
 )
 def test_the_shell_completes_names(
-    words: str, completed: list[str], run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    words: str, completed: list[str], run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("_CALCGPT_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", f"calcgpt {words}")

@@ -17,6 +17,7 @@ import pytest
 import torch
 from forks import PATIENCE, Popen
 from safetensors.torch import load_file
+from small_runs import FRESH, NO_ANSWERS, rows
 from torch import distributed as dist
 from torchrun import torchrun
 
@@ -38,14 +39,6 @@ BASE = [
     "train.eval_interval=4",
     "train.checkpoint_interval=4",
 ]
-# Rows of different lengths, which also have different numbers of targets; without files.
-UNLIKE = (
-    "tokenizer=scratchpad",
-    "model.block_size=256",
-    "data.mixture.blog=2",
-    "data.mixture.calculator=1",
-    "train.eval_problems=0",  # an untrained model writes to the end of its context, which is slow
-)
 RECIPES = {
     "everything": (
         "train.grad_accum=2",
@@ -55,12 +48,13 @@ RECIPES = {
         "model.tie_embeddings=true",
         "model.n_layer=2",
     ),
-    "unlike": UNLIKE,
+    # Rows of different lengths, which also have different numbers of targets; without files.
+    "unlike": (*FRESH, NO_ANSWERS),
     "muon": ("train.optimizer=muon", "train.ema_decay=0.9", "train.eval_problems=0"),
     "dropout": ("model.dropout=0.2", "train.eval_problems=0"),
 }
 N_PROCESSES = 2
-MIDDLE, LAST = "step-00000004", "step-00000008"
+LAST = "step-00000008"
 
 
 def recipe(name: str) -> Recipe:
@@ -151,10 +145,6 @@ def by_two(data_folder: Path, by_one: Path, tmp_path_factory: pytest.TempPathFac
     assert code == 0, output
     assert "Warning" not in output
     return out
-
-
-def rows(run: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def assert_same_metrics(actual: Path, expected: Path, tolerance: float) -> None:

@@ -2,11 +2,10 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import RunCli
 from forks import RAY, TRAINING, run
 from ray_cluster import RayCluster, own_lines
 
@@ -20,7 +19,7 @@ def test_a_cluster_scores_as_one_process_does(
     tiny_folder: Path,
     data_folder: Path,
     tmp_path: Path,
-    run_cli: Callable[..., Any],
+    run_cli: RunCli,
 ) -> None:
     """It gets the checkpoint, whose folder its machines need not have, and keeps the shards."""
     data = ("--data", data_folder / "test.txt", "--engine", "native", "--quiet")

@@ -3,12 +3,11 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from commands import RunCli
 from forks import PATIENCE
 
 from calcgpt.checkpoint import Checkpoint
@@ -25,9 +24,7 @@ print(json.dumps(complete(prompts)))
 """
 
 
-def export_and_compare(
-    run_cli: Callable[..., Any], folder: Path, out: Path, prompts: list[str]
-) -> None:
+def export_and_compare(run_cli: RunCli, folder: Path, out: Path, prompts: list[str]) -> None:
     """Exports by the command line, then answers with the code of the export's README."""
     exported = run_cli("export", folder, out, "--to", "onnx")
     checkpoint = Checkpoint.load(folder)
@@ -58,7 +55,7 @@ def export_and_compare(
 
 
 def test_its_readme_answers_as_the_model_does(
-    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+    run_cli: RunCli, tiny_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     prompts = [line.prompt for line in read_problems(data_folder / "test.txt")]
     export_and_compare(run_cli, tiny_folder, tmp_path / "out", prompts)

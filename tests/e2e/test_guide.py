@@ -4,12 +4,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx2 as httpx
 import pytest
+from commands import RunCli
 from forks import PATIENCE, RAY, TRAINING, run
 from ray_cluster import RayCluster
 from serving import server
@@ -106,7 +106,7 @@ def test_every_command_of_the_page_works(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
-    run_cli: Callable[..., Any],
+    run_cli: RunCli,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")

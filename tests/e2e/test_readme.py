@@ -4,7 +4,7 @@ their tables are in files that a command wrote."""
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from commands import RunCli
 
 from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
@@ -44,7 +45,7 @@ def test_the_two_commands_come_first() -> None:
 
 
 def test_the_short_walk_works_as_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: Callable[..., Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: RunCli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     [block] = [

@@ -1,11 +1,10 @@
 """The shipped checkpoints agree with their recipes and metrics."""
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.data.problems import read_problems
@@ -58,7 +57,7 @@ def test_the_best_has_the_scores_in_its_metrics(test_file: Path) -> None:
     assert scores.char_accuracy == pytest.approx(recorded["char_accuracy"], abs=0.003)
 
 
-def test_the_readmes_example_is_what_it_answers(run_cli: Callable[..., Any]) -> None:
+def test_the_readmes_example_is_what_it_answers(run_cli: RunCli) -> None:
     text = (ROOT.parent / "README.md").read_text("utf-8")
     example = text[text.index(".venv/bin/calcgpt ") :]
     command, output = example.split("```")[0], example.split("```")[2]
@@ -93,14 +92,12 @@ def test_the_readmes_example_is_what_it_answers(run_cli: Callable[..., Any]) -> 
         ),
     ],
 )
-def test_any_number_that_people_type(
-    expression: str, answer: str, run_cli: Callable[..., Any]
-) -> None:
+def test_any_number_that_people_type(expression: str, answer: str, run_cli: RunCli) -> None:
     ended = run_cli("calc", "--", expression)
     assert (ended.code, ended.out.splitlines()[0]) == (0, answer)
 
 
-def test_numbers_beyond_the_measured_ones_are_refused(run_cli: Callable[..., Any]) -> None:
+def test_numbers_beyond_the_measured_ones_are_refused(run_cli: RunCli) -> None:
     ended = run_cli("calc", f"{10**60}*2")
     assert ended.code == 2
     assert "at most 100 digits (60 in products and quotients)" in ended.err

@@ -3,11 +3,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import RunCli
 
 CALCGPT = f"{sys.executable} -m calcgpt"
 
@@ -44,7 +43,7 @@ def test_a_closed_stream_is_refused_where_it_is_needed(
 
 
 def test_an_argument_that_is_not_text_is_refused(
-    run_cli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     name = os.fsdecode(b"t\xff.txt")
@@ -57,7 +56,7 @@ def test_an_argument_that_is_not_text_is_refused(
 
 
 def test_a_pipe_other_than_the_output_is_an_error(
-    run_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> list[str]:
         raise BrokenPipeError(32, "Broken pipe")

@@ -5,11 +5,10 @@ The interrupted processes are real. Where only the result matters, training runs
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
+from commands import RunCli
 from pausing import start_pausing, wait_until_paused
 from safetensors.torch import load_file
 
@@ -55,7 +54,7 @@ def assert_same_run(run: Path, uninterrupted: Path, saved_at: int) -> None:
 
 
 def test_a_killed_and_interrupted_run_on_files_is_bit_for_bit_the_uninterrupted_run(
-    data_folder: Path, tmp_path: Path, run_cli: Callable[..., Any]
+    data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
     data, out, uninterrupted = ("--data", str(data_folder)), tmp_path / "run", tmp_path / "whole"
     interrupt(signal.SIGKILL, 25, command(data, out), tmp_path / "killed")
@@ -70,7 +69,7 @@ def test_a_killed_and_interrupted_run_on_files_is_bit_for_bit_the_uninterrupted_
 
 
 def test_a_terminated_run_without_files_is_bit_for_bit_the_uninterrupted_run(
-    tmp_path: Path, run_cli: Callable[..., Any]
+    tmp_path: Path, run_cli: RunCli
 ) -> None:
     out, uninterrupted = tmp_path / "run", tmp_path / "whole"
     stderr = interrupt(signal.SIGTERM, 25, command(FRESH, out), tmp_path / "terminated")

@@ -189,10 +189,6 @@ def softmax(scores: list[float]) -> list[float]:
     return [math.exp(score) / total for score in scores]
 
 
-def full(config: ModelConfig, scores: list[float]) -> list[float]:
-    return softmax(scores)
-
-
 def window(config: ModelConfig, scores: list[float]) -> list[float]:
     """Jiang et al. 2023, section 2: the last `window` positions, the query's own included."""
     seen = scores[-config.window :]
@@ -227,10 +223,6 @@ def landmark(config: ModelConfig, scores: list[float]) -> list[float]:
     return weights
 
 
-def only_text(config: ModelConfig, vocab_size: int, tokens: list[int]) -> list[int]:
-    return tokens
-
-
 def with_landmarks(config: ModelConfig, vocab_size: int, tokens: list[int]) -> list[int]:
     ids = []
     for count, token in enumerate(tokens, start=1):
@@ -242,11 +234,11 @@ def with_landmarks(config: ModelConfig, vocab_size: int, tokens: list[int]) -> l
 
 class Scheme(NamedTuple):
     weights: Callable[[ModelConfig, list[float]], list[float]]
-    insert: Callable[[ModelConfig, int, list[int]], list[int]] = only_text
+    insert: Callable[[ModelConfig, int, list[int]], list[int]] = lambda config, vocab, text: text
 
 
 ATTENTIONS = {
-    "full": Scheme(full),
+    "full": Scheme(lambda config, scores: softmax(scores)),
     "window": Scheme(window),
     "landmark": Scheme(landmark, with_landmarks),
 }
@@ -299,10 +291,10 @@ def turned(x: Vector, angles: list[float]) -> Vector:
 def coordinates(config: ModelConfig, ids: list[int]) -> list[list[int]]:
     """Kind, next kind, row, column, query row and query column of each token; 0 for tokens that
     are not characters."""
-    are_characters = [token < len(config.characters) for token in ids]
-    text = "".join(config.characters[token] for token in ids if token < len(config.characters))
+    n = len(config.characters)
+    text = "".join(config.characters[token] for token in ids if token < n)
     rows = iter(layout_coordinates(text.encode()).tolist())
-    return [next(rows) if is_character else [0] * 6 for is_character in are_characters]
+    return [next(rows) if token < n else [0] * 6 for token in ids]
 
 
 def kinds(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
@@ -334,16 +326,10 @@ Head = tuple[int, int]  # layer and query head
 
 def integrated(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
     """q (k + p) / sqrt(D) is the score without p plus this."""
-    layer, _ = at
-    return q @ w["positions.table"][layer, 0, j] / math.sqrt(config.head_dim)
-
-
-def integrated_per_head(
-    w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int
-) -> float:
     layer, head = at
-    group = head // (config.n_head // config.kv_heads)
-    return q @ w["positions.table"][layer, group, j] / math.sqrt(config.head_dim)
+    table = w["positions.table"][layer]  # one for all heads, or one for each key/value head
+    group = head // (config.n_head // config.kv_heads) if len(table) > 1 else 0
+    return q @ table[group, j] / math.sqrt(config.head_dim)
 
 
 def shaw(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
@@ -376,9 +362,7 @@ def t5_buckets(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: 
 def alibi_slopes(n_head: int) -> list[float]:
     """Press et al. 2022, section 3: a geometric sequence that starts at 2^(-8/n) with that ratio.
     If n is not a power of two, as in the authors' `get_slopes`."""
-    power = 1
-    while 2 * power <= n_head:
-        power *= 2
+    power = 2 ** (n_head.bit_length() - 1)  # the largest that is not above n_head
     slopes = [(2 ** (-8 / power)) ** (1 + i) for i in range(power)]
     if power == n_head:
         return slopes
@@ -390,22 +374,12 @@ def alibi(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) 
     return -alibi_slopes(config.n_head)[head] * (i - j)
 
 
-def add_nothing(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
-    return np.zeros(config.n_embd)
-
-
-def rotate_nothing(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
-    return x
-
-
-def score_nothing(w: Weights, config: ModelConfig, at: Head, q: Vector, i: int, j: int) -> float:
-    return 0.0
-
-
 class Position(NamedTuple):
-    embed: Callable[[Weights, ModelConfig, list[int], int], Vector] = add_nothing
-    rotate: Callable[[ModelConfig, Vector, list[int], int, bool], Vector] = rotate_nothing
-    score: Callable[[Weights, ModelConfig, Head, Vector, int, int], float] = score_nothing
+    """What a scheme adds to a token, how it rotates queries and keys, what it adds to a score."""
+
+    embed: Callable[[Weights, ModelConfig, list[int], int], Vector | float] = lambda *_: 0.0
+    rotate: Callable[[ModelConfig, Vector, list[int], int, bool], Vector] = lambda _, x, *rest: x
+    score: Callable[[Weights, ModelConfig, Head, Vector, int, int], float] = lambda *_: 0.0
 
 
 POSITIONS = {
@@ -413,7 +387,7 @@ POSITIONS = {
     "sinusoidal": Position(embed=sinusoidal),
     "learned": Position(embed=learned),
     "integrated": Position(score=integrated),
-    "integrated-per-head": Position(score=integrated_per_head),
+    "integrated-per-head": Position(score=integrated),
     "shaw": Position(score=shaw),
     "t5": Position(score=t5),
     "t5-buckets": Position(score=t5_buckets),

@@ -181,8 +181,8 @@ def test_the_model_card_is_not_needed(tiny_copy: Path) -> None:
     "step",
     [
         "safetensors.numpy.save_file",
-        "calcgpt.checkpoint.sha256",
-        "calcgpt.checkpoint.write_json",
+        "datagen.files.sha256",
+        "datagen.files.write_json",
         "calcgpt.checkpoint.model_card",
     ],
 )

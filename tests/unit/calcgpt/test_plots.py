@@ -2,12 +2,12 @@
 
 import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import RunCli
 
 from calcgpt.metrics import MAX_TABLE, read_curves, read_record
 from calcgpt.plots import draw_curves, draw_operand_lengths, draw_reliability, file_figures
@@ -124,7 +124,7 @@ def test_a_record_of_an_earlier_version_can_be_drawn(record_file: Path) -> None:
 
 
 def test_the_command_writes_every_plot(
-    run_cli: Callable[..., Any], run_file: Path, record_file: Path, tmp_path: Path
+    run_cli: RunCli, run_file: Path, record_file: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "new" / "pictures"
     ended = run_cli("plot", out, run_file, record_file)
@@ -142,7 +142,7 @@ def test_a_model_without_steps_has_no_plot_of_first_errors(record_file: Path) ->
 
 
 def test_a_real_record_can_be_drawn(
-    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+    run_cli: RunCli, tiny_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     test = data_folder / "test.txt"
     assert run_cli("eval", tiny_folder, "--data", test, "--json", tmp_path / "a.json").code == 0
@@ -204,21 +204,17 @@ BIN = "confidence.reliability.bins.0"
     ],
 )
 def test_a_file_that_cannot_be_drawn_is_one_line(
-    run_cli: Callable[..., Any], tmp_path: Path, name: str, content: str, reason: str
+    run_cli: RunCli, tmp_path: Path, name: str, content: str, reason: str
 ) -> None:
     (tmp_path / name).write_text(content)
-    ended = run_cli("plot", tmp_path / "out", tmp_path / name)
-    assert ended.code == 2
-    (line,) = ended.err.splitlines()
-    assert line.startswith("error: ")
-    assert name in line
-    assert reason in line
+    error = run_cli("plot", tmp_path / "out", tmp_path / name).error
+    assert name in error
+    assert reason in error
     assert not (tmp_path / "out").exists()
 
 
 def test_two_files_do_not_draw_over_each_other(
-    run_cli: Callable[..., Any], record_file: Path, tmp_path: Path
+    run_cli: RunCli, record_file: Path, tmp_path: Path
 ) -> None:
     ended = run_cli("plot", tmp_path / "out", record_file, record_file)
-    assert ended.code == 2
-    assert "another file gives scores-reliability.png as well" in ended.err
+    assert "another file gives scores-reliability.png as well" in ended.error

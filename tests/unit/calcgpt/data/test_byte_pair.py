@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
+from commands import RunCli
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers, trainers
@@ -306,7 +307,7 @@ def test_a_run_goes_on_with_its_own_vocabulary_alone(folder: Path, trained: Path
 
 
 def test_problems_are_for_characters(
-    trained: Path, data_folder: Path, tmp_path: Path, run_cli: Callable[..., Any]
+    trained: Path, data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
     loaded = Checkpoint.load(trained)
     with pytest.raises(DataError, match="problems need one token per character"):
@@ -314,8 +315,7 @@ def test_problems_are_for_characters(
             loaded.model, loaded.tokenizer, [split_line("$(0000000573*0000351.77)=12.4651020$")]
         )
     ended = run_cli("calc", "1+1", "--checkpoint", trained)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: problems need one token per character")
+    assert ended.error.startswith("problems need one token per character")
     with pytest.raises(ConfigError, match=r"train\.eval_problems must be 0"):
         train(load_recipe("nano", SMALL), data_folder, tmp_path / "run", device="cpu")
     assert not list(tmp_path.glob("run/step-*"))

@@ -1,10 +1,9 @@
 """`calcgpt publish`: a checkpoint with its scores."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import RunCli
 from fake_decoder import worked_checkpoint
 
 from calcgpt.checkpoint import Checkpoint
@@ -46,7 +45,7 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
 
 @pytest.mark.parametrize("places", [0, 30])
 def test_what_a_model_was_measured_for_is_published(
-    run_cli: Callable[..., Any], data_folder: Path, tmp_path: Path, places: int
+    run_cli: RunCli, data_folder: Path, tmp_path: Path, places: int
 ) -> None:
     worked_checkpoint().save(tmp_path / "worked")
     command = ("publish", tmp_path / "worked", "--data", data_folder, "--engine", "native")
@@ -60,7 +59,7 @@ def test_what_a_model_was_measured_for_is_published(
 
 
 def test_a_task_can_be_published_and_drawn(
-    run_cli: Callable[..., Any], tiny_folder: Path, tmp_path: Path
+    run_cli: RunCli, tiny_folder: Path, tmp_path: Path
 ) -> None:
     task, record = tmp_path / "sums.txt", tmp_path / "scores.json"
     task.write_text("".join(f"{a}+{b}={a + b}\n" for a in range(8) for b in range(8)))
@@ -82,7 +81,7 @@ def test_a_task_can_be_published_and_drawn(
 
 
 def test_publishing_scores_further_files_under_their_names(
-    run_cli: Callable[..., Any],
+    run_cli: RunCli,
     tiny: Checkpoint,
     tiny_folder: Path,
     data_folder: Path,

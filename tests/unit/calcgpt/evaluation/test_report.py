@@ -4,12 +4,13 @@ import dataclasses
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
@@ -130,7 +131,7 @@ def test_a_record_of_steps_says_which_fail(tiny: Checkpoint, data_folder: Path) 
 
 
 def test_eval_shows_confidence_and_first_errors_and_writes_the_record(
-    run_cli: Callable[..., Any], tiny: Checkpoint, data_folder: Path, tmp_path: Path
+    run_cli: RunCli, tiny: Checkpoint, data_folder: Path, tmp_path: Path
 ) -> None:
     with_data(tiny, format="scratchpad").save(tmp_path / "worked")
     ended = run_cli(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from commands import RunCli
 
 from calcgpt.lab.compare import comparison_text, field_differences, names, read_runs
 from calcgpt.recipe import load_recipe
@@ -152,7 +153,7 @@ def test_names_are_the_shortest_ends_that_differ(
 
 
 def test_the_command_prints_and_writes_its_files(
-    make: Callable[..., Path], tmp_path: Path, run_cli: Callable[..., Any]
+    make: Callable[..., Path], tmp_path: Path, run_cli: RunCli
 ) -> None:
     pytest.importorskip("matplotlib", reason="the extra `lab` is not installed")
     folders = [make("a", "train.lr=1e-3"), make("b", "train.lr=2e-3")]

@@ -1,13 +1,12 @@
 """The plots of an inspection show what was measured."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.lab.inspection import INSERTED, AttentionMaps, Inspection, inspect
@@ -42,7 +41,7 @@ def test_a_layer_shows_the_weights_of_each_head_and_no_name_is_a_formula(
 
 
 def test_the_command_writes_all_plots_and_numbers(
-    run_cli: Callable[..., Any], tiny_folder: Path, data_folder: Path, tmp_path: Path
+    run_cli: RunCli, tiny_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     out, file = tmp_path / "new" / "out", tmp_path / "numbers.json"
     data = ("--data", data_folder / "test.txt", "--n", 7)
@@ -63,9 +62,7 @@ def test_the_command_writes_all_plots_and_numbers(
     assert f"{layer['before']['mean']:.4f}" in ended.out.splitlines()[-1]
 
 
-def test_one_head_of_one_layer_of_a_shipped_model_is_drawn(
-    run_cli: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_one_head_of_one_layer_of_a_shipped_model_is_drawn(run_cli: RunCli, tmp_path: Path) -> None:
     chosen = ("--layer", 2, "--head", 0, "--n", 8, "--out", tmp_path)
     ended = run_cli("inspect", resolve("calculator"), "12.5*3", *chosen)
     assert (ended.code, ended.err, ended.out.splitlines()[0]) == (0, "", "37.5")
