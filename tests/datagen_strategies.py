@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from datagen.arithmetic import MAX_PLACES, Number, Problem
 from datagen.notation import WIDTH, number_text
 from datagen.operations import OPERATIONS
-from datagen.sampling import Words
+from datagen.sampling import Words, bit_generator
 
 
 def whole(value: int) -> Number:
@@ -64,6 +64,16 @@ any_problems = st.builds(
     st.sampled_from(OPERATIONS),
     _places,
 )
+
+
+def random_words(words: int, n: int, seed: int) -> Words:
+    """The words of n problems, (words, n)."""
+    return bit_generator(seed, 0, 0).random_raw(words * n).reshape(words, n)
+
+
+def share_is(flags: np.ndarray | list[bool], expected: float) -> bool:
+    """Whether the share of True is the expected one, within five standard deviations."""
+    return abs(np.mean(flags) - expected) < 5 * (expected * (1 - expected) / len(flags)) ** 0.5
 
 
 def words_of(n: int) -> st.SearchStrategy[Words]:

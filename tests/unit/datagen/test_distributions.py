@@ -2,28 +2,23 @@
 
 import numpy as np
 import pytest
+from datagen_strategies import random_words, share_is
 
 from datagen.arithmetic import ProblemArray
 from datagen.distributions import CALCULATOR_WORDS as WORDS
 from datagen.distributions import balanced, blog, calculator
 from datagen.notation import number_text
-from datagen.sampling import bit_generator
 
 N = 90_000
 
 
 @pytest.fixture(scope="module")
 def sample() -> ProblemArray:
-    return balanced(bit_generator(1, 0, 0).random_raw(4 * N).reshape(4, N))
-
-
-def share_is(flags: np.ndarray, expected: float) -> bool:
-    """Whether the share of True is the expected one, within five standard deviations."""
-    return abs(flags.mean() - expected) < 5 * (expected * (1 - expected) / len(flags)) ** 0.5
+    return balanced(random_words(4, N, seed=1))
 
 
 def test_a_quarter_are_the_blogs() -> None:
-    words = bit_generator(2, 0, 0).random_raw(WORDS * N).reshape(WORDS, N)
+    words = random_words(WORDS, N, seed=2)
     first_quarter = words[0] >> np.uint64(62) == 0
     assert share_is(first_quarter, 1 / 4)
     mixed = calculator(words).to_problems()

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Callable
 
-import numpy as np
 import pytest
+from datagen_strategies import random_words, share_is, words_of
 from exact_values import value
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,24 +13,14 @@ from datagen.arithmetic import Number, Problem
 from datagen.everyday_problems import CONSTANTS, KIND_WORDS, KINDS, WORDS, Kind, everyday, of_kind
 from datagen.notation import number_text
 from datagen.operations import OPERATIONS
-from datagen.sampling import Words, bit_generator
 
 N = 40_000
 ADD, SUB, MUL, DIV = OPERATIONS
 
 
-def random_words(words: int, n: int = N) -> Words:
-    return bit_generator(5, 0, 0).random_raw(words * n).reshape(words, n)
-
-
 @pytest.fixture(scope="module")
 def sample() -> list[Problem]:
-    return everyday(random_words(WORDS)).to_problems()
-
-
-def share_is(flags: list[bool], expected: float) -> bool:
-    """Whether the share of True is the expected one, within five standard deviations."""
-    return abs(np.mean(flags) - expected) < 5 * (expected * (1 - expected) / len(flags)) ** 0.5
+    return everyday(random_words(WORDS, N, seed=5)).to_problems()
 
 
 def without_signs(problem: Problem) -> Problem:
@@ -69,10 +59,7 @@ def name_of(kind: Kind) -> str:
 @settings(max_examples=100)
 @given(data=st.data())
 def test_a_kind_is_what_its_name_says(kind: Kind, data: st.DataObject) -> None:
-    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
-    halves = data.draw(st.lists(half, min_size=2 * KIND_WORDS, max_size=2 * KIND_WORDS))
-    high, low = np.array(halves, np.uint64).reshape(KIND_WORDS, 2, 1).swapaxes(0, 1)
-    (problem,) = of_kind(kind, high << np.uint64(32) | low).to_problems()
+    (problem,) = of_kind(kind, data.draw(words_of(KIND_WORDS))).to_problems()
     assert PROPERTIES[name_of(kind)](without_signs(problem)), problem
 
 

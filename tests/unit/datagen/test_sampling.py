@@ -2,18 +2,15 @@
 
 import numpy as np
 import pytest
+from datagen_strategies import random_words
 from hypothesis import given
 from hypothesis import strategies as st
 
 from datagen.arithmetic import ProblemArray
-from datagen.sampling import Sampler, Words, bit_generator, mixture
+from datagen.sampling import Sampler, Words, mixture
 
 N = 200_000
 WORD = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1])
-
-
-def random_words(words: int) -> Words:
-    return bit_generator(3, 0, 0).random_raw(words * N).reshape(words, N)
 
 
 def assert_uniform(counts: np.ndarray, total: int = N) -> None:
@@ -36,7 +33,7 @@ def test_below(word: int, bound: int) -> None:
 
 
 def test_samples_are_uniform_and_independent() -> None:
-    sampler = Sampler(random_words(2))
+    sampler = Sampler(random_words(2, N, seed=3))
     both = sampler.below(6) * 6 + sampler.choice((0, 1, 2, 3, 4, 5))
     assert_uniform(np.bincount(both, minlength=36))
     assert abs(sampler.one_in(8).mean() - 1 / 8) < 0.005
@@ -51,7 +48,7 @@ def test_any_length_stays_within_its_top(word: int, top: int) -> None:
 
 @pytest.mark.parametrize("top", [1, 9, 10, 25, 99, 100, 123, 10_000])
 def test_any_length_is_uniform_over_the_lengths_and_within_one(top: int) -> None:
-    drawn = Sampler(random_words(1)).any_length(top)
+    drawn = Sampler(random_words(1, N, seed=3)).any_length(top)
     lengths = np.char.str_len(drawn.astype(str))
     longest = len(str(max(top - 1, 1)))
     assert_uniform(np.bincount(lengths, minlength=longest + 1)[1:])
@@ -82,7 +79,7 @@ def test_numbers_of_a_length(data: st.DataObject) -> None:
 @pytest.mark.parametrize("longest", [9, 18, 27])
 def test_numbers_of_a_length_are_uniform(longest: int) -> None:
     digits = 1 + np.arange(N) % longest
-    drawn = Sampler(random_words(2)).of_length(digits, longest)
+    drawn = Sampler(random_words(2, N, seed=3)).of_length(digits, longest)
     for length in {1, 2, longest - 9, longest} - {0}:
         numbers = drawn[digits == length].tolist()
         for position in range(min(length, 12)):
@@ -94,7 +91,7 @@ def test_numbers_of_a_length_are_uniform(longest: int) -> None:
 
 def test_powers_of_ten() -> None:
     top = np.where(np.arange(N) % 2, 100_000, 999)
-    drawn = Sampler(random_words(1)).power_of_ten(100, top)
+    drawn = Sampler(random_words(1, N, seed=3)).power_of_ten(100, top)
     assert set(drawn[top == 999]) == {100}
     values, counts = np.unique(drawn[top == 100_000], return_counts=True)
     assert values.tolist() == [100, 1000, 10_000, 100_000]
@@ -107,7 +104,7 @@ def test_a_mixture_gives_each_part_its_share_and_the_other_words() -> None:
         column = words[-1].view(np.int64)
         return ProblemArray(column, np.ones(n, bool), np.full(n, op, np.uint8), -column, column > 0)
 
-    words = random_words(3)
+    words = random_words(3, N, seed=3)
     mixed = mixture(words, [lambda words, op=op: part(op, words) for op in range(4)])
     assert_uniform(np.bincount(mixed.op, minlength=4))
     last = words[2].view(np.int64)

@@ -6,31 +6,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from datagen_strategies import random_words, share_is, words_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.arithmetic import Number, Problem, ProblemArray, answer, answers
 from datagen.notation import number_text
 from datagen.operations import OPERATIONS, Operation
-from datagen.sampling import Words, bit_generator
 from datagen.tricky_5_problems import KIND_WORDS, KINDS, WORDS, of_kind, tricky_5
 
 N = 20_000
 ADD, SUB, MUL, DIV = OPERATIONS
 
 
-def random_words(words: int) -> Words:
-    return bit_generator(4, 0, 0).random_raw(words * N).reshape(words, N)
-
-
 @pytest.fixture(scope="module")
 def samples() -> dict[str, ProblemArray]:
-    return {name: of_kind(kind, random_words(KIND_WORDS)) for name, kind in KINDS.items()}
-
-
-def share_is(flags: np.ndarray, expected: float) -> bool:
-    """Whether the share of True is the expected one, within five standard deviations."""
-    return abs(flags.mean() - expected) < 5 * (expected * (1 - expected) / len(flags)) ** 0.5
+    words = random_words(KIND_WORDS, N, seed=4)
+    return {name: of_kind(kind, words) for name, kind in KINDS.items()}
 
 
 def without_signs(problem: Problem) -> tuple[int, Operation, int]:
@@ -96,15 +88,12 @@ def test_every_kind_has_its_property() -> None:
 @settings(max_examples=100)
 @given(data=st.data())
 def test_a_kind_is_what_its_name_says(name: str, data: st.DataObject) -> None:
-    # Half words of any size, the least and the greatest often: the ends of what is drawn.
-    half = st.sampled_from([0, 2**32 - 1]) | st.integers(0, 2**32 - 1)
-    halves = data.draw(st.lists(half, min_size=2 * KIND_WORDS, max_size=2 * KIND_WORDS))
-    high, low = np.array(halves, np.uint64).reshape(KIND_WORDS, 2, 1).swapaxes(0, 1)
-    (problem,) = of_kind(KINDS[name], high << np.uint64(32) | low).to_problems()
+    words = data.draw(words_of(KIND_WORDS))  # often the ends of what is drawn
+    (problem,) = of_kind(KINDS[name], words).to_problems()
     assert PROPERTIES[name](*without_signs(problem))
     largest = max(abs(problem.a.scaled(2)), abs(problem.b.scaled(2)))
     assert largest < 10**7
-    if halves[0] >= 2**31:  # the half that keeps to the blog's bounds
+    if words[0, 0] >> np.uint64(63):  # the half that keeps to the blog's bounds
         assert largest <= 100_000
         assert min(problem.a.scaled(2), problem.b.scaled(2)) >= 0
 
@@ -210,7 +199,7 @@ def test_whole_operands_have_a_point_now_and_then(samples: dict[str, ProblemArra
 
 
 def test_all_kinds_are_equally_frequent_and_few_divide_by_zero() -> None:
-    words = random_words(WORDS)
+    words = random_words(WORDS, N, seed=4)
     mixed = tricky_5(words)
     kinds = ((words[0] >> np.uint64(32)) * np.uint64(len(KINDS)) >> np.uint64(32)).astype(int)
     for index, kind in enumerate(KINDS.values()):

@@ -11,7 +11,7 @@ from work_strategies import prompts
 from datagen import notation
 from datagen.arithmetic import Number, Problem
 from datagen.errors import NotationError
-from datagen.layout import layout, shape_of, work_length
+from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.operations import MULTIPLICATION, RULES, STEP_KIND
 from datagen.slots import Kind, StepKind
@@ -157,14 +157,6 @@ def test_quotient_digits_are_those_of_the_layout(prompt: str) -> None:
     slots = plan.slots[plan.prompt_length :]
     assert positions == {i for i, slot in enumerate(slots) if slot.kind is Kind.QUOTIENT_DIGIT}
     assert quotient_digits(prompt, text[:20]) == {p for p in positions if p < 20}
-
-
-@given(prompts())
-@settings(max_examples=150)
-def test_the_length_of_a_work_is_known_without_its_layout(prompt: str) -> None:
-    shape = shape_of(prompt)
-    assert shape
-    assert work_length(shape) == len(layout(shape).slots)
 
 
 def test_every_rule_has_a_kind_of_step() -> None:

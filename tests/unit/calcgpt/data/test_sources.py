@@ -181,9 +181,9 @@ def test_coordinates_need_the_characters_of_the_tokenizer() -> None:
     tokenizer = tokenizer_for(recipe, data, [])
     assert isinstance(tokenizer, CharTokenizer)
     assert tokenizer.vocabulary == recipe.model.characters
-    other = load_recipe("calculator", ("tokenizer=arithmetic",))
-    with pytest.raises(ConfigError, match=r"model\.characters must be"):
-        tokenizer_for(other, data, [])
+    for wrong in ("tokenizer=arithmetic", "model.characters='=+'"):
+        with pytest.raises(ConfigError, match=r"characters must be '\$\(\)\*\+-\./0123456789"):
+            tokenizer_for(load_recipe("calculator", (wrong,)), data, [])
 
 
 def test_an_unknown_character_is_named_with_its_file_and_line(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """Parts of distributed training that need one process only; tests/e2e starts several."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from commands import RunCli
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import NO_LOSS, micro_batches
@@ -150,7 +150,7 @@ def test_an_error_of_the_recipe_is_that_of_the_main_process(
     expected: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    run_cli: Callable[..., Any],
+    run_cli: RunCli,
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", str(rank))

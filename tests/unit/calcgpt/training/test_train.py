@@ -149,13 +149,6 @@ def test_without_files_a_recipe_needs_data_of_its_own(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("run/step-*"))
 
 
-@pytest.mark.parametrize("tokenizer", ["arithmetic", "scratchpad"])
-def test_coordinates_need_the_characters_of_the_tokenizer(tokenizer: str, tmp_path: Path) -> None:
-    wrong = ("model.position=coordinates", "model.characters='=+'", f"tokenizer={tokenizer}")
-    with pytest.raises(ConfigError, match=r"model.characters must be '\$\(\)\*\+-\./0123456789"):
-        run(None, tmp_path / "run", *FRESH, *wrong)
-
-
 def test_tokens_count_what_was_processed(tmp_path: Path) -> None:
     runs = (
         run(None, tmp_path / str(n), *FRESH, NO_ANSWERS, f"train.grad_accum={n}") for n in (1, 8)
