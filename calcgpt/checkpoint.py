@@ -342,10 +342,7 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     path = folder / METRICS
     # Checkpoints of earlier versions have no hash of metrics.json.
     content = files.read_json(path, CheckpointError, hashes.get(METRICS))
-    try:
-        build(StoredMetrics, content, str(path))
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    build(StoredMetrics, content, str(path), wrong=CheckpointError)
     return content
 
 

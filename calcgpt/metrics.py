@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from calcgpt.errors import ConfigError, DataError
+from calcgpt.errors import DataError
 from calcgpt.section import build
 from datagen.arithmetic import USUAL_PLACES
 from datagen.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
@@ -240,10 +240,7 @@ def cut_rows(path: Path, step: int) -> None:
 def read_scores(metrics: Mapping[str, Any], key: str, source: str) -> Scores:
     """Returns the scores under `key` of a checkpoint's `metrics.json`. Raises DataError, one line
     that starts with `source`, if they are not valid."""
-    try:
-        return build(Scores, metrics.get(key), f"{source}: {key}")
-    except ConfigError as error:
-        raise DataError(str(error)) from None
+    return build(Scores, metrics.get(key), f"{source}: {key}", wrong=DataError)
 
 
 def score_cells(label: str, scores: Scores) -> list[str]:

@@ -45,15 +45,21 @@ class Section(BaseModel):
         __init__.__pydantic_base_init__ = True
 
 
-def build(section: type[S], table: Any, source: str, kind: str = "a table") -> S:
-    """Returns a `section` built from a table. Raises ConfigError, which starts with `source` and
-    calls the table `kind`."""
+def build(
+    section: type[S],
+    table: Any,
+    source: str,
+    kind: str = "a table",
+    wrong: type[UserError] = ConfigError,
+) -> S:
+    """Returns a `section` built from a table. Raises `wrong`, which starts with `source` and calls
+    the table `kind`."""
     try:
         return section.model_validate(table)
     except UserError as error:  # raised by a validator, for example of a space of a sweep
-        raise ConfigError(f"{source}: {error}") from None
+        raise wrong(f"{source}: {error}") from None
     except ValidationError as error:
-        raise ConfigError(f"{source}: {reason_of(section, error, kind)}") from None
+        raise wrong(f"{source}: {reason_of(section, error, kind)}") from None
 
 
 def reason_of(section: type[BaseModel], invalid: ValidationError, kind: str = "a table") -> str:

@@ -62,10 +62,8 @@ def read_switches(folder: Path, weights: str | None) -> SwitchMap | None:
     path = folder / SWITCHES
     if not path.exists():
         return None
-    try:
-        switches = build(SwitchMap, read_json(path, CheckpointError), str(path))
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    content = read_json(path, CheckpointError)
+    switches = build(SwitchMap, content, str(path), wrong=CheckpointError)
     return switches if switches.weights == weights else None
 
 

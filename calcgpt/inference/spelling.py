@@ -97,20 +97,8 @@ PAIRS = {
     for words, between, is_reversed in operation.pairs
 }
 LEADING = (  # what people say before a calculation
-    *(
-        "please",
-        "hey",
-        "hi",
-        "hello",
-        "ok",
-        "okay",
-        "so",
-        "and",
-        "now",
-        "then",
-        "can you",
-        "could you",
-    ),
+    *("please", "hey", "hi", "hello", "ok", "okay", "so", "and", "now", "then"),
+    *("can you", "could you"),
     *("tell me", "give me", "show me", "what is", "what's", "whats", "what are", "what does"),
     *("how much is", "how much are", "how much", "how many", "calculate", "compute", "evaluate"),
     *("solve", "simplify", "work out", "figure out", "find", "the value of", "the result of"),
@@ -272,6 +260,17 @@ HINTS_AFTER_NUMBER = {
 }
 
 
+# The tables that the page has, under the same names.
+_PAGE = "MAX_LENGTH MAX_OPERATIONS MAX_DIGITS MAX_EXPONENT MAX_FACTORIAL MAX_SHOWN MAX_READINGS"
+_PAGE += (
+    " SPACES NORMAL RANKS OPERATIONS SAID POSTFIXES FACTORS PAIRS LEADING TRAILING NUMBER_WORDS"
+)
+_PAGE += (
+    " SCALES NEAREST VULGAR SUPERSCRIPTS CURRENCIES NUMBERS FUNCTIONS CONSTANTS PROGRAMS ANGLED"
+)
+_PAGE += " ARCS SORTED PATTERNS ONLY MESSAGES READINGS HINTS HINTS_AFTER_NUMBER"
+
+
 def normalize(text: str) -> str:
     """Returns a text of the same length with usual characters in lower case."""
     return text.translate(_NORMAL)
@@ -309,54 +308,24 @@ def _pattern(spelling: str) -> str:
 
 def tables() -> dict[str, object]:
     """Returns all tables in the form of JSON, for the page."""
-    return {
-        "MAX_LENGTH": MAX_LENGTH,
-        "MAX_OPERATIONS": MAX_OPERATIONS,
-        "MAX_DIGITS": MAX_DIGITS,
-        "MAX_EXPONENT": MAX_EXPONENT,
-        "MAX_FACTORIAL": MAX_FACTORIAL,
-        "MAX_SHOWN": MAX_SHOWN,
-        "MAX_READINGS": MAX_READINGS,
-        "SPACES": SPACES,
-        "NORMAL": NORMAL,
-        "RANKS": RANKS,
-        "OPERATIONS": OPERATIONS,
-        "SAID": SAID,
-        "POSTFIXES": POSTFIXES,
-        "FACTORS": FACTORS,
-        "PAIRS": PAIRS,
-        "LEADING": LEADING,
-        "TRAILING": TRAILING,
-        "NUMBER_WORDS": NUMBER_WORDS,
-        "SCALES": SCALES,
-        "NEAREST": NEAREST,
-        "VULGAR": VULGAR,
-        "SUPERSCRIPTS": SUPERSCRIPTS,
-        "CURRENCIES": CURRENCIES,
-        "NUMBERS": NUMBERS,
-        "FUNCTIONS": FUNCTIONS,
-        "CONSTANTS": CONSTANTS,
+    others = {
         "PROGRAMS": {name: f._asdict() for name, f in functions.FUNCTIONS.items()},
         "ANGLED": functions.ANGLED,
         "ARCS": functions.ARCS,
         "SORTED": functions.SORTED,
-        "PATTERNS": PATTERNS
-        | {
-            "operation": alternatives(OPERATIONS),
-            "postfix": alternatives(POSTFIXES),
-            "function": alternatives(FUNCTIONS),
-            "factor": alternatives(FACTORS),
-            "pair": alternatives(words.rpartition(" ")[0] for words in PAIRS),
-            "leading": alternatives(LEADING),
-            "number_word": alternatives(NUMBER_WORDS),
-            "scale": alternatives(SCALES),
-        },
-        "ONLY": ONLY,
-        "MESSAGES": MESSAGES,
-        "READINGS": READINGS,
-        "HINTS": HINTS,
-        "HINTS_AFTER_NUMBER": HINTS_AFTER_NUMBER,
     }
+    patterns = {
+        "operation": alternatives(OPERATIONS),
+        "postfix": alternatives(POSTFIXES),
+        "function": alternatives(FUNCTIONS),
+        "factor": alternatives(FACTORS),
+        "pair": alternatives(words.rpartition(" ")[0] for words in PAIRS),
+        "leading": alternatives(LEADING),
+        "number_word": alternatives(NUMBER_WORDS),
+        "scale": alternatives(SCALES),
+    }
+    known = {**globals(), **others, "PATTERNS": PATTERNS | patterns}
+    return {name: known[name] for name in _PAGE.split()}
 
 
 def javascript() -> str:

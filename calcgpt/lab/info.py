@@ -6,7 +6,7 @@ from typing import Any
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError
 from calcgpt.metrics import StoredMetrics, perplexity, score_cells
 from calcgpt.model import parameters
 from calcgpt.section import build
@@ -104,10 +104,8 @@ def training(checkpoint: Checkpoint, folder: Path) -> str:
 
     Raises CheckpointError, one line, if its metrics are invalid.
     """
-    try:
-        metrics = build(CheckpointMetrics, checkpoint.metrics, str(folder / METRICS))
-    except ConfigError as error:
-        raise CheckpointError(str(error)) from None
+    source = str(folder / METRICS)
+    metrics = build(CheckpointMetrics, checkpoint.metrics, source, wrong=CheckpointError)
     parts = [printable(f"{folder}: {_progress(metrics, checkpoint.recipe.train.steps)}")]
     by_split = {label: getattr(metrics, key) for key, label in SPLITS.items()}
     cells = [score_cells(label, scores) for label, scores in by_split.items() if scores]

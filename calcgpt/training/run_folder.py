@@ -114,10 +114,8 @@ class SavedState:
         """Returns the progress of the run. Raises CheckpointError if it is missing, wrong, or not
         that of the folder's name."""
         path = self.folder / METRICS
-        try:
-            stored = build(StoredCounters, self.checkpoint.metrics, str(path))
-        except ConfigError as error:
-            raise CheckpointError(str(error)) from None
+        metrics = self.checkpoint.metrics
+        stored = build(StoredCounters, metrics, str(path), wrong=CheckpointError)
         if (name := step_name(stored.step)) != self.folder.name:
             raise CheckpointError(f"{path}: step is {stored.step:,}: that is not {name}")
         return Counters(**stored.model_dump())
