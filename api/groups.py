@@ -9,8 +9,6 @@ one forward pass per turn. Jobs that depart from their draft then wait to write 
 Shapes: B rows of a batch, P prompt tokens.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections import deque
@@ -76,7 +74,7 @@ class Job:
         may_pool = self.on_token is None
         return self.decoder if may_pool and isinstance(self.decoder, GreedyWriter) else None
 
-    def fits(self, jobs: Sequence[Job], max_batch: int) -> bool:
+    def fits(self, jobs: Sequence["Job"], max_batch: int) -> bool:
         """Returns whether a batch of these jobs has room for this one, by weight. Each row takes
         as much room as the longest text. An empty batch has room for any job."""
         largest = max([self.weight, *(job.weight for job in jobs)])

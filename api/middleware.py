@@ -3,8 +3,6 @@
 It is plain ASGI, so responses are passed on while they are written, and disconnects are noticed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re
@@ -96,7 +94,7 @@ class RequestLog:
             self._record(scope, exchange, time.perf_counter() - started)
             logs.request_id.reset(token)
 
-    async def _run(self, scope: Scope, exchange: Exchange) -> None:
+    async def _run(self, scope: Scope, exchange: "Exchange") -> None:
         failure = internal_problem()
         try:
             if scope.get("query_string", b"").count(b"&") >= MAX_PARAMETERS:
@@ -114,7 +112,7 @@ class RequestLog:
         if not exchange.started and not exchange.disconnected:
             await failure.response()(scope, exchange.receive, exchange.send)
 
-    def _record(self, scope: Scope, exchange: Exchange, seconds: float) -> None:
+    def _record(self, scope: Scope, exchange: "Exchange", seconds: float) -> None:
         method = exchange.method if exchange.method in METHODS else "other"
         # Paths without a route are not labels, because clients could make any number of them.
         route = getattr(scope.get("route"), "path", None) or "other"
@@ -145,7 +143,7 @@ class StalledError(Exception):
 class Exchange:
     """One request and its response. Records what passes through `receive` and `send`."""
 
-    def __init__(self, scope: Scope, receive: Receive, delivery: Delivery) -> None:
+    def __init__(self, scope: Scope, receive: Receive, delivery: "Delivery") -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex
         self.started = False

@@ -1,11 +1,9 @@
 """Settings of the service, as flags of `calcgpt serve` or environment variables (CALCGPT_PORT)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 from urllib.parse import urlsplit
 
 import click
@@ -220,7 +218,7 @@ class Settings(BaseSettings):
         return proxies
 
     @model_validator(mode="after")
-    def _check_sizes(self) -> Settings:
+    def _check_sizes(self) -> Self:
         if self.max_items > self.max_pending:
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
         if self.health_port and self.health_port == self.port:
@@ -232,7 +230,7 @@ class Settings(BaseSettings):
             )
         return self
 
-    def with_hosts(self) -> Settings:
+    def with_hosts(self) -> Self:
         """Returns the settings with the hosts that are served if none are set. If only this machine
         can connect, these are its own: a page that a browser loads could have any other."""
         address = "127.0.0.1" if self.host == "localhost" else self.host

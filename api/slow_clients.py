@@ -1,7 +1,5 @@
 """Clients that write or read slowly: how many may wait, and what is kept for them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -77,7 +75,7 @@ class SlowClients:
 class Outbox:
     """What a stream has written and its client has not read yet."""
 
-    def __init__(self, timeout: asyncio.Timeout, unread: Unread) -> None:
+    def __init__(self, timeout: asyncio.Timeout, unread: "Unread") -> None:
         self.n_bytes = 0  # that are kept
         self.is_given_up = False
         self._timeout, self._unread = timeout, unread

@@ -1,13 +1,11 @@
 """HTTP byte by byte, for requests that no ordinary client would send."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket
 from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx2 as httpx
 from forks import PATIENCE
@@ -49,7 +47,7 @@ def request(path: str, body: Any) -> bytes:
     return head(path, f"Content-Length: {len(content)}") + content
 
 
-def answer(connection: socket.socket | Pipeline) -> tuple[int, dict[str, str], bytes]:
+def answer(connection: "socket.socket | Pipeline") -> tuple[int, dict[str, str], bytes]:
     """Returns status, headers and body of a response. Raises if it is incomplete."""
     response = HTTPResponse(connection)  # type: ignore[arg-type]
     response.begin()
@@ -63,7 +61,7 @@ class Pipeline:
     def __init__(self, connection: socket.socket) -> None:
         self._file = connection.makefile("rb")
 
-    def makefile(self, mode: str) -> Pipeline:
+    def makefile(self, mode: str) -> Self:
         return self  # HTTPResponse reads more than its own bytes into the buffer of the file
 
     def close(self) -> None:
@@ -73,7 +71,7 @@ class Pipeline:
         return getattr(self._file, name)
 
 
-def refusal(connection: socket.socket | Pipeline, status: int, kind: str) -> dict[str, str]:
+def refusal(connection: "socket.socket | Pipeline", status: int, kind: str) -> dict[str, str]:
     """Checks that the response is this problem, and returns its headers."""
     actual, headers, body = answer(connection)
     document = json.loads(body)

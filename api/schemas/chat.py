@@ -4,9 +4,7 @@ Clients of OpenAI's API send options of language models that mean nothing to a c
 that would not change the answer have no effect; all others are refused.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -198,7 +196,7 @@ class ChatRequest(AnswerOptions):
     _drop_nulls = model_validator(mode="before")(_without_nulls)
 
     @model_validator(mode="after")
-    def _check(self) -> ChatRequest:
+    def _check(self) -> Self:
         _last_of_user(self.messages)
         return self
 

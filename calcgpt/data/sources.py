@@ -8,8 +8,6 @@ ones during training (`datagen.parallel`). If several processes train together, 
 at the chunks. The batches do not depend on which process renders them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -18,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +84,7 @@ class DataFolder:
     has_work: bool | None = None  # whether its problems have worked steps; None: it is not known
 
     @classmethod
-    def load(cls, path: Path) -> DataFolder:
+    def load(cls, path: Path) -> Self:
         """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8, or if the
         manifest is not JSON."""
         if path.is_file():

@@ -7,14 +7,12 @@ A task is a text file of such lines, or a Python function that draws them. Held-
 never trained on. For a file they are chosen by the seed, for a function by a hash.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from calcgpt.data.problems import Line
 from calcgpt.errors import (
@@ -199,7 +197,7 @@ class TextTask:
     content: list[Line] = field(repr=False)
 
     @classmethod
-    def read(cls, path: Path) -> TextTask:
+    def read(cls, path: Path) -> Self:
         """Reads a file. Raises DataError, which names the first bad line."""
         lines: list[Line] = []
         answers: dict[str, tuple[str, int]] = {}  # question -> answer, number of its first line

@@ -3,8 +3,6 @@
 A tree may be a thousand operations deep, so nothing here is recursive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -28,7 +26,7 @@ class Expression:
     """
 
     sign: str  # "" for a number, else one of RANKS; the name of a function or a constant
-    operands: tuple[Expression, ...]
+    operands: "tuple[Expression, ...]"
     start: int
     end: int
     number: Number = NO_NUMBER

@@ -11,11 +11,9 @@ follows from those before it, so `whole` is the probability of the model's outpu
 An output that does not end with `$` is no answer; its three numbers are 0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -172,7 +170,7 @@ class Node(Span):
         return wrong
 
     @classmethod
-    def not_asked(cls, span: Span) -> Node:
+    def not_asked(cls, span: Span) -> Self:
         """Returns the node of an operation that lacks an operand."""
         answer = dict.fromkeys(cls.model_fields.keys() - Span.model_fields.keys())
         return cls.model_validate({**dict(span), **answer, "agrees": False, "rounded": False})

@@ -4,8 +4,6 @@ Shapes: B batch, T new tokens (queries), S all tokens (cached and new), C n_embd
 G key/value heads, D head width.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from typing import Any
@@ -72,7 +70,7 @@ class KVCache:
         v_BGSD = _append(self.v[layer], v_BGTD, self.length, dim=2)
         return k_BGSD, v_BGSD
 
-    def first(self, n_row: int, length: int) -> KVCache:
+    def first(self, n_row: int, length: int) -> "KVCache":
         """Returns a cache of the first rows of the batch and their first `length` tokens. It shares
         the memory of this one."""
         part = copy.copy(self)

@@ -3,8 +3,6 @@
 Shapes: B batch, T tokens, S all tokens (cached and new), C n_embd, V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -175,7 +173,7 @@ class GPT(LanguageModel):
     def n_positions(self, n_token: int) -> int:
         return self.scheme.n_positions(n_token)
 
-    def with_plain_attention(self) -> GPT:
+    def with_plain_attention(self) -> "GPT":
         """Returns a model with the same weights that computes attention step by step: itself, if it
         does, or else a copy. A fused kernel never holds all attention weights, and ONNX cannot
         express how torch calls it."""

@@ -4,8 +4,6 @@ Shapes: B batch, T new tokens, S all tokens (cached and new), C n_embd, X query 
 D head width.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,7 +147,7 @@ class CoordinatePositions(PositionalScheme):
 
     def prepare(
         self, tokens_BS: torch.Tensor, start: int, features: torch.Tensor | None = None
-    ) -> Prepared:
+    ) -> "Prepared":
         first = start if self.windows.is_open else 0  # a window needs all keys
         features_BS6 = (
             self.text_features(tokens_BS, first) if features is None else features[:, first:]

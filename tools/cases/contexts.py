@@ -5,8 +5,6 @@ A `Group` of problems is made for one context of the cases of some kinds. Only p
 kinds, and of the row that the problem was made for, count as this context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -60,7 +58,7 @@ class Group:
     lines: list[bytes]
     rows: list[int]  # that the lines were made for, 0 for all
 
-    def take_every(self, n: int) -> Group:
+    def take_every(self, n: int) -> "Group":
         """Returns the group with each n-th line only."""
         return replace(self, lines=self.lines[::n], rows=self.rows[::n])
 

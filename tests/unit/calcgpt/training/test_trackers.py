@@ -1,13 +1,11 @@
 """Each tracker gets every row once, and is closed whatever happens."""
 
-from __future__ import annotations
-
 import errno
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from small_runs import recipe, rows
@@ -36,7 +34,7 @@ class Memory:
         self.closed = 0
         self.until, self.closing = until, closing
 
-    def __call__(self, run: RunFolder, recipe: Recipe) -> Memory:
+    def __call__(self, run: RunFolder, recipe: Recipe) -> Self:
         return self
 
     def write(self, row: MetricsRow) -> None:
@@ -125,7 +123,7 @@ def test_all_trackers_are_closed_if_one_fails(tmp_path: Path) -> None:
 
 
 def test_opened_trackers_are_closed_if_another_cannot_be_opened(tmp_path: Path) -> None:
-    def refuse(run: RunFolder, recipe: Recipe) -> Memory:
+    def refuse(run: RunFolder, recipe: Recipe) -> Self:
         raise ConfigError("no")
 
     opened = Memory()
@@ -159,7 +157,7 @@ class FakeWandb(ModuleType):
             self.mode = "online"
 
         @property
-        def settings(self) -> FakeWandb.Settings:
+        def settings(self) -> "FakeWandb.Settings":
             return self
 
     def __init__(self) -> None:
