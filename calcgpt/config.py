@@ -274,11 +274,7 @@ Weight = Annotated[float, Field(ge=0)]
 T = TypeVar("T")
 
 
-def _current(name: object) -> object:
-    return current_name(name) if isinstance(name, str) else name
-
-
-Current = Annotated[Variant[T], BeforeValidator(_current)]
+Current = Annotated[Variant[T], BeforeValidator(current_name)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 

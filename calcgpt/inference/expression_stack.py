@@ -97,7 +97,7 @@ class Stack:
     def in_list(self) -> bool:
         """Returns whether the numbers here are separated by commas."""
         opening = self.last_opening()
-        return bool(opening and opening.function and _takes_several(opening.function))
+        return bool(opening and opening.function and _arity(opening.function)[1] != 1)
 
     def separate(self) -> bool:
         """Ends an argument of a function. Returns whether there can be another."""
@@ -281,10 +281,6 @@ def _arity(name: str) -> tuple[int, int]:
     if name not in FUNCTIONS:  # written as signs, too
         return (2, 2) if name == "mod" else (1, 1)
     return FUNCTIONS[name].least, FUNCTIONS[name].most
-
-
-def _takes_several(name: str) -> bool:
-    return _arity(name)[1] != 1
 
 
 def literal(number: Number, start: int, end: int) -> Expression:

@@ -72,23 +72,12 @@ FUNCTIONS = {
     spelling: name for name, spellings in functions.SPELLINGS.items() for spelling in spellings
 }
 FACTORS = {  # words before a number that multiply it
-    "half of": "1/2",
-    "half": "1/2",
-    "a half of": "1/2",
-    "one half of": "1/2",
-    "third of": "1/3",
-    "a third of": "1/3",
-    "one third of": "1/3",
+    **dict.fromkeys(("half of", "half", "a half of", "one half of"), "1/2"),
+    **dict.fromkeys(("third of", "a third of", "one third of"), "1/3"),
     "two thirds of": "2/3",
-    "quarter of": "1/4",
-    "a quarter of": "1/4",
-    "one quarter of": "1/4",
-    "three quarters of": "3/4",
-    "a fifth of": "1/5",
-    "a tenth of": "1/10",
-    "double": "2",
-    "twice": "2",
-    "triple": "3",
+    **dict.fromkeys(("quarter of", "a quarter of", "one quarter of"), "1/4"),
+    **{"three quarters of": "3/4", "a fifth of": "1/5", "a tenth of": "1/10"},
+    **{"double": "2", "twice": "2", "triple": "3"},
 }
 # Words before two numbers: the operation, the word between them, whether the second comes first.
 PAIRS = {
