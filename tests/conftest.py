@@ -171,6 +171,13 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def recipe_file(tmp_path: Path) -> Callable[[str], str]:
     """Writes a recipe, returns its path."""
 

@@ -151,10 +151,7 @@ def test_an_expression_needs_no_command(run_cli: RunCli, wide: Path) -> None:
         assert (outcome.code, "No such" in outcome.err) == (2, True)
 
 
-def test_file_names_in_place_of_a_star_are_recognized(
-    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_file_names_in_place_of_a_star_are_recognized(run_cli: RunCli, here: Path) -> None:
     for name in ("apple", "pear"):
         Path(name).touch()
     outcome = run_cli("calc", "2", "apple", "pear", "3")

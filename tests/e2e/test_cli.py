@@ -27,10 +27,7 @@ NOT_NEEDED = [  # to train
 ]
 
 
-def test_the_whole_path_from_data_to_an_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: RunCli
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_whole_path_from_data_to_an_answer(here: Path, run_cli: RunCli) -> None:
 
     def calcgpt(*args: str | int | Path) -> str:
         """Returns the output of `calcgpt ARGS...`, which must succeed."""
@@ -40,18 +37,18 @@ def test_the_whole_path_from_data_to_an_answer(
         return str(out)
 
     calcgpt("datagen", "data", "--train", 500, "--val", 100, "--test", 60, "--quiet")
-    manifest = tmp_path / "data" / "manifest.json"
+    manifest = here / "data" / "manifest.json"
 
     steps = ["--set", "train.steps=20", "--set", "train.checkpoint_interval=10"]
     train = ["train", "--recipe", "nano", "--data", "data", "--out", "run", "--quiet"]
     assert "step-00000020" in calcgpt(*train, *steps, "--seed", 7)
-    trained = load_metrics(tmp_path / "run" / "step-00000020")
+    trained = load_metrics(here / "run" / "step-00000020")
     assert (trained["validation"]["n"], trained["trained"]["seed"]) == (100, 7)
 
     evaluate = ["eval", "run", "--data", "data/test.txt", "--quiet"]
     output = calcgpt(*evaluate, "--json", "scores.json", "--errors", 3)
     assert "greedy decoding" in output
-    record = json.loads((tmp_path / "scores.json").read_text())
+    record = json.loads((here / "scores.json").read_text())
     assert record["n"] == 60 == sum(group["n"] for group in record["by_operation"].values())
     for part in (record, *record["by_operation"].values()):
         assert {"n", "char_accuracy", "exact_match"} <= part.keys()
@@ -64,7 +61,7 @@ def test_the_whole_path_from_data_to_an_answer(
     assert "sampled at temperature 1" in sampled
 
     calcgpt("publish", "run", "checkpoints/mine", "--data", "data", "--quiet")
-    metrics = load_metrics(tmp_path / "checkpoints" / "mine")
+    metrics = load_metrics(here / "checkpoints" / "mine")
     assert {"validation", "test", "test_sampled"} <= metrics.keys()
     assert metrics["test"]["manifest_sha256"] == sha256(manifest)
 
@@ -73,7 +70,7 @@ def test_the_whole_path_from_data_to_an_answer(
 
     # The only checkpoint under checkpoints/ is the best one.
     answered = calcgpt("calc", "12.5*3", "--checkpoint", "checkpoints")
-    published = Calculator(Checkpoint.load(tmp_path / "checkpoints" / "mine")).calculate("12.5*3")
+    published = Calculator(Checkpoint.load(here / "checkpoints" / "mine")).calculate("12.5*3")
     assert answered == (f"{published.result}\n" if published.result else "")
 
 
@@ -88,10 +85,7 @@ def test_a_warm_up_that_never_ends_is_noted(
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 130), ((signal.SIGTERM,), 143)])
 def test_the_exit_code_of_an_interrupted_command_has_the_number_of_the_signal(
-    monkeypatch: pytest.MonkeyPatch,
-    run_cli: RunCli,
-    arguments: tuple[int, ...],
-    code: int,
+    monkeypatch: pytest.MonkeyPatch, run_cli: RunCli, arguments: tuple[int, ...], code: int
 ) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt(*arguments)

@@ -178,17 +178,10 @@ SHAKESPEARE = (
     ids=lambda value: "-".join(value[:2]) if isinstance(value, list) else "",
 )
 def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
-    run_cli: RunCli,
-    tiny_folder: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    args: list[str],
-    reason: str,
+    run_cli: RunCli, tiny_folder: Path, data_folder: Path, here: Path, args: list[str], reason: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     assert reason in run_cli(*(a.format(tiny=tiny_folder, data=data_folder) for a in args)).error
-    assert files_in(tmp_path) == []
+    assert files_in(here) == []
 
 
 @pytest.mark.parametrize(
@@ -259,13 +252,8 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     ids=lambda args: "-".join(args[:3]),
 )
 def test_a_pipe_to_which_nothing_writes_is_one_line(
-    run_cli: RunCli,
-    tiny_folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    args: list[str],
+    run_cli: RunCli, tiny_folder: Path, here: Path, args: list[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for suffix in ("", ".toml"):
         os.mkfifo(f"pipe{suffix}")
     assert run_cli(*(arg.format(tiny=tiny_folder, pipe="pipe") for arg in args)).error

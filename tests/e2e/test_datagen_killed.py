@@ -1,6 +1,5 @@
 """Data sets made by processes that are killed, run out of disk, or get in each other's way."""
 
-import hashlib
 import os
 import signal
 import sys
@@ -11,6 +10,7 @@ import pytest
 from forks import PATIENCE, Popen
 
 from datagen.dataset import DatasetPlan, generate
+from datagen.files import sha256
 
 PLAN = DatasetPlan(train=500_000, val=5_000, test=5_000, seed=11)
 FINAL = {"manifest.json", "test.txt", "train.txt", "val.txt"}
@@ -71,8 +71,7 @@ def finish(process: Popen) -> tuple[int, str]:
 
 def digests(out: Path) -> dict[str, str]:
     """The SHA-256 of each file in a folder, except its lock and temporary files."""
-    files = [path for path in out.iterdir() if not path.name.startswith(".")]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {path.name: sha256(path) for path in out.iterdir() if not path.name.startswith(".")}
 
 
 @pytest.fixture(scope="module")

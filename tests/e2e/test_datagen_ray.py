@@ -1,6 +1,5 @@
 """Data sets whose blocks are computed by a real Ray of two CPUs."""
 
-import hashlib
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import psutil
 
 from datagen.dataset import DatasetPlan, generate
 from datagen.errors import UserError
+from datagen.files import sha256
 from datagen.plan import BLOCK
 from datagen.ray_cluster import connected
 
@@ -105,8 +105,8 @@ def command(
 
 
 def digests(out: Path) -> dict[str, str]:
-    files = [path for path in out.iterdir() if not path.name.startswith(".")]
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    """The SHA-256 of each file in a folder, except its lock and temporary files."""
+    return {path.name: sha256(path) for path in out.iterdir() if not path.name.startswith(".")}
 
 
 @pytest.fixture(scope="module")

@@ -238,10 +238,7 @@ def test_a_source_that_is_no_url(run_cli: RunCli, tmp_path: Path, source: str) -
     assert not (tmp_path / "out").exists()
 
 
-def test_problems_is_the_default_subcommand(
-    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_problems_is_the_default_subcommand(run_cli: RunCli, here: Path) -> None:
     sizes = ("--train", 30, "--val", 5, "--test", 5, "--quiet")
     for command in (
         ("out", *sizes),
@@ -252,7 +249,7 @@ def test_problems_is_the_default_subcommand(
         ended = run_cli("datagen", *map(str, command))
         assert ended.code == 0, ended.err
         assert ended.out.endswith(": 30 training, 5 validation and 5 test problems\n")
-    manifests = [path.read_bytes() for path in tmp_path.glob("*/manifest.json")]
+    manifests = [path.read_bytes() for path in here.glob("*/manifest.json")]
     assert len(manifests) == 4
     assert len(set(manifests)) == 1
     assert run_cli("datagen").err == "error: Missing argument 'OUT'.\n"
@@ -264,10 +261,7 @@ def test_help_shows_the_options_of_the_default(run_cli: RunCli) -> None:
     assert "--sha256" in run_cli("datagen", "text", "--help").out
 
 
-def test_a_model_is_trained_on_it(
-    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_model_is_trained_on_it(run_cli: RunCli, here: Path) -> None:
     Path("play.txt").write_bytes(TEXT)
     ended = run_cli("datagen", "text", "--source", "play.txt")
     assert ended.code == 0, ended.err

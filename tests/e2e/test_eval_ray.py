@@ -15,11 +15,7 @@ pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings 
 
 
 def test_a_cluster_scores_as_one_process_does(
-    ray_cluster: RayCluster,
-    tiny_folder: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    run_cli: RunCli,
+    ray_cluster: RayCluster, tiny_folder: Path, data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
     """It gets the checkpoint, whose folder its machines need not have, and keeps the shards."""
     data = ("--data", data_folder / "test.txt", "--engine", "native", "--quiet")

@@ -17,8 +17,7 @@ PAGE = (ROOT / "docs" / "PYTHON.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
-def test_every_example_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_example_of_the_page_runs(here: Path) -> None:
     generate(Path("data/nano"), DatasetPlan(10, 10, 20, seed=0), progress=False)
     names: dict[str, Any] = {}
     assert len(EXAMPLES) == 6

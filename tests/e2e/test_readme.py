@@ -44,10 +44,7 @@ def test_the_two_commands_come_first() -> None:
     assert first == ["make serve", "make test"]
 
 
-def test_the_short_walk_works_as_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: RunCli
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_short_walk_works_as_written(here: Path, run_cli: RunCli) -> None:
     [block] = [
         lines for lines in shell_blocks(README) if any("data/nano" in line for line in lines)
     ]
@@ -69,8 +66,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", USERS)
-def test_every_command_exists(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_command_exists(page: str, here: Path) -> None:
     for name, *words in commands(PAGES[page]):
         if name[0].isdigit() or " " in name:  # an expression
             name, words = "calc", [name, *words]

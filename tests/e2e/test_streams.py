@@ -42,14 +42,11 @@ def test_a_closed_stream_is_refused_where_it_is_needed(
     assert (ended.returncode, ended.stderr) == (code, reason)
 
 
-def test_an_argument_that_is_not_text_is_refused(
-    run_cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_an_argument_that_is_not_text_is_refused(run_cli: RunCli, here: Path) -> None:
     name = os.fsdecode(b"t\xff.txt")
     outcome = run_cli("datagen", name, "--train", "10", "--val", "1", "--test", "1", "--quiet")
     assert outcome == (2, "", "error: the argument t\\udcff.txt is not UTF-8\n")
-    assert list(tmp_path.iterdir()) == []
+    assert list(here.iterdir()) == []
     ended = subprocess.run([sys.executable, "-m", "calcgpt", "recipes", name], capture_output=True)
     assert (ended.returncode, ended.stdout) == (2, b"")
     assert ended.stderr.count(b"\n") == 1

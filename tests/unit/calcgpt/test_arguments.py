@@ -80,9 +80,8 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
 
 
 @pytest.fixture
-def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_folder(here: Path) -> None:
     """The current folder has a file of problems and a small data set."""
-    monkeypatch.chdir(tmp_path)
     Path("lines.txt").write_text(f"{LINE}\n")
     Path("data").mkdir()
     for split in ("train", "val", "test"):

@@ -176,11 +176,8 @@ def test_an_unknown_reference_lists_the_valid_names(tmp_path: Path) -> None:
         resolve("blog", tmp_path / "absent")
 
 
-def test_a_shipped_checkpoint_comes_before_a_folder_of_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    mine, hidden = entry(tmp_path / "checkpoints", "mine", 0.1), entry(tmp_path, "direct", 0.1)
+def test_a_shipped_checkpoint_comes_before_a_folder_of_its_name(here: Path) -> None:
+    mine, hidden = entry(here / "checkpoints", "mine", 0.1), entry(here, "direct", 0.1)
     shipped = Path(calcgpt.__file__).parents[1] / "checkpoints"
     assert shipped_checkpoints() == shipped
     assert resolve("direct") == shipped / "direct"

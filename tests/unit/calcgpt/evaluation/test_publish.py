@@ -81,11 +81,7 @@ def test_a_task_can_be_published_and_drawn(
 
 
 def test_publishing_scores_further_files_under_their_names(
-    run_cli: RunCli,
-    tiny: Checkpoint,
-    tiny_folder: Path,
-    data_folder: Path,
-    tmp_path: Path,
+    run_cli: RunCli, tiny: Checkpoint, tiny_folder: Path, data_folder: Path, tmp_path: Path
 ) -> None:
     lines = "$(0000000782+0000000021)=3080000000$\n$(0000000471/0000000299)=85.1000000$\n"
     (tmp_path / "two.txt").write_text(lines)

@@ -153,11 +153,7 @@ def test_a_confidence_that_is_no_number_is_stored_as_zero(
 
 
 def test_the_command_writes_scored_answers(
-    tiny: Checkpoint,
-    tiny_folder: Path,
-    data_folder: Path,
-    tmp_path: Path,
-    run_cli: RunCli,
+    tiny: Checkpoint, tiny_folder: Path, data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
     file, json_file, data = tmp_path / "a.jsonl", tmp_path / "a.json", data_folder / "test.txt"
     options = ("--shards", tmp_path / "kept", "--scored", file, "--json", json_file, "--quiet")

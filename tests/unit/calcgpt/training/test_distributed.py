@@ -146,11 +146,7 @@ def test_the_processes_of_a_machine_share_its_cores(
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, "error: unknown recipe 'nope'"), (1, "")])
 def test_an_error_of_the_recipe_is_that_of_the_main_process(
-    rank: int,
-    expected: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    run_cli: RunCli,
+    rank: int, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_cli: RunCli
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", str(rank))

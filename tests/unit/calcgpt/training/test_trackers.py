@@ -123,7 +123,7 @@ def test_all_trackers_are_closed_if_one_fails(tmp_path: Path) -> None:
 
 
 def test_opened_trackers_are_closed_if_another_cannot_be_opened(tmp_path: Path) -> None:
-    def refuse(run: RunFolder, recipe: Recipe) -> Self:
+    def refuse(run: RunFolder, recipe: Recipe) -> Memory:
         raise ConfigError("no")
 
     opened = Memory()
