@@ -94,7 +94,8 @@ def test_nothing_superfluous_is_shown(tree: Expression) -> None:
 
 
 def of_python(part: ast.expr) -> Any:
-    """Returns what `bare` returns for the same tree, from Python's tree."""
+    """Returns what `bare` returns for the same tree, from Python's tree. Raises SyntaxError if it
+    has calls or tuples, such as `1 ( 1 )` and `( )`."""
     match part:
         case ast.Constant(value=int() | float() as value):
             return literal(Number.from_units(int(100 * Decimal(repr(value))), 2, True)).number
@@ -104,12 +105,12 @@ def of_python(part: ast.expr) -> Any:
             value = of_python(operand)
             if isinstance(value, Number):
                 return Number(-value.units, value.places)
-            return value and ("-", Number(0), value)
+            return "-", Number(0), value
         case ast.BinOp(op=op, left=left, right=right):
             signs = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "^"}
             sign = {**signs, ast.FloorDiv: "//"}[type(op)]
             return sign, of_python(left), of_python(right)
-    return None
+    raise SyntaxError("no arithmetic")
 
 
 tokens = st.sampled_from(["1", "25", "0.5", "12.25", "0", "(", ")", "+", "-", "*", "/", "//", "^"])
