@@ -52,6 +52,15 @@ def edited(text: str, edit: tuple[int, str, str]) -> tuple[str, int]:
     return text[:position] + ("" if kind == "remove" else character) + rest, position
 
 
+def refused_at(read: Callable[..., object], *arguments: object) -> int:
+    """Returns the position at which `read` refuses a text."""
+    with pytest.raises(NotationError) as caught:
+        read(*arguments)
+    assert isinstance(caught.value, UserError)
+    assert f"position {caught.value.position}" in str(caught.value)
+    return caught.value.position
+
+
 @pytest.mark.parametrize(("line", "a", "op", "b", "result"), LINES)
 def test_known_lines(line: str, a: str, op: str, b: str, result: str) -> None:
     problem = Problem(number_from_text(a), BY_SIGN[op], number_from_text(b))
@@ -154,11 +163,7 @@ def test_number_text_is_read_back(number: Number) -> None:
     ],
 )
 def test_what_is_not_a_number(text: str, position: int) -> None:
-    with pytest.raises(NotationError) as caught:
-        number_from_text(text)
-    assert caught.value.position == position
-    assert f"position {position}" in str(caught.value)
-    assert isinstance(caught.value, UserError)
+    assert refused_at(number_from_text, text) == position
 
 
 @pytest.mark.parametrize(
@@ -180,12 +185,8 @@ def test_what_is_not_a_number(text: str, position: int) -> None:
     ],
 )
 def test_operands_that_are_not_canonical(field: str, position: int) -> None:
-    with pytest.raises(NotationError) as caught:
-        parse_prompt(f"$({field}+0000000001)=")
-    assert caught.value.position == 2 + position
-    with pytest.raises(NotationError) as caught:
-        parse_prompt(f"$(0000000001+{field})=")
-    assert caught.value.position == 13 + position
+    assert refused_at(parse_prompt, f"$({field}+0000000001)=") == 2 + position
+    assert refused_at(parse_prompt, f"$(0000000001+{field})=") == 13 + position
 
 
 def error_of(parse_text: Callable[[str], object], text: str) -> NotationError | None:
@@ -228,9 +229,7 @@ def test_edited_answers_are_refused_or_mean_something_else(
 
 @given(st.text(alphabet=ALPHABET, max_size=40) | st.text(max_size=40))
 def test_other_text_is_refused(text: str) -> None:
-    with pytest.raises(NotationError) as caught:
-        parse(text)
-    assert 0 <= caught.value.position <= len(text)
+    assert 0 <= refused_at(parse, text) <= len(text)
     with pytest.raises(NotationError):
         parse_prompt(text)
 
@@ -240,9 +239,7 @@ def test_a_wrong_answer_is_refused_where_it_differs(problem: Problem) -> None:
     line = render(problem)
     start = len(render_prompt(problem))
     wrong = line[:start] + ("1" if line[start] != "1" else "2") + line[start + 1 :]
-    with pytest.raises(NotationError) as caught:
-        parse(wrong)
-    assert caught.value.position == start
+    assert refused_at(parse, wrong) == start
 
 
 @pytest.mark.parametrize("places", [str(number) for number in range(-1, 102)] + ["02", "030", "a"])
@@ -255,29 +252,21 @@ def test_the_places_go_up_to_thirty_and_two_are_not_written(places: str) -> None
         return
     begun = starts(valid)
     wrong = next(i for i in range(len(beginning)) if beginning[: i + 1] not in begun)
-    with pytest.raises(NotationError) as caught:
-        parse_prompt(prompt)
-    assert caught.value.position == wrong
-    with pytest.raises(NotationError) as caught:
-        parse_prompt(beginning[:wrong])
-    assert caught.value.position == wrong
+    assert refused_at(parse_prompt, prompt) == wrong
+    assert refused_at(parse_prompt, beginning[:wrong]) == wrong
 
 
 @pytest.mark.parametrize("text", ["$(" + "9" * 10**6, "$(" + "0" * 10**6, "$9(1234567890+" * 10**5])
 def test_a_hostile_text_is_refused_at_once(text: str) -> None:
     for read in (parse, parse_prompt, parse_answer, number_from_text):
-        with pytest.raises(NotationError) as caught:
-            read(text)
-        assert caught.value.position <= 250
+        assert refused_at(read, text) <= 250
 
 
 @pytest.mark.parametrize("end", ["", "\n", "$", "0"])
 def test_a_line_ends_where_it_should(end: str) -> None:
     line = LINES[0][0]
     text = line + end if end else line[:-1]
-    with pytest.raises(NotationError) as caught:
-        parse(text)
-    assert caught.value.position == (len(line) if end else len(line) - 1)
+    assert refused_at(parse, text) == (len(line) if end else len(line) - 1)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +278,7 @@ def test_a_number_too_wide_for_an_operand(number: Number) -> None:
         render(Problem(number, ADDITION, Number(0)))
     assert caught.value.position == 0
     text = number_text(number)
-    with pytest.raises(NotationError) as caught:
-        parse_prompt(f"$({text}+0000000001)=")
-    assert caught.value.position == 102 - ("." in text)
+    assert refused_at(parse_prompt, f"$({text}+0000000001)=") == 102 - ("." in text)
 
 
 @pytest.mark.parametrize(
@@ -310,9 +297,7 @@ def test_the_longest_operands(number: Number) -> None:
 def test_an_answer_has_no_more_places_than_its_question_says(places: int) -> None:
     digits = ("123456789" * 4)[:places]
     assert parse_answer(f"{digits}.0".ljust(10, "0"), places) == Number(int(digits[::-1]), places)
-    with pytest.raises(NotationError) as caught:
-        parse_answer(f"{digits}1.0".ljust(10, "0"), places)
-    assert caught.value.position == places + 1
+    assert refused_at(parse_answer, f"{digits}1.0".ljust(10, "0"), places) == places + 1
 
 
 def test_answers_longer_than_the_field_are_not_padded() -> None:
@@ -352,14 +337,13 @@ def test_the_first_wrong_character_of_an_operand_is_found(monkeypatch: pytest.Mo
     assert {"000", "-11", "0.1", "10111", "-1.01"} <= set(operands)
     valid = starts(f"{a}+" for a in operands)
     for text in ("".join(t) for n in range(7) for t in product("-.01", repeat=n)):
-        with pytest.raises(NotationError) as caught:
-            parse_prompt(f"$({text}+")
+        position = refused_at(parse_prompt, f"$({text}+")
         first_wrong = next((i for i in range(len(text)) if text[: i + 1] not in valid), len(text))
         if f"{text}+" in valid:
             first_wrong += 1  # the second operand is missing
         if text[first_wrong:].startswith("-") and text[:first_wrong] in operands:
             continue  # a difference
-        assert caught.value.position == 2 + first_wrong
+        assert position == 2 + first_wrong
 
 
 def test_the_first_wrong_character_of_an_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
