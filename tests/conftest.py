@@ -17,6 +17,7 @@ import socketserver
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -221,21 +222,13 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a one-layer model with random weights, named `tiny`. Not to be changed."""
-    import torch
+    from checkpoint_folders import make
 
-    from calcgpt.checkpoint import Checkpoint
-    from calcgpt.config import ModelConfig, Recipe
-    from calcgpt.data.tokenizer import arithmetic_tokenizer
-    from calcgpt.model.gpt import GPT
-
-    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, block_size=64))
-    tokenizer = arithmetic_tokenizer()
-    torch.manual_seed(0)
-    model = GPT(recipe.model, len(tokenizer)).eval()
+    checkpoint = make()
     scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
-    metrics = {"parameters": model.n_parameters(), "step": 0, "validation": scores}
+    metrics = {"parameters": checkpoint.n_parameters, "step": 0, "validation": scores}
     folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
-    Checkpoint.from_model("tiny", recipe, tokenizer, model, metrics).save(folder)
+    replace(checkpoint, metrics=metrics).save(folder)
     return folder
 
 

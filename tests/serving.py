@@ -68,6 +68,23 @@ def ask(client: TestClient, expression: object, **more: object) -> Response:
     return client.post("/v1/calculate", json={"expression": expression, **more})
 
 
+def batch(client: TestClient, expressions: list[str], **more: object) -> Response:
+    """Returns the response to a request for several calculations."""
+    return client.post("/v1/calculate/batch", json={"expressions": expressions, **more})
+
+
+def items_of(response: Response) -> list[Any]:
+    """Returns the items of the response to several calculations."""
+    assert response.status_code == 200
+    items: list[Any] = response.json()["items"]
+    return items
+
+
+def stream(client: TestClient, expression: str, **more: object) -> Response:
+    """Returns the response to a request for one calculation, as events."""
+    return client.post("/v1/calculate/stream", json={"expression": expression, **more})
+
+
 def problem(response: Response, status: int, kind: str | None = None) -> dict[str, Any]:
     """Checks that a response is a problem document, and returns it."""
     assert response.status_code == status, response.text

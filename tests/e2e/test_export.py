@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 import pytest
 import torch
+from checkpoint_folders import make
 from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig, Recipe
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate
@@ -127,11 +127,8 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of one layer with random weights that GPT2LMHeadModel can be."""
-    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=24, n_head=2, block_size=64))
-    tokenizer = arithmetic_tokenizer()
-    model = build_model(recipe.model, len(tokenizer))
     folder = tmp_path_factory.mktemp("checkpoints") / "small"
-    Checkpoint.from_model("small", recipe, tokenizer, model, {}).save(folder)
+    make(n_embd=24).save(folder)
     return folder
 
 

@@ -238,10 +238,14 @@ def serving(
         thread.join(PATIENCE)
 
 
+def connect_to(service: uvicorn.Server) -> socket.socket:
+    """Returns a new connection to such a server."""
+    return socket.create_connection(service.servers[0].sockets[0].getsockname(), PATIENCE)
+
+
 def test_a_connection_without_a_complete_head_is_closed() -> None:
     with serving(create_app(Settings(), lambda: iter(())), HastyConnection) as service:
-        to = service.servers[0].sockets[0].getsockname()
-        again, silent, slow = (socket.create_connection(to, PATIENCE) for _ in range(3))
+        again, silent, slow = (connect_to(service) for _ in range(3))
         with again, silent, slow:
             slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
             with suppress(ConnectionError):  # the machine was slow
@@ -262,8 +266,7 @@ def test_a_closed_connection_does_not_wait_for_a_client_that_reads_nothing() -> 
         n_open = len(service.server_state.connections)
         answered.set()
 
-    with serving(app, HastyConnection, keep_alive=1) as service, socket.socket() as connection:
-        connection.connect(service.servers[0].sockets[0].getsockname())
+    with serving(app, HastyConnection, keep_alive=1) as service, connect_to(service) as connection:
         connection.sendall(HEALTH)
         assert answered.wait(PATIENCE)
         assert n_open == 1
@@ -279,10 +282,7 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
 
     metrics = Metrics()
     with serving(RequestLog(app, metrics, limit=2)) as service, ExitStack() as stack:
-        to = service.servers[0].sockets[0].getsockname()
-        first, second, third = (
-            stack.enter_context(socket.create_connection(to, PATIENCE)) for _ in range(3)
-        )
+        first, second, third = (stack.enter_context(connect_to(service)) for _ in range(3))
         first.sendall(HEALTH)
         second.sendall(HEALTH)
         wait_for(lambda: len(service.server_state.tasks) == 2)
@@ -298,8 +298,7 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
 def test_connections_beyond_the_limit_are_refused() -> None:
     app = create_app(Settings(), lambda: iter(()))
     with serving(app, max_connections=2) as service, ExitStack() as stack:
-        to = service.servers[0].sockets[0].getsockname()
-        connections = [stack.enter_context(socket.create_connection(to, PATIENCE)) for _ in "123"]
+        connections = [stack.enter_context(connect_to(service)) for _ in "123"]
         wait_for(lambda: len(service.server_state.connections) == 3)
         connections[2].sendall(HEALTH)
         assert refusal(connections[2], 503, "full")["retry-after"] == "1"
@@ -321,13 +320,12 @@ def test_a_body_that_is_given_up_is_counted(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("api.app.SlowClients", partial(SlowClients, limit=1))
     incomplete = head("/v1/calculate", "Content-Length: 9") + b"1"
     with serving(create_app(Settings(), lambda: iter(()))) as service:
-        to = service.servers[0].sockets[0].getsockname()
-        with socket.create_connection(to, PATIENCE) as first:
+        with connect_to(service) as first:
             first.sendall(incomplete)
             wait_for(lambda: service.server_state.tasks)  # it is the first to wait
-            with socket.create_connection(to, PATIENCE) as second:
+            with connect_to(service) as second:
                 second.sendall(incomplete)
                 refusal(first, 503, "full")
-        with socket.create_connection(to, PATIENCE) as third:
+        with connect_to(service) as third:
             third.sendall(head("/metrics", method="GET"))
             assert 'calcgpt_sheds_total{reason="full"} 0.0' not in answer(third)[2].decode()

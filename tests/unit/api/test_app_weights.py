@@ -4,15 +4,13 @@ import json
 from dataclasses import replace
 
 import numpy as np
+from checkpoint_folders import make
 from safetensors.numpy import load
 from serving import client_of, problem
 
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig, Recipe
-from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.inference.browser import weights_file
-from calcgpt.model.gpt import build_model
 
 
 def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> None:
@@ -53,10 +51,6 @@ def test_weights_that_are_too_large_for_16_bits_have_32(tiny: Checkpoint) -> Non
 
 
 def test_a_model_that_the_browser_cannot_run_has_no_weights_for_it() -> None:
-    recipe = Recipe(model=ModelConfig(n_layer=1, n_embd=16, n_head=2, position="alibi"))
-    tokenizer = arithmetic_tokenizer()
-    model = build_model(recipe.model, len(tokenizer)).eval()
-    checkpoint = Checkpoint.from_model("other", recipe, tokenizer, model, {})
-    with client_of(load_model(checkpoint, engine="torch")) as client:
-        refused = problem(client.get("/v1/models/other/weights"), 404, "no-weights")
+    with client_of(load_model(make(position="alibi"), engine="torch")) as client:
+        refused = problem(client.get("/v1/models/made/weights"), 404, "no-weights")
         assert refused["detail"] == "the engine in the browser does not support position 'alibi'"

@@ -8,10 +8,9 @@ import pytest
 from expressions import expressions, value_of
 from fake_decoder import calculator_model, worked_model
 from fastapi.testclient import TestClient
-from httpx2 import Response
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from serving import JSON, ask, client_of, events_of, problem
+from serving import JSON, ask, batch, client_of, events_of, items_of, problem, stream
 
 from api.fairness import Turns
 from api.service import load_model
@@ -20,21 +19,6 @@ from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation
 
 WORKED = worked_model()
-
-
-def batch(client: TestClient, expressions: list[str], **more: object) -> Response:
-    """Returns the response to a request for several calculations."""
-    return client.post("/v1/calculate/batch", json={"expressions": expressions, **more})
-
-
-def items_of(response: Response) -> list[Any]:
-    assert response.status_code == 200
-    items: list[Any] = response.json()["items"]
-    return items
-
-
-def stream(client: TestClient, expression: str, **more: object) -> Response:
-    return client.post("/v1/calculate/stream", json={"expression": expression, **more})
 
 
 def test_an_answer_comes_with_its_evidence(client: TestClient) -> None:

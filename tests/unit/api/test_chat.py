@@ -9,7 +9,7 @@ import pytest
 from fake_decoder import calculator_model, worked_model, wrong_at
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from serving import client_of, problem, wait_for
+from serving import ask, client_of, problem, stream, wait_for
 
 from api.schemas.chat import ChatRequest
 from datagen.operations import ADDITION
@@ -46,7 +46,7 @@ def chat(client: TestClient, text: str, **more: Any) -> Response:
     "typed", ["1+2", "(1.5+2)*(3-4)-5/8", "8/2", "-7", "2^3", "1/0", "99999*9+1", "1+", "1+2)"]
 )
 def test_all_ways_to_ask_give_the_same_answer(client: TestClient, typed: str) -> None:
-    expected = client.post("/v1/calculate", json={"expression": typed})
+    expected = ask(client, typed)
     by_address = client.get("/v1/calculate", params={"expression": typed})
     others = [chat(client, typed), by_address, chat(client, typed, stream=True)]
     assert {other.status_code for other in others} == {expected.status_code}
@@ -88,11 +88,8 @@ def test_the_usage_has_what_the_model_read_and_wrote(client: TestClient) -> None
 
 
 def test_proxies_are_told_to_pass_a_stream_on_at_once(client: TestClient) -> None:
-    for stream in (
-        chat(client, "1+2", stream=True),
-        client.post("/v1/calculate/stream", json={"expression": "1+2"}),
-    ):
-        assert stream.headers["X-Accel-Buffering"] == "no"
+    for response in (chat(client, "1+2", stream=True), stream(client, "1+2")):
+        assert response.headers["X-Accel-Buffering"] == "no"
 
 
 def test_the_last_message_of_a_user_is_the_expression(client: TestClient) -> None:

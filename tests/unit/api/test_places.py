@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fake_decoder import calculator_model, worked_model
 from fastapi.testclient import TestClient
-from serving import client_of, events_of, problem
+from serving import ask, batch, client_of, events_of, items_of, problem, stream
 
 from calcgpt.config import Domain
 
@@ -20,10 +20,6 @@ def client() -> Iterator[TestClient]:
         yield client
 
 
-def ask(client: TestClient, expression: str, **more: object) -> Any:
-    return client.post("/v1/calculate", json={"expression": expression, **more})
-
-
 @pytest.mark.parametrize(
     ("places", "result"),
     [(None, "0.33333333"), (8, "0.33333333"), (2, "0.33"), (1, "0.3"), (0, "0")],
@@ -34,29 +30,22 @@ def test_an_answer_has_the_places_of_the_request(
     answered = ask(client, "1/3", places=places).json()
     assert (answered["result"], answered["places"]) == (result, 8 if places is None else places)
     assert answered["fraction"] == "1/3"
-    assert (answered["rounded"], answered["verified"], answered["in_tested_range"]) == (
-        True,
-        True,
-        True,
-    )
+    for name in ("rounded", "verified", "in_tested_range"):
+        assert answered[name] is True
     assert answered["nodes"][0]["rounded"] is True
     exact = ask(client, "100000.001+1", places=places).json()
     assert exact["rounded"] == (places in (0, 1, 2))
 
 
 def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
-    body = {"expressions": ["1/3", "1/0", "12345678901234+1"], "places": 3, "beyond_tested": True}
-    first, second, third = client.post("/v1/calculate/batch", json=body).json()["items"]
+    options = {"places": 3, "beyond_tested": True}
+    asked = batch(client, ["1/3", "1/0", "12345678901234+1"], **options)
+    first, second, third = items_of(asked)
     assert first["calculation"]["result"] == "0.333"
     assert second["problem"]["type"].endswith("division-by-zero")
-    assert (third["calculation"]["result"], third["calculation"]["in_tested_range"]) == (
-        "12345678901235",
-        False,
-    )
-    streamed = client.post(
-        "/v1/calculate/stream", json={"expression": "1/3", "places": 3, "beyond_tested": True}
-    )
-    events = events_of(streamed.text)
+    assert third["calculation"]["result"] == "12345678901235"
+    assert third["calculation"]["in_tested_range"] is False
+    events = events_of(stream(client, "1/3", **options).text)
     assert events[0][1]["places"] == 3
     assert events[-1][0] == "result"
     assert (events[-1][1]["result"], events[-1][1]["in_tested_range"]) == ("0.333", True)
