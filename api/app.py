@@ -22,7 +22,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
 from starlette.requests import ClientDisconnect
 
-from api import calculate, chat, problems
+from api import calculate, chat, problems, questions
 from api.access import ApiKeys, Hosts, Limiter, RateLimit
 from api.browsers import Content, Cors, Files, or_not_modified
 from api.connections import ON_FULL
@@ -41,7 +41,7 @@ from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 
-API_VERSION = "3.0"  # of the document; docs/API.md says what it means
+API_VERSION = "3.1"  # of the document; docs/API.md says what it means
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch. Each answer comes with its
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The
@@ -52,6 +52,7 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-many-places`,
 `out-of-range`, `beyond-tested` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
+`bad-question` and `other-task`, about models of a task of your own;
 `invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-weights`,
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
@@ -165,6 +166,7 @@ def create_app(
 
     app.include_router(calculate.router(service))
     app.include_router(chat.router(service))
+    app.include_router(questions.router(service))
     app.include_router(_model_routes(service))
     app.include_router(health_routes(service.ready, metrics))
     _add_pages(app, settings.page_address)
@@ -198,7 +200,7 @@ def _model_routes(service: Service) -> APIRouter:
     )
     async def weights(model: str, request: Request) -> Response:
         """Get the weights of a model, for the engine in the browser."""
-        checkpoint = service.calculator(model).checkpoint
+        checkpoint = service.models.find(model).checkpoint
         async with one_at_a_time:
             if model not in files:
                 try:

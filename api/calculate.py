@@ -172,7 +172,7 @@ def router(service: Service) -> APIRouter:
         client = client_of(request.scope)
         service.admission.require_room(client)
         inquiries, cost = await _begin_all(service, calculator, body, client)
-        await service.admit(request, stack, _n_operations(cost))
+        await service.admit(request, stack, n_operations(cost))
         work = _batch(service, inquiries)
         return await service.while_connected(request, stack, work, has_deadline=False)
 
@@ -198,7 +198,7 @@ async def begin(
     until = _now() + service.settings.deadline
     with service.admission.enter(client, 1):  # until its operations are known
         computation = await _parsed(service, calculator, expression, options, client, until)
-    await service.admit(request, stack, _n_operations(computation.cost))
+    await service.admit(request, stack, n_operations(computation.cost))
     return Inquiry(service, calculator, computation, options, client)
 
 
@@ -270,7 +270,7 @@ async def _begin_all(
         else:
             inquiries.append(Inquiry(service, calculator, computation, body, client))
             cost += computation.cost
-        service.admission.require_room(client, _n_operations(cost))
+        service.admission.require_room(client, n_operations(cost))
     return inquiries, cost
 
 
@@ -278,7 +278,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _n_operations(cost: int) -> int:
+def n_operations(cost: int) -> int:
     """Returns for how many operations of usual length a number of characters counts."""
     return max(1, math.ceil(cost / USUAL_LENGTH))
 

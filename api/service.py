@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from api.access import charge_for, client_of
 from api.batching import Batcher
 from api.fairness import Admission, Turns
 from api.problems import RETRY, ProblemError, internal_problem
-from api.schemas.models import Calibration, Domain, Model
+from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt import plugins
@@ -26,7 +27,8 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
-from calcgpt.inference.self_test import self_test
+from calcgpt.inference.questions import describe_task, is_of_task
+from calcgpt.inference.self_test import check_finite, self_test
 from calcgpt.registry import resolve, shipped_checkpoints
 
 # Expressions that are planned at a time: in a round of the event loop, and in threads.
@@ -41,12 +43,21 @@ Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A checkpoint, its decoder and its calculator."""
+    """A checkpoint and its decoder."""
 
     checkpoint: Checkpoint
     decoder: Decoder
     engine: str
-    calculator: Calculator
+
+    @cached_property
+    def calculator(self) -> Calculator:
+        """Its calculator. Raises DataError if the model does not calculate."""
+        return Calculator(self.checkpoint, self.decoder)
+
+    @cached_property
+    def is_of_task(self) -> bool:
+        """Whether the model answers the questions of a user's own task."""
+        return is_of_task(self.checkpoint)
 
     @property
     def name(self) -> str:
@@ -55,13 +66,18 @@ class LoadedModel:
 
     def describe(self, default: bool) -> Model:
         """Returns the entry of the model in /v1/models."""
+        if self.is_of_task:
+            domain, task = None, Task.model_validate(describe_task(self.checkpoint))
+        else:
+            domain, task = Domain.model_validate(self.calculator.limits.describe()), None
         return Model(
             id=self.name,
             default=default,
             description=self.checkpoint.recipe.description,
             parameters=self.checkpoint.n_parameters,
             engine=self.engine,
-            domain=Domain.model_validate(self.calculator.limits.describe()),
+            domain=domain,
+            task=task,
             metrics=scores_on_test(self.checkpoint),
             calibration=_calibration(self.checkpoint.metrics.get("test")),
         )
@@ -87,12 +103,15 @@ Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; 
 
 
 def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
-    """Returns a model ready to answer. Raises UserError if the engine cannot run it, if it does not
-    calculate, or if it fails the self-test."""
+    """Returns a model ready to answer. Raises UserError if the engine cannot run it, if it neither
+    calculates nor answers the questions of a task, or if it fails the self-test."""
     name, decoder = load_decoder(checkpoint, engine, threads)
-    calculator = Calculator(checkpoint, decoder)
-    self_test(calculator)
-    return LoadedModel(checkpoint, decoder, name, calculator)
+    model = LoadedModel(checkpoint, decoder, name)
+    if model.is_of_task:  # nobody knows what is right
+        check_finite(checkpoint, decoder)
+    else:
+        self_test(model.calculator)
+    return model
 
 
 def load_models(
@@ -210,9 +229,13 @@ class Service:
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.
 
-        Raises ProblemError if there is no such model.
+        Raises ProblemError if there is no such model, or if it does not calculate.
         """
-        return self.models.find(name).calculator
+        model = self.models.find(name)
+        if model.is_of_task:
+            detail = f"{model.name} does not calculate: POST /v1/ask asks it a question of its task"
+            raise ProblemError(422, detail, kind="other-task")
+        return model.calculator
 
     def drafter(self, calculator: Calculator) -> Drafter | None:
         """Returns the drafter of a calculator, or None if the settings do not ask for drafts."""

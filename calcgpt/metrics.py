@@ -25,6 +25,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Loss = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Name = Annotated[str, Field(max_length=200)]
+Question = Annotated[str, Field(max_length=4_096)]
 # Rows by the digits of A, columns by the digits of B: from 0 digits to those of the longest operand
 # in hundredths.
 MAX_TABLE = 1 + MAX_WIDTH + USUAL_PLACES
@@ -69,6 +70,7 @@ class StoredMetrics(PartialModel):
     test: Scores | None = None
     test_sampled: Scores | None = None
     also: dict[str, Scores] = {}
+    examples: Annotated[list[Question], Field(max_length=100)] = []  # of a user's own task
 
 
 class Bin(PartialModel):

@@ -5,7 +5,7 @@ Shapes: B rows, T new tokens, V vocabulary.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,8 +14,7 @@ from forks import PATIENCE
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, Domain, ModelConfig
-from calcgpt.data.tokenizer import TOKENIZERS, Tokenizer
-from calcgpt.inference.calculator import Calculator
+from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.gpt import GPT
 from calcgpt.recipe import Recipe
@@ -202,7 +201,21 @@ def worked_model(
     return _loaded(worked_checkpoint(name, domain), completion)
 
 
+def task_checkpoint() -> Checkpoint:
+    """Returns a checkpoint for `completing_decoder` that answers questions of the letters a, b."""
+    arithmetic = notation_checkpoint("task")
+    train = arithmetic.recipe.train.model_copy(update={"batches": "problems"})
+    recipe = arithmetic.recipe.model_copy(update={"tokenizer": "chars", "train": train})
+    metrics = {"examples": ["ab"]}
+    return replace(arithmetic, recipe=recipe, tokenizer=CharTokenizer("$(,=ab"), metrics=metrics)
+
+
+def task_model(written: dict[str, str]) -> LoadedModel:
+    """Returns a loaded model of a task. `written` has what it writes after each prompt."""
+    return _loaded(task_checkpoint(), written.__getitem__)
+
+
 def _loaded(checkpoint: Checkpoint, completion: Callable[[str], str]) -> LoadedModel:
     block_size = checkpoint.recipe.model.block_size
     decoder = completing_decoder(checkpoint.tokenizer, completion, block_size)
-    return LoadedModel(checkpoint, decoder, "fake", Calculator(checkpoint, decoder))
+    return LoadedModel(checkpoint, decoder, "fake")

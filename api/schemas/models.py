@@ -35,6 +35,14 @@ class Domain(BaseModel):
     works_in_steps: bool = Field(description="whether the model writes worked steps")
 
 
+class Task(BaseModel):
+    """The questions that a model of a user's own task can be asked."""
+
+    examples: list[str] = Field(description="questions that it was validated on, not trained on")
+    characters: str = Field(description="the characters that a question can have")
+    max_characters: int = Field(description="maximum number of characters of a question")
+
+
 class Calibration(BaseModel):
     """What the confidence of a model was measured on, and how well it tells right from wrong."""
 
@@ -63,7 +71,8 @@ class Model(BaseModel):
     description: str
     parameters: int
     engine: str = Field(description="the library that runs the model")
-    domain: Domain
+    domain: Domain | None = Field(description="null for a model of a task")
+    task: Task | None = Field(None, description="null for a model that calculates")
     metrics: dict[str, Any] | None = Field(
         description="scores on test problems: n, char_accuracy, exact_match, by_operation"
     )

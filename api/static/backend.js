@@ -67,14 +67,14 @@ export async function cachePage() {
   } catch {} // for example in a private window
 }
 
-/** Returns the models that calculate.
+/** Returns the models.
  * @returns {Promise<service.Model[]>}
  * @throws {service.ServiceError} */
 export async function listModels() {
   const { service: hasService, models } = await getHost();
   listed = hasService
     ? await service.listModels()
-    : models.map((model) => ({ ...model, domain: limitsOf(model).domain }));
+    : models.map((model) => ({ ...model, domain: model.task ? null : limitsOf(model).domain }));
   return [...listed];
 }
 
@@ -111,11 +111,29 @@ export async function* calculate(expression, { off = [], ...options }, signal) {
   try {
     yield* loading(model);
   } catch (error) {
-    if (!(error instanceof service.ServiceError) || error.type !== NO_WEIGHTS || off.length) throw error;
+    if (!isForService(error) || off.length) throw error;
     yield* service.calculate(expression, { ...options, model }, signal);
     return;
   }
   yield* engine.run("calculate", { ...options, model, expression, off }, signal);
+}
+
+/** Returns whether an error says that the engine cannot run a model. @param {unknown} error */
+const isForService = (error) => error instanceof service.ServiceError && error.type === NO_WEIGHTS;
+
+/** Yields what a model of a task writes after a question: its characters, or all at once if the service had to ask it.
+ * @type {(model: string, question: string, signal: AbortSignal) => AsyncGenerator<service.Token>} */
+export async function* ask(model, question, signal) {
+  try {
+    await engine.load(model);
+  } catch (error) {
+    if (!isForService(error)) throw error;
+    const { result, work, confidence } = await service.ask(model, question, signal);
+    const text = result === null ? "" : `${work === null ? "" : `${work}=`}${result}$`;
+    yield { text, probability: confidence.whole };
+    return;
+  }
+  for await (const { data } of engine.run("write", { model, text: `${question}=` }, signal)) yield data;
 }
 
 /** Returns the answer of a snapshot of a training run to an operation. isNearest: whether no other is nearer to the exact

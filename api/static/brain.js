@@ -4,7 +4,7 @@
 import { listOff } from "./address.js";
 import { calculate, manifestOf } from "./backend.js";
 import { CHALLENGES, hasParts, isAsWanted, wantText } from "./brain/challenges.js";
-import { describe, fateOf, harmOf, nameOf, namesOf, neuronsOf, partsOf, placeOf, purposeOf } from "./brain/parts.js";
+import { describe, fateOf, harmOf, nameOf, namesOf, neuronsOf, partsOf, placeOf, harmsOf } from "./brain/parts.js";
 import { isAborted, messageOf } from "./client.js";
 import { OPERATIONS } from "./engine/operations.js";
 import { byId, createButton, createElement, createIcon, formatNumbers, formatResult, targetOf } from "./format.js";
@@ -14,8 +14,7 @@ import { store } from "./state.js";
 
 const SOLVED = "calcgpt.challenges"; // in the browser's storage: the ids of those that were solved
 const INTRODUCTION =
-  "Heads fetch: each looks at a few earlier characters. Feed-forward steps calculate with what the heads fetched. " +
-  "A part is named for what breaks without it.";
+  "Heads fetch: each looks at a few earlier characters. Feed-forward steps calculate with what the heads fetched.";
 const IDLE =
   "Tap a part: the model writes the calculation again without it. The redder a cell, the more breaks; signs name what.";
 
@@ -42,7 +41,7 @@ export class Brain {
 
   /** Shows the panel for a model, if that writes worked steps. @param {import("./client.js").Model} model */
   show({ id, domain }) {
-    this.#panel.hidden = !domain.works_in_steps;
+    this.#panel.hidden = !domain?.works_in_steps;
     if (id === this.#model) return;
     this.#model = id;
     this.#manifest = null;
@@ -135,13 +134,13 @@ export class Brain {
     const button = createElement("button", "switch", createElement("b", "", place));
     button.type = "button";
     button.dataset.part = name;
-    button.ariaLabel = `Switch off ${nameOf(name)}${part ? `: ${purposeOf(part)}` : ""}`;
+    button.ariaLabel = `Switch off ${nameOf(name)}${part ? `: ${harmsOf(part)}` : ""}`;
     if (!part) return button;
     button.style.setProperty("--harm", harmOf(part).toFixed(3));
     const signs = Object.keys(part.right).filter((sign) => fateOf(part, sign) !== "fine");
     const broken = createIcon("", "signs");
     broken.append(...signs.map((sign) => createElement("i", fateOf(part, sign), OPERATIONS[sign].symbol)));
-    button.append(createElement("span", "purpose", purposeOf(part)), broken);
+    button.append(createElement("span", "purpose", harmsOf(part)), broken);
     return button;
   }
 

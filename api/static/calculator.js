@@ -12,6 +12,7 @@ import { POINT, SYMBOLS, byId, formatCount, formatNumbers, formatSigns, targetOf
 import { History } from "./history.js";
 import { addInside } from "./inside.js";
 import { Inspector } from "./inspector.js";
+import { setUpKeypad } from "./keypad.js";
 import { addLearning } from "./learning.js";
 import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
@@ -20,6 +21,7 @@ import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
 import { followWork } from "./strip.js";
+import { TaskBox } from "./task.js";
 
 /** @import { State } from "./address.js" */
 /** @import { Step } from "./steps.js" */
@@ -45,10 +47,12 @@ const history = new History(({ expression, model, places }) => {
   start({ isKept: false });
 });
 const brain = new Brain(() => field.text && start({ isKept: false }));
+const task = new TaskBox();
 const models = new Models({
   onChange(model) {
     byId("author").textContent = `GPT of ${formatCount(model.parameters)} parameters`;
     brain.show(model);
+    task.show(model);
   },
   onChoose: askAgain,
   onUnauthorized(error) {
@@ -88,6 +92,7 @@ let isEdited = false; // whether the user has typed since the address was opened
  * the calculation keeps, if an address led to it; isKept: whether the history lists the calculation.
  * @param {{beyond_tested?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
 async function start({ beyond_tested = false, opened, isKept = true } = {}) {
+  if (task.isShown) return false;
   field.expand();
   const typed = field.text;
   if (!typed.trim()) {
@@ -113,7 +118,7 @@ async function start({ beyond_tested = false, opened, isKept = true } = {}) {
 /** Calculates what is shown again. Otherwise the page would show the answer of another choice. */
 function askAgain() {
   const isShown = field.text && field.text === store.state.question && byId("example").hidden;
-  if (isShown) start({ isKept: false });
+  return isShown && start({ isKept: false });
 }
 
 /** Prepares for a key that edits the expression: removes the example, if it is still playing. */
@@ -126,7 +131,7 @@ function beginEdit() {
 async function playExample() {
   const example = await loadExample();
   if (!example) cachePage();
-  if (!example || runner.isRunning || field.text || parseHash(location.hash)) return;
+  if (!example || runner.isRunning || task.isShown || field.text || parseHash(location.hash)) return;
   field.text = EXAMPLE;
   exampleModel = example.model;
   const state = { question: EXAMPLE, model: example.model };
@@ -154,6 +159,10 @@ async function openAddress() {
   }
   if (store.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
   models.choose(state);
+  if (task.isShown) {
+    task.ask(state.question);
+    return;
+  }
   angle.value = state.angle === "degrees" ? state.angle : "";
   field.text = state.question;
   const { question, model, places, ...opened } = state;
@@ -176,10 +185,15 @@ async function openAddress() {
 async function tellStory(step) {
   removeOffer();
   const { Story } = await import("./story.js");
-  story ??= new Story();
+  story ??= new Story(async () => {
+    store.set({ off: "" });
+    await askAgain();
+    await tellStory(store.state.story);
+  });
   const chosen = runner.steps[store.state.step - 1];
   const steps = [...(chosen ? [chosen] : []), ...runner.steps.toReversed()];
-  await story.open(step, steps.map((shown) => shown.describe(0)), models.modelInSteps(models.choice.model));
+  const written = steps.map((shown) => ({ ...shown.describe(0), within: runner.functionOf(shown) }));
+  await story.open(step, written, models.modelInSteps(models.choice.model));
 }
 
 /** Removes the offer of the story, which is there from the start so that nothing moves. */
@@ -258,8 +272,7 @@ byId("keypad").addEventListener("click", (event) => {
   if (action) ACTIONS[action]();
 });
 
-// Pressing a key with the pointer does not move the focus, so that Enter still calculates.
-byId("keypad").addEventListener("mousedown", (event) => event.preventDefault());
+setUpKeypad(byId("keypad"), input);
 
 document.addEventListener("keydown", (event) => {
   const { key, ctrlKey, metaKey, altKey, isComposing } = event;
@@ -287,7 +300,6 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("copy", (event) => {
   if (field.isAsked) copyAnswer(event);
 });
-input.addEventListener("memory", (event) => showMemory(/** @type {CustomEvent<string>} */ (event).detail));
 
 input.addEventListener("input", () => {
   isEdited = true;
@@ -373,15 +385,6 @@ byId("to-work").addEventListener("click", (event) => {
   byId("work").focus();
 });
 
-/** Shows what is in the memory. @param {string} memory */
-function showMemory(memory) {
-  byId("recall").title = memory;
-  byId("recall").classList.toggle("filled", memory !== "");
-}
-
-const point = byId("point");
-point.dataset.key = point.textContent = POINT;
-point.ariaLabel = POINT === "," ? "comma" : "point";
 byId("scale").append(...legend());
 followWork(nodes, byId("strip"));
 new Challenge(async (expression, isFirst) => {
@@ -390,8 +393,7 @@ new Challenge(async (expression, isFirst) => {
   field.text = expression;
   return (await start({ isKept: false, opened: isFirst ? undefined : {} })) ? runner.result : null;
 });
-const { dataset } = byId("calculator");
-dataset.ready = "";
+byId("calculator").dataset.ready = "";
 byId("story-offer").hidden = Boolean(parseHash(location.hash)) || wasOffered();
 const isAsked = field.replay(); // what was typed before this module was there (early.js)
 if (!isAsked && !parseHash(location.hash)) playExample();

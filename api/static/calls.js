@@ -12,6 +12,7 @@ import { createElement, createIcon, createSvg, formatNumbers, formatResult, form
 const TURN = /^(\d+)\. ((\w+) = \3 [+-] \w+)$/; // a turn of an iteration adds something to the value
 const SUM = /^(-?[\d.]+)([+-])(-?[\d.]+)$/;
 const REPEATED = new Set(Object.values(tables.PROGRAMS).flatMap(({ rows }) => repeatedRows(rows)));
+const GUESSED = new Set(Array.from(JSON.stringify(tables.PROGRAMS).matchAll(/"(\w+) guess /g), ([, name]) => name));
 const TICK = 5; // powers of ten between two lines of a plot
 
 /** Returns the rows of a program that are repeated until they change nothing.
@@ -71,6 +72,11 @@ export class Outline {
     return depth ? (path[depth - 1] ?? "") : path.length ? `${position} ${end} ${expression}` : "";
   }
 
+  /** Returns the function that a step belongs to, in words, or "". @param {number} index */
+  describe(index) {
+    return this.#groups[index]?.[0]?.words ?? "";
+  }
+
   /** Shows the answer of a step in its groups. @type {(index: number, node: Node) => void} */
   end(index, node) {
     for (const group of this.#groups[index]) group.add(index, node);
@@ -106,10 +112,17 @@ class Group {
     this.#showCount();
   }
 
+  /** The function with its result and what its operations do. */
+  get words() {
+    return `${this.#heading.textContent} (${this.label.textContent})`;
+  }
+
   #showCount() {
     const { size } = this.#nodes;
     const done = size && size < this.#count ? `${size} of ` : "";
-    this.label.textContent = `${this.#row}${done}${this.#count} operations`;
+    const improved = this.turns.filter(({ name }) => GUESSED.has(name)).length;
+    const how = improved ? `: a first guess, improved ${improved === 1 ? "once" : `${improved} times`}` : "";
+    this.label.textContent = `${this.#row}${done}${this.#count} operations${how}`;
   }
 
   /** Adds the answer of a step. @type {(index: number, node: Node) => void} */

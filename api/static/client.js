@@ -28,10 +28,11 @@ const KEY = "calcgpt.key";
  * | {name: "token", data: Token & {node: number}} | {name: "answer", data: Node & {node: number}}
  * | {name: "result", data: Calculation}} CalculationEvent */
 
-/** A model that calculates, as the service lists it.
+/** A model, as the service lists it. It has a domain if it calculates, and else a task: questions of its own.
  * @typedef {{below: number | null, digits: number | null, factor_digits: number | null,
  * decimal_places: number, default_places: number, max_characters: number, works_in_steps: boolean}} Domain
- * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
+ * @typedef {{examples: string[], characters: string, max_characters: number}} Task
+ * @typedef {{id: string, default: boolean, parameters: number, domain: Domain | null, task?: Task | null,
  * metrics: {n: number, exact_match: number} | null}} Model */
 
 /** Options of a calculation. The service chooses those that are missing. beyond_tested: whether to accept numbers for
@@ -110,12 +111,9 @@ async function load(path, read, message) {
 /** Returns what the host of the page offers (backend.js). @type {() => Promise<import("./backend.js").Host>} */
 export const getHost = () => load("static/backend.json", (file) => file.json(), "A file of the page could not be read.");
 
-/** Returns the models that calculate. @type {() => Promise<Model[]>} */
+/** Returns the models. @type {() => Promise<Model[]>} */
 export function listModels() {
-  const read = async (/** @type {Response} */ response) => {
-    return (await response.json()).data.filter((/** @type {Model} */ model) => model.domain);
-  };
-  return load("v1/models", read, "The list of models could not be read.");
+  return load("v1/models", async (file) => (await file.json()).data, "The list of models could not be read.");
 }
 
 /** Returns the file with the weights of a model. onProgress: called as it arrives.
@@ -168,12 +166,7 @@ function parse(block) {
  * @throws {ServiceError} or AbortError after `signal`
  * @type {(expression: string, options: Options, signal?: AbortSignal) => AsyncGenerator<CalculationEvent>} */
 export async function* calculate(expression, options, signal) {
-  const response = await request("v1/calculate/stream", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ expression, ...options }),
-    signal,
-  });
+  const response = await request("v1/calculate/stream", post({ expression, ...options }, signal));
   try {
     for await (const { name, data } of events(/** @type {ReadableStream<Uint8Array>} */ (response.body))) {
       const value = JSON.parse(data);
@@ -186,6 +179,21 @@ export async function* calculate(expression, options, signal) {
   }
   throw new ServiceError("The connection ended before the answer was complete.");
 }
+
+/** Returns the reply of a model of a task to a question (calcgpt/inference/questions.py).
+ * @type {(model: string, question: string, signal: AbortSignal) =>
+ *   Promise<{result: string | null, work: string | null, confidence: Confidence}>} */
+export async function ask(model, question, signal) {
+  return (await request("v1/ask", post({ model, question }, signal))).json();
+}
+
+/** @type {(body: object, signal?: AbortSignal) => RequestInit} */
+const post = (body, signal) => ({
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+  signal,
+});
 
 /** Sends a request with the API key and returns the response.
  * @throws {ServiceError} or AbortError

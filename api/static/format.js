@@ -55,7 +55,7 @@ export function formatPercent(probability) {
  * @param {number} probability */
 export function formatProbability(probability) {
   if (probability >= SURE_CHARACTER) return "sure";
-  if (probability >= 0.01) return formatPercent(probability);
+  if (probability >= 0.01) return `${Math.round(100 * probability)}%`;
   if (probability < 1e-9) return "less than 1 in a billion";
   return `1 in ${formatCount(Number((1 / probability).toPrecision(1)))}`;
 }

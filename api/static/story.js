@@ -49,10 +49,13 @@ export class Story {
   #picture = createElement("div", "picture");
   #more = createElement("details", "more");
   #body;
+  #onWhole;
   #back = createButton("plain", "Back", () => this.#goTo(this.#index - 1));
   #next = createButton("next", "Next", () => this.#goTo(this.#index + 1));
 
-  constructor() {
+  /** @param {() => void} onWhole called when the reader wants the story of the whole model */
+  constructor(onWhole) {
+    this.#onWhole = onWhole;
     PICTURES.forEach(({ title }, index) => {
       const button = createButton("", "", () => this.#goTo(index));
       button.append(createElement("span", "unseen", `${index + 1}: ${title}`));
@@ -157,8 +160,11 @@ export class Story {
       if (isOther) this.#showing.replaceChildren(...parts); // else the focus would be lost
       board.show();
       const { off } = dissection;
-      const without = off.length && picture !== training ? [`This is the model without ${namesOf(off)}.`] : [];
-      this.#text.replaceChildren(...toParagraphs([...without, ...picture.text(scene)]));
+      const isWhole = !off.length || picture === training;
+      const without = isWhole ? [] : toParagraphs([`This is the model without ${namesOf(off)}.`]);
+      without[0]?.append(" ", createButton("plain", "Tell it with all parts on", this.#onWhole));
+      const within = picture === vectors && subject.within ? [`It is one operation of ${subject.within}.`] : [];
+      this.#text.replaceChildren(...without, ...toParagraphs([...picture.text(scene), ...within]));
       this.#sentence.replaceChildren(...colouredSentence(subject, dissection));
       this.#more.replaceChildren(createElement("summary", "", "More"), ...toParagraphs(picture.more(scene)));
       this.#picture.replaceChildren(...picture.draw(scene));

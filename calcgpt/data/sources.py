@@ -46,6 +46,7 @@ CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second
 PROBE = 1_024  # problems that are drawn and checked before a run begins
 WORKER_START = 1.0  # seconds that a worker takes to start, about
 VALIDATION_POOL = 2_000  # fresh problems over which the validation loss is averaged
+N_EXAMPLES = 6  # questions of a task that its checkpoints keep
 
 
 class TrainingData(Protocol):
@@ -189,6 +190,13 @@ class TaskData:
 
     def validation_problems(self, count: int) -> list[Line]:
         return self.task.lines(Split.VAL, self.seed, count)
+
+
+def examples_of(data: TrainingData, val_problems: Sequence[Line]) -> dict[str, list[str]]:
+    """Returns questions of a user's own task, for people who do not know what to ask its model."""
+    if not isinstance(data, TaskData):
+        return {}
+    return {"examples": [line.prompt.removesuffix("=") for line in val_problems[:N_EXAMPLES]]}
 
 
 class DrawnBatches(BatchSource):

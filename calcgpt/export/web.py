@@ -48,6 +48,7 @@ from calcgpt.inference.browser import (
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
 from calcgpt.inference.limits import accepts, limits_of
+from calcgpt.inference.questions import is_of_task
 from calcgpt.metrics import read_rows
 from datagen.arithmetic import Problem, answer
 from datagen.distributions import distribution
@@ -84,7 +85,7 @@ def export_page(
         for name in ("index.html", MARKER):
             (staging / "static" / name).replace(staging / name)
         if read_json(staging / EXAMPLE, ConfigError)["model"] not in names:
-            (staging / EXAMPLE).unlink()  # it shows a model that this page does not have
+            write_json(staging / EXAMPLE, None)  # it shows a model that this page does not have
         (staging / "models").mkdir()
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
             bits, remark = _choose_precision(checkpoint)
@@ -106,6 +107,9 @@ def export_page(
 def _choose_precision(checkpoint: Checkpoint) -> tuple[int, str]:
     """Returns the fewest bits of weights with which the model solves the same problems as with 32,
     and a remark."""
+    if is_of_task(checkpoint):  # nobody knows what is right
+        bits = 16 if fits_half(checkpoint) else 32
+        return bits, f"{bits}-bit weights"
     problems = list(_problems(checkpoint))
     answers = [f"{render_answer(answer(problem))}$" for problem in problems]
 

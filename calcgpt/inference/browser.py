@@ -20,6 +20,7 @@ from safetensors.numpy import save
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.native.positions import unsupported_part
+from calcgpt.inference.questions import describe_task, is_of_task
 from datagen.coordinates import rotary_frequencies
 
 # The page assembles WebAssembly, the products of its engine (static/engine/memory.js).
@@ -42,14 +43,17 @@ SCORES = ("n", "char_accuracy", "exact_match", "by_operation")
 def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
     """Returns what the engine needs to know of a model besides its weights, as JSON values.
 
-    Raises ConfigError if the engine cannot run it, and DataError if its tokenizer lacks characters
-    of the notation.
+    Raises ConfigError if the engine cannot run it, and DataError if it was trained neither on
+    arithmetic nor on a task.
     """
     config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
     if part := unsupported_part(config):
         raise ConfigError(f"the engine in the browser does not support {part}")
-    if not tokenizer.is_notation():
-        raise DataError(f"{checkpoint.name} predicts text: the page needs a model of arithmetic")
+    of_task = is_of_task(checkpoint)
+    if not (of_task or tokenizer.is_notation()):
+        raise DataError(
+            f"{checkpoint.name} predicts text: the page needs a model of arithmetic or of a task"
+        )
     model = config.model_dump() | {
         "n_kv_head": config.kv_heads,
         "head_dim": config.head_dim,
@@ -63,6 +67,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
         "vocabulary": json.loads(tokenizer.to_json())["vocabulary"],
         "has_work": checkpoint.recipe.has_work,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
+        "task": describe_task(checkpoint) if of_task else None,
         "model": model,
         "frequencies": rotary_frequencies(config.head_dim).tolist()
         if config.position == "coordinates"

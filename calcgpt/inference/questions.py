@@ -1,11 +1,11 @@
 """Questions to a model of a user's own task (`calcgpt.data.task`)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import Decoder, complete, stop_token
+from calcgpt.inference.generate import Completion, Decoder, complete, stop_token
 from calcgpt.inference.results import Confidence, confidence
 
 
@@ -28,18 +28,43 @@ def is_of_task(checkpoint: Checkpoint) -> bool:
 def ask(checkpoint: Checkpoint, decoder: Decoder, questions: Sequence[str]) -> list[Reply]:
     """Returns the reply to each question, without its `=`. Raises DataError for one that is empty,
     has a character that the model does not know, or fills its context."""
-    tokenizer, limit = checkpoint.tokenizer, decoder.config.block_size - 1
-    for question in questions:
-        if not 1 <= len(question) <= limit:
-            raise DataError(f"a question must have 1 to {limit} characters, not {len(question):,}")
-        tokenizer.encode(question)  # raises for an unknown character
-    prompts = [f"{question}=" for question in questions]
-    replies = []
-    completions = complete(decoder, tokenizer, prompts, stop_token(checkpoint))
-    for question, prompt, completion in zip(questions, prompts, completions, strict=True):
-        output = tokenizer.decode(completion.ids)
-        work, equals, result = output.rpartition("=")
-        sure = confidence(prompt, output, completion.probabilities)
-        ended = result.removesuffix("$") if output.endswith("$") else None
-        replies.append(Reply(question, ended, work if equals else None, sure))
-    return replies
+    prompts = [prompt_of(checkpoint, question) for question in questions]
+    completions = complete(decoder, checkpoint.tokenizer, prompts, stop_token(checkpoint))
+    return [
+        reply_of(checkpoint, question, completion)
+        for question, completion in zip(questions, completions, strict=True)
+    ]
+
+
+def prompt_of(checkpoint: Checkpoint, question: str) -> str:
+    """Returns what the model continues. Raises what `ask` raises."""
+    limit = max_characters(checkpoint)
+    if not 1 <= len(question) <= limit:
+        raise DataError(f"a question must have 1 to {limit} characters, not {len(question):,}")
+    checkpoint.tokenizer.encode(question)  # raises for an unknown character
+    return f"{question}="
+
+
+def reply_of(checkpoint: Checkpoint, question: str, completion: Completion) -> Reply:
+    """Returns the reply that is in what the model wrote after `prompt_of`."""
+    output = checkpoint.tokenizer.decode(completion.ids)
+    work, equals, result = output.rpartition("=")
+    sure = confidence(f"{question}=", output, completion.probabilities)
+    ended = result.removesuffix("$") if output.endswith("$") else None
+    return Reply(question, ended, work if equals else None, sure)
+
+
+def max_characters(checkpoint: Checkpoint) -> int:
+    """Returns how long a question can be: beside it, there must be room for `=` and an answer."""
+    return checkpoint.recipe.model.block_size - 1
+
+
+def describe_task(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Returns what a model of a task can be asked, as JSON values: its characters, and questions
+    from its validation problems, none if the training validated no problems."""
+    characters = checkpoint.tokenizer.require_characters().vocabulary
+    return {
+        "examples": checkpoint.metrics.get("examples", []),
+        "characters": "".join(sorted(set(characters) - set("=$"))),
+        "max_characters": max_characters(checkpoint),
+    }

@@ -8,7 +8,7 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.generate import generate
+from calcgpt.inference.generate import Decoder, generate
 from calcgpt.statistics import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
@@ -23,10 +23,8 @@ def self_test(calculator: Calculator) -> None:
     Right answers are required only of a model that learned from the distributions of its recipe: a
     model that learned from files may never have seen such problems.
     """
-    checkpoint, decoder = calculator.checkpoint, calculator.decoder
-    (completion,) = generate(decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1)
-    if not np.isfinite(completion.probabilities).all():
-        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
+    checkpoint = calculator.checkpoint
+    check_finite(checkpoint, calculator.decoder)
     right = _answers(calculator)
     expected = _exact_match(checkpoint)
     if expected is not None and binomial_cdf(sum(right), len(right), expected) < MAX_FALSE_ALARM:
@@ -34,6 +32,13 @@ def self_test(calculator: Calculator) -> None:
             f"{checkpoint.name}: {sum(right)} of {len(right)} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"
         )
+
+
+def check_finite(checkpoint: Checkpoint, decoder: Decoder) -> None:
+    """Raises CheckpointError if the model's probabilities are not finite."""
+    (completion,) = generate(decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1)
+    if not np.isfinite(completion.probabilities).all():
+        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
 
 
 def _answers(calculator: Calculator) -> list[bool]:

@@ -18,7 +18,13 @@ from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data.sources import TrainingData, for_task, tokenizer_for, training_data
+from calcgpt.data.sources import (
+    TrainingData,
+    examples_of,
+    for_task,
+    tokenizer_for,
+    training_data,
+)
 from calcgpt.data.task import AnyTask, Task, TextTask
 from calcgpt.errors import ConfigError, as_path, check_integer, check_items, check_types
 from calcgpt.evaluation.evaluate import evaluate
@@ -353,6 +359,7 @@ class Trainer:
             "data_sha256": self.data.fingerprint,
             "trained": provenance(self.config.seed, self.device),
             **metrics,
+            **examples_of(self.data, self.val_problems),
         }
         folder = self.folder.step_folder(self.counters.step)
         with self._averaged() as raw:

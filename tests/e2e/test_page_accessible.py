@@ -62,7 +62,7 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     page.get_by_role("button", name="7", exact=True).focus()
     page.keyboard.press("Escape")
     page.keyboard.press("Enter")  # presses the key it is on
-    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     expect(page.get_by_label("Expression")).to_have_value("78")
     page.keyboard.type("-8=")

@@ -303,6 +303,9 @@ def test_the_story_is_of_the_model_without_the_parts_that_are_off(
     shows(story, 3)
     story.get_by_role("radio", name="layer 4 head 1").check()
     expect(story.locator(".weights")).to_have_text("It is switched off and fetches nothing.")
+    story.get_by_role("button", name="Tell it with all parts on").click()
+    expect(story.locator(".told")).not_to_contain_text("the model without")
+    shows(story, 3)
 
 
 def test_the_story_is_offered_once(page: Page) -> None:

@@ -53,13 +53,13 @@ export function harmOf({ right }) {
   return 1 - shares.reduce((sum, share) => sum + share, 0) / shares.length;
 }
 
-/** Returns in two words what a part is for: what is broken without it. @param {Part} part */
-export function purposeOf(part) {
-  if (part.unfinished > MOST) return "ending";
+/** Returns in a few words what is broken without a part. @param {Part} part */
+export function harmsOf(part) {
+  if (part.unfinished > MOST) return "breaks the end";
   const broken = Object.entries(part.wrong).filter(([, share]) => share >= NOTED);
-  if (broken.length > 1 && broken.filter(([, share]) => share > MOST).length >= MANY) return "everything";
+  if (broken.length > 1 && broken.filter(([, share]) => share > MOST).length >= MANY) return "breaks everything";
   const first = broken[0]?.[0] ?? (harmOf(part) > NOTED && Object.keys(part.wrong)[0]);
-  return first ? first.replace(/^(the|a) /, "") : "nothing much";
+  return `breaks ${first || "nothing much"}`;
 }
 
 /** Returns what a part is for and what it breaks, in sentences.

@@ -21,12 +21,12 @@ const NEURONS = 6; // so many are listed
  * embedding (`start`), from the attention of all layers and from the feed-forward network of each layer. neurons: those
  * that added or took most, with their part of the lead, their activation, and what they add to the logit of each
  * character, in the order of `vocabulary`; nNeurons: how many there are in all.
- * @typedef {{layers: number, heads: number, attention: Float32Array, vocabulary: string, ranked: Ranked[][],
+ * @typedef {{layers: number, heads: number, attention: Float32Array, vocabulary: string[], ranked: Ranked[][],
  * embeddings: Float32Array, width: number, lead: number, start: number, attended: number, feedForward: number[],
  * nNeurons: number, neurons: (Neuron & {part: number, activation: number, effects: number[]})[]}} Dissection */
 
 /** Takes apart how a model wrote text[position]. position: at least 1.
- * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string,
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string[], text: string,
  *   position: number) => Dissection} */
 export function dissect(decoder, vocabulary, text, position) {
   const { attention, logits, streams, hidden } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
@@ -84,7 +84,7 @@ function readersOf({ config, tensors }, stream, n) {
 const dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
 
 /** Yields the activations of neurons when the model wrote text[start], text[start + 1] and so on.
- * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string, start: number,
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string[], text: string, start: number,
  *   neurons: Neuron[]) => Generator<number[]>} */
 export function* follow(decoder, vocabulary, text, start, neurons) {
   const tokens = encode(vocabulary, text);

@@ -8,7 +8,7 @@ import { softmax } from "./layers.js";
 
 /** Returns the tokens of a text. vocabulary: a character for each token.
  * @throws {RangeError} if a character has no token
- * @type {(vocabulary: string, text: string) => number[]} */
+ * @type {(vocabulary: string[], text: string) => number[]} */
 export function encode(vocabulary, text) {
   return Array.from(text, (character) => {
     const token = vocabulary.indexOf(character);
@@ -19,7 +19,7 @@ export function encode(vocabulary, text) {
 
 /** Yields the characters that a model writes after a text, with their probabilities at temperature 1. It ends after
  * `$`, and when the text has `maxLength` characters or fills the context.
- * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string,
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string[], text: string,
  *   sampling?: Sampling) => Generator<{text: string, probability: number}>} */
 export function* generate(decoder, vocabulary, text, { temperature = 0, topK, seed = 0, maxLength = Infinity } = {}) {
   const tokens = encode(vocabulary, text);
@@ -78,7 +78,7 @@ function random(seed) {
 
 /** Returns the attention and the predictions of a model for text[position]. position: at least 1; n: the number of
  * candidates.
- * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string, text: string, position: number,
+ * @type {(decoder: import("./decoder.js").Decoder, vocabulary: string[], text: string, position: number,
  *   n?: number) => Look} */
 export function look(decoder, vocabulary, text, position, n = 5) {
   const { attention, logits } = decoder.read(encode(vocabulary, text.slice(0, position)), true);
@@ -88,7 +88,7 @@ export function look(decoder, vocabulary, text, position, n = 5) {
 }
 
 /** Returns all characters with their logits and probabilities, the most probable first.
- * @type {(logits: Float32Array, vocabulary: string) => {text: string, logit: number, probability: number}[]} */
+ * @type {(logits: Float32Array, vocabulary: string[]) => {text: string, logit: number, probability: number}[]} */
 export function rank(logits, vocabulary) {
   const probabilities = logits.slice();
   softmax(probabilities);

@@ -29,7 +29,7 @@ export class Positions {
 
   /** @param {Record<string, any>} config the config of the model, as `config.json` has it
    * @param {import("./weights.js").Tensors} tensors
-   * @param {string} vocabulary
+   * @param {string[]} vocabulary
    * @param {number[]} frequencies the frequencies of coordinates, per axis; empty for other schemes
    * @param {number} maxTokens the most new tokens at a time */
   constructor(config, tensors, vocabulary, frequencies, maxTokens) {

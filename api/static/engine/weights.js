@@ -38,6 +38,7 @@ export function readWeights(buffer) {
     const { data, shape } = matrix;
     for (let index = 0; index < data.length; index += 1) data[index] *= scales[Math.floor(index / shape[1])];
   }
+  manifest.vocabulary = [...manifest.vocabulary]; // a character may have two units
   return { tensors, manifest };
 }
 

@@ -65,7 +65,7 @@ const toNeuron = ({ layer, index }) => ({ layer, index });
 
 /** Returns sentences on where a neuron is active, and on what it does here. activations: for each character that the
  * model wrote.
- * @type {(subject: import("./subject.js").Subject, activations: number[], effects: number[], vocabulary: string) =>
+ * @type {(subject: import("./subject.js").Subject, activations: number[], effects: number[], vocabulary: string[]) =>
  *   (Node | string)[]} */
 function describe(subject, activations, effects, vocabulary) {
   const strongest = [...activations.keys()].sort((a, b) => Math.abs(activations[b]) - Math.abs(activations[a]));

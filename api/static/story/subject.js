@@ -8,7 +8,8 @@ import { HAS_WORK, paper } from "../paper.js";
 import { explain, textOf } from "../paper/cells.js";
 
 /** @import { Dissection } from "../engine/dissect.js" */
-/** @typedef {{model: string, prompt: string, output: string}} Written */
+/** within: the function that the operation belongs to, in words, if it does.
+ * @typedef {{model: string, prompt: string, output: string, within?: string}} Written */
 
 const MAX_LENGTH = 1_000; // characters of a calculation that fits into the story
 const NAMES = Object.fromEntries(
@@ -29,8 +30,9 @@ export class Subject {
   /** @type {(position: number) => void} called when another character is chosen */ onChoose = () => {};
 
   /** @param {Written} written that is tellable */
-  constructor({ model, prompt, output }) {
+  constructor({ model, prompt, output, within = "" }) {
     this.model = model;
+    this.within = within;
     this.start = prompt.length;
     this.text = prompt + output;
     this.sheet = /** @type {import("../paper.js").Sheet} */ (paper(prompt, output));

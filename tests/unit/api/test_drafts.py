@@ -18,7 +18,6 @@ from api.groups import Job
 from api.service import LoadedModel
 from api.telemetry import Metrics
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
@@ -149,7 +148,7 @@ def test_the_service_drafts_if_it_is_set_to() -> None:
     passes = {}
     for draft in (False, True):
         decoder = completing_decoder(CHECKPOINT.tokenizer, right)
-        model = LoadedModel(CHECKPOINT, decoder, "fake", Calculator(CHECKPOINT, decoder))
+        model = LoadedModel(CHECKPOINT, decoder, "fake")
         with client_of(model, draft=draft) as client:
             question = {"expression": "(1+2)*3", "places": 2}
             answer = client.post("/v1/calculate", json=question).json()
@@ -160,7 +159,7 @@ def test_the_service_drafts_if_it_is_set_to() -> None:
 
 def test_the_problems_of_a_request_share_the_pass_of_their_drafts() -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right)
-    model = LoadedModel(CHECKPOINT, decoder, "fake", Calculator(CHECKPOINT, decoder))
+    model = LoadedModel(CHECKPOINT, decoder, "fake")
     decoder.gate.clear()
     with client_of(model, draft=True) as client, ThreadPoolExecutor(2) as pool:
         path, body = "/v1/calculate/batch", {"expressions": ["1+2", "3+4", "5*6"], "places": 2}

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from fake_decoder import completing_decoder, notation_checkpoint
+from fake_decoder import completing_decoder, task_checkpoint
 
-from calcgpt.data.tokenizer import CharTokenizer
+from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.errors import DataError, UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.questions import ask, is_of_task
@@ -14,12 +14,9 @@ WRITTEN = {"ab=": "b,a=ba$", "b=": "b$", "aaa=": "aaaaaaaaaa"}
 
 
 def test_a_model_of_a_task_is_asked() -> None:
-    arithmetic = notation_checkpoint()
-    train = arithmetic.recipe.train.model_copy(update={"batches": "problems"})
-    recipe = arithmetic.recipe.model_copy(update={"tokenizer": "chars", "train": train})
-    assert not is_of_task(replace(arithmetic, recipe=recipe))  # its characters are the notation's
-    checkpoint = replace(arithmetic, recipe=recipe, tokenizer=CharTokenizer("$(,=ab"))
+    checkpoint = task_checkpoint()
     assert is_of_task(checkpoint)
+    assert not is_of_task(replace(checkpoint, tokenizer=arithmetic_tokenizer()))
     decoder = completing_decoder(checkpoint.tokenizer, WRITTEN.__getitem__)
 
     several, one, endless = ask(checkpoint, decoder, ["ab", "b", "aaa"])

@@ -1,0 +1,71 @@
+"""/v1/ask: questions to a model of a user's own task."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, Field
+
+from api.access import client_of
+from api.calculate import n_operations
+from api.groups import Job
+from api.problems import QUESTION_RESPONSES, ProblemError
+from api.routing import JsonRoute, RequestStack
+from api.schemas.calculator import MODEL, Input
+from api.service import Service
+from calcgpt.errors import DataError
+from calcgpt.inference.generate import stop_token
+from calcgpt.inference.questions import prompt_of, reply_of
+from calcgpt.inference.results import Confidence
+
+
+class AskRequest(Input):
+    """A question to a model of a task."""
+
+    model: str | None = MODEL
+    question: str = Field(description="the text before the `=`", examples=["laptop"])
+
+
+class AskResponse(BaseModel):
+    """What the model wrote. Nobody checks whether it is right."""
+
+    question: str
+    result: str | None = Field(
+        description="the answer; null if the model wrote no end", examples=["potpal"]
+    )
+    work: str | None = Field(description="what the model wrote before the answer, if anything")
+    confidence: Confidence
+    model: str
+
+
+def router(service: Service) -> APIRouter:
+    """Returns the route of /v1/ask."""
+    routes = APIRouter(route_class=JsonRoute, tags=["tasks"], responses=QUESTION_RESPONSES)
+
+    @routes.post("/v1/ask")
+    async def ask(body: AskRequest, request: Request, stack: RequestStack) -> AskResponse:
+        """Ask a model of your own task a question (the guide on tasks). Its entry in /v1/models has
+        a `task`, with questions to try."""
+        model = service.models.find(body.model)
+        checkpoint = model.checkpoint
+        if not model.is_of_task:
+            detail = f"{model.name} calculates: POST /v1/calculate asks it an expression"
+            raise ProblemError(422, detail, kind="other-task")
+        try:
+            prompt = prompt_of(checkpoint, body.question)
+        except DataError as error:
+            raise ProblemError(422, str(error), kind="bad-question") from None
+        room = model.decoder.config.block_size + 1 - len(prompt)  # the last character is never read
+        job = Job(
+            model.name,
+            model.decoder,
+            checkpoint.tokenizer.encode(prompt).tolist(),
+            stop_token(checkpoint),
+            client=client_of(request.scope),
+            n_characters=room,
+        )
+        await service.admit(request, stack, n_operations(room))
+        completion = await service.while_connected(request, stack, service.batcher.complete(job))
+        reply = reply_of(checkpoint, body.question, completion)
+        return AskResponse(**reply._asdict(), model=model.name)
+
+    return routes
