@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import client_of
 from api.calculate import n_operations
@@ -17,22 +19,32 @@ from calcgpt.inference.generate import stop_token
 from calcgpt.inference.questions import prompt_of, reply_of
 from calcgpt.inference.results import Confidence
 
+QUESTION = "laptop"
+EXAMPLE: dict[str, Any] = {
+    "question": QUESTION,
+    "result": "potpal",
+    "confidence": {"answer": 0.9998, "weakest_step": 1.0, "whole": 0.9998},
+    "model": "reverse",
+}
+
 
 class AskRequest(Input):
     """A question to a model of a task."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"question": QUESTION}]})
+
     model: str | None = MODEL
-    question: str = Field(description="the text before the `=`", examples=["laptop"])
+    question: str = Field(description="the text before the `=`")
 
 
 class AskResponse(BaseModel):
     """What the model wrote. Nobody checks whether it is right."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
     question: str
-    result: str | None = Field(
-        description="the answer; null if the model wrote no end", examples=["potpal"]
-    )
-    work: str | None = Field(description="what the model wrote before the answer, if anything")
+    result: str | None = Field(description="the answer; null if the model wrote no end")
+    work: str | None = Field(None, description="what the model wrote before the answer, if any")
     confidence: Confidence
     model: str
 
