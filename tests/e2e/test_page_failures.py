@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from browser import answered, calculate, hold, leave_to_service, stop_clock
-from serving import server, wait_for
+from serving import server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -199,23 +199,6 @@ def test_a_failed_list_of_checkpoints_is_requested_again(open_page: OpenPage, ad
     page.route("**/v1/models", lambda route: route.fulfill(status=429, headers=headers), times=1)
     page.reload()
     expect(facts).to_have_text("The models could not be loaded. Trying again in 600 seconds.")
-
-
-def test_a_service_whose_models_do_not_calculate_is_not_said_to_be_loading(
-    open_page: OpenPage,
-) -> None:
-    page = open_page()
-    stop_clock(page)
-    page.route("**/v1/models", lambda route: route.fulfill(json={"data": [{"domain": None}]}))
-    page.reload()
-    facts = page.locator("#model-facts")
-    expect(facts).to_have_text("The service is still loading its models.")
-
-    def is_said() -> bool:
-        page.clock.fast_forward(8000)  # to the next request, unless one is on its way
-        return "None of this service’s models calculates" in facts.inner_text()
-
-    wait_for(is_said)
 
 
 def test_a_service_with_keys_asks_for_one(open_page: OpenPage, tiny_folder: Path) -> None:

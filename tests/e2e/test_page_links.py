@@ -62,7 +62,7 @@ def test_a_link_to_a_model_that_is_not_there_says_which_one_answers(page: Page) 
     page.evaluate("location.hash = '#q=2%2B2&model=mine%3Cb%3E'")
     answered(page, "4")
     facts = page.locator("#model-facts")
-    expect(facts).to_contain_text("There is no model “mine<b>” here. This one answers: calculator,")
+    expect(facts).to_contain_text("There is no model “mine<b>” here. This one answers: calculator;")
     page.get_by_role("combobox", name="Model").select_option("direct")
     expect(facts).to_have_text(re.compile("^direct, exact on "))
 
