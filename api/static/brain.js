@@ -111,7 +111,7 @@ export class Brain {
       layers.addEventListener(kind, (event) => this.#describe(targetOf(event).closest("button")?.dataset.part));
     }
     const challenges = createElement("ol", "goals", ...CHALLENGES.map((challenge) => this.#challenge(challenge)));
-    const bar = createElement("div", "bar", createElement("div", "", this.#note, this.#outcome), this.#reset);
+    const bar = createElement("div", "bar", this.#outcome, this.#note, this.#reset);
     this.#body.replaceChildren(
       createElement("p", "", INTRODUCTION), layers, this.#about, bar, createElement("h3", "", "Can you …"), challenges,
     );
