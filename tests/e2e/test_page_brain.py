@@ -93,7 +93,6 @@ def test_a_link_with_parts_off_leads_through_a_page_with_a_picture(
     page = open_page(host_address, permissions=["clipboard-read", "clipboard-write"])
     page.goto(f"{host_address}/#q=7+8&off=2.n124")
     answered(page, "25")
-    expect(page.locator(".outcome-line")).to_be_in_viewport(ratio=1)
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#copied")).to_have_text("Copied.")
     link = page.evaluate("navigator.clipboard.readText()")
@@ -101,6 +100,5 @@ def test_a_link_with_parts_off_leads_through_a_page_with_a_picture(
     page.goto("about:blank")
     page.goto(link)
     answered(page, "25")
-    expect(page.locator(".outcome-line")).to_be_in_viewport(ratio=1)
     assert page.url.startswith(f"{host_address}/#q=7+8&")  # the model is added when it is listed
     assert page.url.endswith("&off=2.n124")
