@@ -39,7 +39,8 @@ class Number:
 
     def __post_init__(self) -> None:
         check_integer("places", self.places, 0, MAX_PLACES)
-        check_types(units=(self.units, Integral))
+        if type(self.units) is not int:
+            check_types(units=(self.units, Integral))
         if self.places > 1 and self.units % 10 == 0:
             raise DataError(
                 f"{shown(self.units)} units with {self.places} places: superfluous zeros"

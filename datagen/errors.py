@@ -47,6 +47,8 @@ def check_types(**arguments: tuple[object, *tuple[Any, ...]]) -> None:
     """Raises ArgumentError unless each argument, given as (value, type, another type, ...), has one
     of its types. None stands for its type, and True and False are no numbers."""
     for name, (value, *allowed) in arguments.items():
+        if type(value) in allowed or (value is None and None in allowed):
+            continue  # the usual cases: asking `isinstance` takes three times as long
         types = tuple(NoneType if kind is None else kind for kind in allowed)
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             known = [_TYPE_NAMES.get(kind) or kind.__name__ for kind in types]
@@ -66,6 +68,8 @@ def check_items(**arguments: tuple[object, Any]) -> None:
 
 def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Raises ArgumentError unless a value is a whole number from `low` to `high`."""
+    if type(value) is int and low <= value <= high:
+        return  # the usual case
     if not isinstance(value, Integral) or isinstance(value, bool) or not low <= int(value) <= high:
         raise ArgumentError(
             f"{name} must be an integer from {low:,} to {high:,}, not {shown(value)}"

@@ -172,7 +172,8 @@ class CharTokenizer(Tokenizer):
         return ids.astype(self.id_type)
 
     def decode(self, ids: npt.ArrayLike) -> str:
-        return "".join(self.vocabulary[i] for i in np.asarray(ids).tolist())
+        numbers = ids if isinstance(ids, list) else np.asarray(ids).tolist()
+        return "".join([self.vocabulary[i] for i in numbers])
 
     def has_characters(self, characters: str) -> bool:
         return set(characters) <= set(self.vocabulary)

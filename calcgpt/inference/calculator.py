@@ -126,16 +126,20 @@ class Computation:
         return self.plan.guard_places
 
     @cached_property
+    def lengths(self) -> list[int]:
+        """How many characters the model writes for each node, if it makes no mistake."""
+        return [self._limits.n_characters(step.problem) for step in self.plan.steps]
+
+    @property
     def n_characters(self) -> int:
         """How many characters the model writes, if it makes no mistake."""
-        return self.plan.n_characters(self._limits)
+        return sum(self.lengths)
 
-    @cached_property
+    @property
     def cost(self) -> int:
         """The work as characters to write. An operation is at least one of usual length, for what
         it takes beside them."""
-        lengths = (self._limits.n_characters(step.problem) for step in self.plan.steps)
-        return sum(max(USUAL_LENGTH, length) for length in lengths)
+        return sum(max(USUAL_LENGTH, length) for length in self.lengths)
 
     def questions(self) -> list[Question]:
         """Returns all new questions whose operands are known.
@@ -168,6 +172,8 @@ class Computation:
         a, b = self._value(step.a), self._value(step.b)
         if a is None or b is None:
             return None
+        if (a, b) == (step.a.number, step.b.number):  # the plan is within the limits
+            return step.problem
         if any(self._refused(self._limits.refuse_operand(number)) for number in (a, b)):
             return None
         problem = Problem(a, step.op, b, step.places)
@@ -294,7 +300,8 @@ class Calculator:
         )
         if places is not None:
             check_integer("places", places, 0, MAX_PLACES)
-        check_items(names=(names or {}, str), values=((names or {}).values(), Expression))
+        if names:
+            check_items(names=(names, str), values=(names.values(), Expression))
         model = self.checkpoint.name
         return Computation(expression, model, self.limits, places, beyond_tested, style, names)
 

@@ -171,6 +171,9 @@ class _Reader:
         while True:
             start, character = self._next(position)
             position = start + 1
+            if character in ("", "="):
+                self._end(start, position)
+                return None
             if typed := self._typed_operation(start):
                 return self._stack.wait(*typed)
             if percent := self._match("percent", start):
@@ -192,9 +195,6 @@ class _Reader:
                 return position
             elif between := self._pair(start):
                 return self._stack.wait_for_second(*between)
-            elif character in ("", "="):
-                self._end(start, position)
-                return None
             else:
                 raise self._error(start)
 

@@ -14,6 +14,7 @@ from datagen.arithmetic import Number
 
 Percent = Literal["relative", "plain"]
 Angle = Literal["radians", "degrees"]
+PERCENT, ANGLE = get_args(Percent), get_args(Angle)
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Style:
 
     def __post_init__(self) -> None:
         for name, value, values in (
-            ("percent", self.percent, get_args(Percent)),
-            ("angle", self.angle, get_args(Angle)),
+            ("percent", self.percent, PERCENT),
+            ("angle", self.angle, ANGLE),
         ):
             if value not in values:
                 raise ConfigError(unknown_name(name, str(value), values))

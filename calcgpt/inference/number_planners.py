@@ -51,6 +51,8 @@ class Rounding(Planner[Operand]):
     def _finish(self, value: Operand) -> Operand:
         number, index = value
         is_last = index == len(self.steps) - 1
+        if is_last and self.steps[-1].places == self.places:
+            return value
         if is_last and self.steps[-1].places == self.step_places:
             last = self.steps[-1] = self.steps[-1]._replace(places=self.places)
             return Operand(right_answer(last), index)

@@ -31,6 +31,8 @@ from datagen.operations import BY_SIGN
 MAX_WORK = 400_000  # characters that a model writes for an expression
 MAX_SCALE = 24  # decimal places beyond those of a number, where a function needs them
 
+Refused = tuple[Refusal, int, int]  # why a model is not asked, and the position of the part
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -48,14 +50,14 @@ class Plan:
     readings: tuple[Reading, ...] = ()
     in_tested_range: bool = True
 
-    def refusal(self, root: Expression, limits: Limits) -> tuple[Refusal, int, int] | None:
+    def refusal(self, root: Expression, limits: Limits) -> Refused | None:
         """Returns why a model is not asked all operations, with the position of the part, or None.
         A reason that a user can allow is returned only if there is no other."""
         return min(
             self._refusals(root, limits), key=lambda it: _is_beyond_tested(it[0]), default=None
         )
 
-    def _refusals(self, root: Expression, limits: Limits) -> Iterator[tuple[Refusal, int, int]]:
+    def _refusals(self, root: Expression, limits: Limits) -> Iterator[Refused]:
         typed = postorder(root) if self.steps and self.guard_places is not None else []
         for node in typed:
             if not node.sign and (refusal := limits.refuse_operand(node.number)):
@@ -90,8 +92,7 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_teste
     """
     refusals = []
     allowed = None
-    for plan in _plans(root, places, limits):
-        refusal = plan.refusal(root, limits)
+    for plan, refusal in _plans(root, places, limits):
         if not refusal:
             return plan
         if allows_beyond_tested and _is_beyond_tested(refusal[0]):
@@ -107,9 +108,10 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_teste
     raise ExpressionError(refused.kind, refused.reason, start, end)
 
 
-def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
-    """Yields plans in the order in which they are to be tried. All are right, except those that no
-    user can allow, and the last one of a model whose places are fixed."""
+def _plans(root: Expression, places: int, limits: Limits) -> Iterator[tuple[Plan, Refused | None]]:
+    """Yields plans in the order in which they are to be tried, and what `Plan.refusal` returns. All
+    plans are right, except those that no user can allow, and the last one of a model whose places
+    are fixed."""
     known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
     parts = Parts(postorder(root), texts(root), evaluate(root), known)
     exact, approaches = parts.values[-1].value, _approaches(parts)
@@ -125,21 +127,22 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
         plan = _plan(Rounding(parts, places, guard_places), exact, guard_places)
         if not plan:
             continue
-        is_outside = not first and _is_outside(plan.refusal(root, limits))
+        is_right = equal(plan.result.number, right)
+        refusal = plan.refusal(root, limits) if is_right or not first else None
         first = first or plan
-        if is_outside or equal(plan.result.number, right):
-            yield plan  # more guard places do not make numbers shorter
+        if is_right or (refusal and not _is_beyond_tested(refusal[0])):
+            yield plan, refusal  # more guard places do not make numbers shorter
             break
     else:
         for scale in range(4, MAX_SCALE + 1, 4) if approaches else ():
             plan = _plan(Scaled(parts, places, scale), exact, MAX_PLACES + scale - places)
             if plan and equal(plan.result.number, right):
-                yield plan
+                yield plan, plan.refusal(root, limits)
                 break
     if not approaches and (by_fractions := _plan(Fractions(parts, places), exact)):
-        yield by_fractions
+        yield by_fractions, by_fractions.refusal(root, limits)
     if limits.most_places < MAX_PLACES and first:
-        yield first
+        yield first, first.refusal(root, limits)
 
 
 def _plan(planner: Planner[Any], exact: Fraction, guard_places: int | None = None) -> Plan | None:
@@ -164,7 +167,3 @@ def _approaches(parts: Parts) -> bool:
 
 def _is_beyond_tested(refusal: Refusal) -> bool:
     return refusal.kind is ExpressionErrorKind.BEYOND_TESTED
-
-
-def _is_outside(refused: tuple[Refusal, int, int] | None) -> bool:
-    return refused is not None and not _is_beyond_tested(refused[0])
