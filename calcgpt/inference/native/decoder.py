@@ -35,6 +35,7 @@ from calcgpt.inference.native.weights import (
     scratch_size,
 )
 
+SLOTS = 2  # the index in `NativeCache.addresses`
 FIRST_CAPACITY = 512  # tokens per sequence; most problems with their work are shorter
 
 Ids = NDArray[np.int64]
@@ -239,8 +240,7 @@ class NativeCache:
     def set_slots(self, slots: Ids) -> None:
         """Makes these slots, (B,), the rows of the batch."""
         self.slots = slots
-        arrays = (self.rotations, self.features, slots, self.lengths, self.tokens, self.kv)
-        self.addresses = [array.ctypes.data for array in arrays]
+        self.addresses[SLOTS] = slots.ctypes.data
 
     @property
     def max_length(self) -> int:
@@ -249,13 +249,13 @@ class NativeCache:
 
     def add_row(self) -> None:
         """Adds an empty sequence to the batch, as the last row."""
-        free = np.setdiff1d(np.arange(len(self.tokens)), self.slots)
-        if not len(free):
-            n_row = len(self.slots)
-            self._reallocate(self.slots, self.capacity, 2 * n_row or 1)
-            self.slots, free = np.arange(n_row), np.arange(n_row, n_row + 1)
-        self.lengths[free[0]] = self.n_located[free[0]] = 0
-        self.set_slots(np.append(self.slots, free[0]))
+        slots = self.slots.tolist()
+        if len(slots) == len(self.tokens):
+            self._reallocate(self.slots, self.capacity, 2 * len(slots) or 1)
+            slots = list(range(len(slots)))
+        free = next(slot for slot in range(len(self.tokens)) if slot not in slots)
+        self.lengths[free] = self.n_located[free] = 0
+        self.set_slots(np.array([*slots, free]))
 
     def select(self, rows: Ids) -> None:
         """Keeps only the rows of the batch at these indices, which may repeat, (new B,)."""
@@ -289,16 +289,15 @@ class NativeCache:
         """Computes the features and rotations of all texts, including their next `n_token` tokens
         and the tokens after these that the text determines. Returns the least number of tokens
         after these, over all rows."""
-        stops = self.lengths[self.slots] + n_token
-        for row in np.flatnonzero(self.n_located[self.slots] < stops).tolist():
-            slot = self.slots[row]
-            start = self.n_located[slot]
+        stops, located = self.lengths[self.slots] + n_token, self.n_located[self.slots]
+        for row in np.flatnonzero(located < stops).tolist():
+            slot, start = int(self.slots[row]), int(located[row])
             features, rotations = coordinates(self.tokens[slot, : stops[row]], start)
             n_new = min(len(rotations), self.capacity - start)
-            self.n_located[slot] = stop = start + n_new
+            self.n_located[slot] = located[row] = stop = start + n_new
             self.features[slot, :, start:stop] = features[:, :n_new]
             self.rotations[slot, start:stop] = rotations[:n_new]
-        return int((self.n_located[self.slots] - stops).min(initial=self.capacity))
+        return int((located - stops).min(initial=self.capacity))
 
     def reset(self, batch: int, length: int) -> None:
         """Makes the first `batch` slots the rows of the batch, and keeps the keys and values of
@@ -319,6 +318,9 @@ class NativeCache:
         self.features = np.empty((n_slot, e.N_FEATURES, n_position), np.float32)
         self.rotations = np.empty((n_slot, n_position, 2, self._head_dim), np.float32)
         self.n_located = np.zeros(n_slot, np.int64)
+        arrays = (self.rotations, self.features, self.lengths, self.tokens, self.kv)
+        self.addresses = [array.ctypes.data for array in arrays]
+        self.addresses.insert(SLOTS, 0)  # of the slots, which `set_slots` knows
 
     def _reallocate(self, slots: Ids, capacity: int, n_slot: int = 0) -> None:
         """Copies these slots to new arrays of another capacity, which have `n_slot` slots or, if

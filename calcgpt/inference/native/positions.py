@@ -154,6 +154,8 @@ class CoordinatePositions:
             return work[0][:, start:], work[1][start:]
         answer = self._answer((shape, answer_shape(layout(shape), line)))
         n_after = max(0, len(line) - n_work - len(answer[1]))  # characters after the closing `$`
+        if start >= n_work and not n_after:
+            return answer[0][:, start - n_work :], answer[1][start - n_work :]
         after = [self._located(np.zeros((n_after, N_COORDINATES), np.int16))] if n_after else []
         features, rotations = zip(work, answer, *after, strict=True)
         return np.concatenate(features, axis=1)[:, start:], np.concatenate(rotations)[start:]
