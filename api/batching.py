@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from itertools import chain
@@ -44,6 +44,7 @@ class Batcher:
         self._unfinished: set[asyncio.Future[None]] = set()
         self._closed = False
         self._expects_others = True
+        self._is_gathering = False  # whether the thread waits for as many jobs as are enough
         self._changed = threading.Condition()  # guards all the above
         self._reports: deque[tuple[list[tuple[Job, int, float]], list[Job]]] = deque()
         self._is_reporting = self._waits_for_loop = False
@@ -59,7 +60,8 @@ class Batcher:
             job.done.add_done_callback(self._unfinished.discard)
             self._waiting.add(job)
             self._metrics.queue_depth.set(len(self._waiting))
-            self._changed.notify()
+            if self._is_enough() or not self._is_gathering:  # waking a thread takes time
+                self._changed.notify()
         try:
             await job.done
         except asyncio.CancelledError:
@@ -96,7 +98,9 @@ class Batcher:
             if self._closed:
                 return
             if self._expects_others and not self._groups:
+                self._is_gathering = True
                 self._changed.wait_for(self._is_enough, self._wait)
+                self._is_gathering = False
             batches = self._admit()
         for jobs in batches:
             self._begin(jobs)
@@ -208,8 +212,8 @@ class Batcher:
             return
         model = jobs[0].model
         batch_size = self._metrics.batch_size.labels(model)
-        for size in turn.sizes:
-            batch_size.observe(size)
+        for size, n in Counter(turn.sizes).items():
+            batch_size.observe_many(size, n)
         self._metrics.tokens.labels(model).inc(turn.n_token)
         if isinstance(group, Drafts):
             self._metrics.drafts.labels(model, "true").inc(len(turn.ended))

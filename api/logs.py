@@ -5,9 +5,12 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections import deque
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from itertools import accumulate
 from multiprocessing.util import Finalize
 from typing import Literal
 
@@ -47,6 +50,8 @@ def _handler() -> logging.Handler:
         return logging.StreamHandler(sys.stderr)
 
 
+# Waking a thread for each record would take longer than to write it: records wait for others.
+GATHER_SECONDS, AT_ONCE = 0.005, 100
 MAX_QUEUED = 1 << 22  # bytes of records that are not written yet; more are dropped
 FLUSH_SECONDS = 1.0  # for which the end of a process waits until all are written
 
@@ -86,15 +91,15 @@ class QueuedHandler(logging.Handler):
             return
         with self._changed:
             if self._n_bytes + len(line) > MAX_QUEUED:
-                self._drop()
+                self._drop(1)
                 return
             self._lines.append(line)
             self._n_bytes += len(line)
             self._changed.notify_all()
 
-    def _drop(self) -> None:
-        self._n_dropped += 1
-        self._unreported += 1
+    def _drop(self, n: int) -> None:
+        self._n_dropped += n
+        self._unreported += n
 
     def take_dropped(self) -> int:
         """Returns how many records have been dropped since the last call."""
@@ -108,13 +113,18 @@ class QueuedHandler(logging.Handler):
                 self._changed.wait_for(lambda: self._lines or self._is_closed)
                 if not self._lines:
                     break
-                line = self._lines.popleft()
-            is_written = self._write(line)
+                is_few = len(self._lines) < AT_ONCE
+            if is_few:
+                time.sleep(GATHER_SECONDS)
             with self._changed:
-                self._n_bytes -= len(line)
-                if not is_written:
-                    self._drop()
-                n = self._unreported if is_written else 0
+                n = min(len(self._lines), AT_ONCE)
+                lines = [self._lines.popleft() for _ in range(n)]
+            n_written = self._write(b"".join(lines))
+            with self._changed:
+                ends = list(accumulate(map(len, lines)))
+                self._n_bytes -= ends[-1]
+                self._drop(sum(end > n_written for end in ends))
+                n = self._unreported if n_written == ends[-1] else 0
                 self._unreported -= n
                 self._changed.notify_all()
             if n:
@@ -128,13 +138,13 @@ class QueuedHandler(logging.Handler):
         record = logging.makeLogRecord(values | {"msg": message})
         self._write(f"{self.format(record)}\n".encode())
 
-    def _write(self, line: bytes) -> bool:
-        try:
-            while line:
-                line = line[os.write(self._file, line) :]
-        except OSError:  # the disk is full, or the reader is gone
-            return False
-        return True
+    def _write(self, data: bytes) -> int:
+        """Returns how many bytes could be written."""
+        rest = memoryview(data)
+        with suppress(OSError):  # the disk is full, or the reader is gone
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        return len(data) - len(rest)
 
     def flush(self) -> None:
         """Waits until all records are written, at most FLUSH_SECONDS."""
