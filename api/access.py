@@ -8,7 +8,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import cast
@@ -64,6 +64,7 @@ class Hosts:
         await self._app(scope, receive, send)
 
 
+@lru_cache
 def _is_local(host: str) -> bool:
     """Returns whether a host is an address, `localhost`, a name below it, or none (HTTP/1.0)."""
     try:
@@ -338,7 +339,11 @@ def client_of(scope: Scope) -> str:
     key_owner: str | None = scope.get("state", {}).get("api_client")
     if key_owner:
         return key_owner
-    host: str = (scope.get("client") or ("unknown", 0))[0]
+    return _network((scope.get("client") or ("unknown", 0))[0])
+
+
+@lru_cache
+def _network(host: str) -> str:
     try:
         address = ip_address(host)
     except ValueError:

@@ -11,14 +11,14 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.access import client_of
 from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
-from api.routing import EventStream, JsonRoute, RequestStack, stream_responses
+from api.routing import EventStream, JsonRoute, RequestStack, json_response, stream_responses
 from api.schemas.calculator import (
     AnswerOptions,
     BatchItem,
@@ -82,7 +82,8 @@ class Inquiry:
         Raises ProblemError if the answer does not meet the requirements.
         """
         while questions := self.computation.questions():
-            await asyncio.gather(*(self._ask(question, listener) for question in questions))
+            first, *others = (self._ask(question, listener) for question in questions)
+            await (asyncio.gather(first, *others) if others else first)
         calculation = self.computation.calculation()
         model, verified = calculation.model, str(calculation.verified).lower()
         self.service.metrics.answers.labels(model, verified).inc()
@@ -99,7 +100,7 @@ class Inquiry:
             calculator.stop,
             drafter=self.service.drafter(calculator),
             client=self.client,
-            n_characters=calculator.limits.n_characters(question.problem),
+            n_characters=self.computation.lengths[node],
         )
         if listener:
 
@@ -144,25 +145,23 @@ def router(service: Service) -> APIRouter:
     )
 
     @routes.post("", response_model=CalculateResponse)
-    async def calculate(
-        body: CalculateRequest, request: Request, stack: RequestStack
-    ) -> Calculation:
+    async def calculate(body: CalculateRequest, request: Request, stack: RequestStack) -> Response:
         """Calculate an expression."""
         inquiry = await begin(service, body.expression, body, request, stack)
-        return await service.while_connected(request, stack, inquiry.answer())
+        return json_response(await service.while_connected(request, stack, inquiry.answer()))
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
         query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
-    ) -> Calculation:
+    ) -> Response:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
         inquiry = await _begin_query(service, query, request, stack)
-        return await service.while_connected(request, stack, inquiry.answer())
+        return json_response(await service.while_connected(request, stack, inquiry.answer()))
 
-    @routes.post("/batch")
+    @routes.post("/batch", response_model=BatchResponse)
     async def calculate_batch(
         body: BatchRequest, request: Request, stack: RequestStack
-    ) -> BatchResponse:
+    ) -> Response:
         """Calculate several expressions at once. Each has a status of its own, so an invalid
         expression does not affect the others, nor does one that is not answered in time."""
         calculator = service.calculator(body.model)
@@ -174,7 +173,8 @@ def router(service: Service) -> APIRouter:
         inquiries, cost = await _begin_all(service, calculator, body, client)
         await service.admit(request, stack, n_operations(cost))
         work = _batch(service, inquiries)
-        return await service.while_connected(request, stack, work, has_deadline=False)
+        batch = await service.while_connected(request, stack, work, has_deadline=False)
+        return json_response(batch)
 
     @routes.post(
         "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)

@@ -19,7 +19,15 @@ from pydantic import BaseModel
 
 from api.calculate import Inquiry, begin
 from api.problems import QUESTION_RESPONSES, ProblemError
-from api.routing import DONE, EventStream, JsonRoute, RequestStack, error_event, stream_responses
+from api.routing import (
+    DONE,
+    EventStream,
+    JsonRoute,
+    RequestStack,
+    error_event,
+    json_response,
+    stream_responses,
+)
 from api.schemas.calculator import CalculateResponse, NodeEnd, NodeStart, Token
 from api.schemas.chat import (
     ChatChoice,
@@ -55,9 +63,7 @@ def router(service: Service) -> APIRouter:
         response_model=ChatResponse,
         responses=stream_responses(CHAT_STREAM, CHAT_STREAM_EXAMPLE),
     )
-    async def chat(
-        body: ChatRequest, request: Request, stack: RequestStack
-    ) -> Response | ChatResponse:
+    async def chat(body: ChatRequest, request: Request, stack: RequestStack) -> Response:
         """Calculate the last message of a user, as OpenAI's chat endpoint answers it. Errors are
         problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
@@ -65,7 +71,8 @@ def router(service: Service) -> APIRouter:
         run = ChatRun(inquiry.calculator, body)
         if body.stream:
             return EventStream(run.stream(_follow(inquiry, stack)))
-        return run.response(await service.while_connected(request, stack, inquiry.answer()))
+        answer = await service.while_connected(request, stack, inquiry.answer())
+        return json_response(run.response(answer))
 
     return routes
 

@@ -145,8 +145,9 @@ class Turns:
         self._waiting.add(turn)
         self._begin()
         try:
-            async with asyncio.timeout_at(until):
-                await turn.begins
+            if not turn.begins.done():
+                async with asyncio.timeout_at(until):
+                    await turn.begins
             yield
         finally:
             if not turn.begins.cancelled():  # else it has not begun

@@ -1,10 +1,12 @@
 """The address of a client, as proxies report it."""
 
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+Network = IPv4Network | IPv6Network
 MAX_ENTRIES = 32  # of X-Forwarded-For that are read, from the right
 
 
@@ -23,7 +25,7 @@ class Forwarded:
         self._app = app
         self._n_proxies = n_proxies if trusted == "*" else None
         proxies = [] if trusted == "*" else filter(None, map(str.strip, trusted.split(",")))
-        self._networks = [ip_network(proxy, strict=False) for proxy in proxies]
+        self._networks = tuple(ip_network(proxy, strict=False) for proxy in proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         peer = _address(scope["client"][0]) if scope.get("client") else None
@@ -50,10 +52,16 @@ class Forwarded:
         """Returns whether an address is that of a proxy. `index` counts from this service on."""
         if self._n_proxies is not None:
             return index < self._n_proxies
-        host = ip_address(address)
-        return any(host in network for network in self._networks)
+        return _is_in(address, self._networks)
 
 
+@lru_cache
+def _is_in(address: str, networks: tuple[Network, ...]) -> bool:
+    host = ip_address(address)
+    return any(host in network for network in networks)
+
+
+@lru_cache
 def _address(text: str) -> str | None:
     """Returns an address in its usual form, or None if the text is none. A port is dropped:
     `192.0.2.1:80`, `[2001:db8::1]:80`."""

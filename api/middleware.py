@@ -8,11 +8,12 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +35,7 @@ CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the re
 MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
 MAX_DISCARDED = 1 << 25  # bytes of a refused body that are read and thrown away
+STACK = "stack"  # the key of an ExitStack in the state of a request, closed when it ends
 PIECE = 16_384  # bytes of a response that are sent at a time
 POLICY = f"{PAGE_POLICY}; frame-ancestors 'none'"
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
@@ -45,6 +47,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+
+RawHeaders = list[tuple[bytes, bytes]]
 
 
 class RequestLog:
@@ -83,12 +87,14 @@ class RequestLog:
         exchange = Exchange(scope, receive, delivery)
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
-        scope.setdefault("state", {}).update({"request_id": exchange.id, UNREAD: self._slow.unread})
+        state = scope.setdefault("state", {})
         token = logs.request_id.set(exchange.id)
         started = time.perf_counter()
         self._n += 1
         try:
-            await self._run(scope, exchange)
+            with ExitStack() as stack:
+                state |= {"request_id": exchange.id, UNREAD: self._slow.unread, STACK: stack}
+                await self._run(scope, exchange)
         finally:
             self._n -= 1
             self._record(scope, exchange, time.perf_counter() - started)
@@ -170,13 +176,12 @@ class Exchange:
         if message["type"] == "http.response.start":
             self.started = True
             self._sent_status = CLIENT_GONE if self.disconnected else message["status"]
-            message.setdefault("headers", [])
-            headers = MutableHeaders(scope=message)
-            headers["X-Request-ID"] = self.id
-            for name, value in self._added.items():
-                headers.setdefault(name, value)
+            headers = message.get("headers", [])
+            names = {name.lower() for name, _ in headers}
+            added = [header for header in self._added if header[0] not in names]
+            message["headers"] = [*headers, (b"x-request-id", self.id.encode()), *added]
             self._scope["method"] = self.method  # for the server
-            self._delivery.is_shared = "ETag" in headers
+            self._delivery.is_shared = b"etag" in names
         elif message["type"] == "http.response.body":
             if self.method == "HEAD":
                 message = {**message, "body": b""}
@@ -230,16 +235,23 @@ def _pieces(message: Message) -> Iterator[Message]:
         yield {**message, "body": b"", "more_body": False}
 
 
-def _headers_for(scope: Scope) -> dict[str, str]:
+def _headers_for(scope: Scope) -> RawHeaders:
     """Returns the headers for browsers of a response that does not set them itself."""
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     docs = path == "/docs" or path.startswith("/docs/")
-    headers = {**HEADERS, "Content-Security-Policy": DOCS_POLICY if docs else POLICY}
     if is_api(scope):
-        headers["Cache-Control"] = "no-store"
-    elif docs or path == "/" or path.startswith("/static/"):
-        headers["Cache-Control"] = "no-cache"  # files of different versions do not work together
-    return headers
+        return _headers(docs, "no-store")
+    is_page = docs or path == "/" or path.startswith("/static/")
+    # Files of different versions do not work together.
+    return _headers(docs, "no-cache" if is_page else None)
+
+
+@cache
+def _headers(docs: bool, cache_control: str | None) -> RawHeaders:
+    headers = {**HEADERS, "Content-Security-Policy": DOCS_POLICY if docs else POLICY}
+    if cache_control:
+        headers["Cache-Control"] = cache_control
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 class BodyLimit:

@@ -196,6 +196,18 @@ def test_a_refusal_quotes_little_of_the_request(client: TestClient, more: dict[s
     assert len(refused.content) < 4_000
 
 
+@pytest.mark.parametrize("body", [b'{"expression": "1+1"}', b'{"expression": 5}', b"5", b"{"])
+def test_a_media_type_with_a_parameter_is_read_alike(client: TestClient, body: bytes) -> None:
+    types = ("application/json", "application/json; charset=utf-8")
+    answers = [
+        client.post(
+            "/v1/calculate", content=body, headers={"content-type": name, "x-request-id": "1"}
+        )
+        for name in types
+    ]
+    assert answers[0].content == answers[1].content
+
+
 @pytest.mark.parametrize(("coding", "status"), [("gzip", 415), ("br", 415), ("identity", 200)])
 def test_a_body_that_says_it_is_compressed_is_refused(
     client: TestClient, coding: str, status: int
