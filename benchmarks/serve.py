@@ -36,6 +36,7 @@ import torch
 from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, run, write
+from benchmarks.parts import cpu_of_parts
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_classes import hf_class_of
@@ -66,6 +67,7 @@ COLUMNS = {
     "p99 ms": ("together", "p99_ms"),
     "max ms": ("together", "max_ms"),
     "errors": ("together", "errors"),
+    "CPU us": ("together", "server_cpu_us"),
     "alone: p50": ("alone", "p50_ms"),
     "p99": ("alone", "p99_ms"),
 }
@@ -91,8 +93,8 @@ def problems() -> list[str]:
 @contextmanager
 def running(
     command: Sequence[object], environment: Mapping[str, str], ready: str, n_ready: int = 1
-) -> Iterator[int]:
-    """Runs a server as a process and yields its port.
+) -> Iterator[tuple[int, int]]:
+    """Runs a server as a process and yields its port and the process id.
 
     The server is ready when `ready` is in its log `n_ready` times.
     """
@@ -110,7 +112,7 @@ def running(
                 time.sleep(0.05)
             match = re.search(rf"http://{re.escape(LOOPBACK)}:(\d+)", text)
             assert match
-            yield int(match[1])
+            yield int(match[1]), process.pid
         finally:
             process.terminate()
             try:
@@ -124,6 +126,7 @@ class Contestant:
     """A server of the comparison, and its results."""
 
     port: int
+    pid: int
     about: Results  # its settings
     answers: dict[int, str | None] = field(default_factory=dict)  # by index of the problem
     rounds: list[Results] = field(default_factory=list)
@@ -134,7 +137,9 @@ class Contestant:
     ) -> Results:
         """Puts one load on the server and returns its measurements. `first` is the index of the
         first request."""
+        cpu = server_seconds(self.pid)
         load = put(self.port, requests, clients, seconds, first)
+        cpu = server_seconds(self.pid) - cpu
         errors, verified = self._check(load)
         milliseconds = 1000 * np.array(load.latencies or [np.nan])
         return {
@@ -145,6 +150,7 @@ class Contestant:
             **{f"p{p}_ms": round(float(np.percentile(milliseconds, p)), 2) for p in (50, 90, 99)},
             "max_ms": round(float(milliseconds.max()), 2),
             "clients_cpu": round(load.cpu_seconds / load.seconds, 3),  # of one core
+            "server_cpu_us": round(1e6 * cpu / max(1, len(load.latencies)), 1),  # of an answer
         }
 
     def _check(self, load: Load) -> tuple[int, int]:
@@ -173,6 +179,17 @@ class Contestant:
             "rounds": self.rounds,
             "rounds_alone": self.alone,
         }
+
+
+def server_seconds(pid: int) -> float:
+    """Returns the CPU time of a process and its children, if the system has files that tell."""
+    seconds = 0.0
+    with suppress(OSError):
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+        for process in (str(pid), *children):
+            fields = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()
+            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def overall(rounds: Sequence[Results]) -> Results:
@@ -215,7 +232,7 @@ def best_peer(
     """Returns the fastest options of a peer in short trials, and the rates of all."""
     rates = {}
     for options in choices:
-        with running(*peer(folder, options)) as port:
+        with running(*peer(folder, options)) as (port, _):
             put(port, requests, clients, WARM_UP_SECONDS)
             load = put(port, requests, clients, TRIAL_SECONDS)
         rates[options] = round(len(load.latencies) / load.seconds, 1)
@@ -247,7 +264,7 @@ def enter(
         # Other settings come from CALCGPT_... variables, or are the defaults.
         settings = load_settings({**common, **overrides})
         start = time.perf_counter()
-        port = stack.enter_context(running(*service(settings)))
+        port, pid = stack.enter_context(running(*service(settings)))
         ready_seconds = round(time.perf_counter() - start, 1)
         engine = json.loads(get(port, "/v1/models"))["data"][0]["engine"]
         about = {
@@ -255,13 +272,13 @@ def enter(
             "ready_seconds": ready_seconds,
             **settings.model_dump(include=SETTINGS),
         }
-        contestants[kind] = Contestant(port, about)
+        contestants[kind] = Contestant(port, pid, about)
     with suppress(ConfigError):  # no peer if transformers has no class for the checkpoint
         hf_class_of(Checkpoint.load(folder).model.config)
         for name, choices in PEERS.items():
             best, about = best_peer(folder, choices, requests, options.clients)
-            port = stack.enter_context(running(*peer(folder, best)))
-            contestants[name] = Contestant(port, about)
+            port, pid = stack.enter_context(running(*peer(folder, best)))
+            contestants[name] = Contestant(port, pid, about)
     return contestants
 
 
@@ -310,7 +327,8 @@ def main() -> None:
     options.add_argument("--checkpoint", nargs="+", default=["blog", "calculator"])
     options.add_argument("--workers", type=int, default=1, help="above 1: test these too")
     arguments = options.parse_args()
-    requests = [request("/v1/calculate", expression=text) for text in problems()]
+    expressions = problems()
+    requests = [request("/v1/calculate", expression=text) for text in expressions]
     results = {
         "environment": environment(
             torch.device("cpu"), "transformers", "fastapi", "uvicorn", "uvloop"
@@ -324,6 +342,8 @@ def main() -> None:
         compared = compare(folder, requests, arguments)
         show(f"checkpoint {folder.name}", compared)
         results[f"checkpoint {folder.name}"] = compared
+        results[f"parts {folder.name}"] = parts = cpu_of_parts(folder, expressions[:2_500])
+        print("  us of CPU time:", ", ".join(f"{name} {us:g}" for name, us in parts.items()))
         for measured in compared.values():
             n_errors += measured["together"]["errors"] + measured["alone"]["errors"]
     write(arguments.json, results)
