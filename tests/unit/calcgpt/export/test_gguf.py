@@ -69,7 +69,7 @@ def exported(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Checkpoint
         (CharTokenizer("aé"), {}, "needs a tokenizer of ASCII characters"),
         (byte_pair_tokenizer("aa", 257), {}, "needs a tokenizer of ASCII characters"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if isinstance(value, Tokenizer) else str(value),
 )
 def test_a_model_that_llama_cpp_cannot_be_is_refused(
     tokenizer: Tokenizer | None, changes: dict[str, Any], reason: str, tmp_path: Path
