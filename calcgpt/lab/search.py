@@ -50,8 +50,12 @@ def make_search(space: Space, previous: Sequence[Trial]) -> Any:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         sampler = {"optuna": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
         searcher = OptunaSearch(sampler=sampler[method](seed=seed), points_to_evaluate=values)
-    searcher.on_pause = searcher.on_unpause = lambda trial_id: None  # HyperBandForBOHB calls them
+    searcher.on_pause = searcher.on_unpause = _ignore  # HyperBandForBOHB calls them
     return searcher
+
+
+def _ignore(trial_id: str) -> None:
+    """Does nothing."""
 
 
 def make_scheduler(space: Space) -> Any:
