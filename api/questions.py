@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import client_of
 from api.calculate import n_operations
 from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError
-from api.routing import JsonRoute, RequestStack
+from api.routing import JsonRoute, RequestStack, json_response
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
 from calcgpt.errors import DataError
@@ -53,8 +53,8 @@ def router(service: Service) -> APIRouter:
     """Returns the route of /v1/ask."""
     routes = APIRouter(route_class=JsonRoute, tags=["tasks"], responses=QUESTION_RESPONSES)
 
-    @routes.post("/v1/ask")
-    async def ask(body: AskRequest, request: Request, stack: RequestStack) -> AskResponse:
+    @routes.post("/v1/ask", response_model=AskResponse)
+    async def ask(body: AskRequest, request: Request, stack: RequestStack) -> Response:
         """Ask a model of your own task a question (the guide on tasks). Its entry in /v1/models has
         a `task`, with questions to try."""
         model = service.models.find(body.model)
@@ -78,6 +78,6 @@ def router(service: Service) -> APIRouter:
         await service.admit(request, stack, n_operations(room))
         completion = await service.while_connected(request, stack, service.batcher.complete(job))
         reply = reply_of(checkpoint, body.question, completion)
-        return AskResponse(**reply._asdict(), model=model.name)
+        return json_response(AskResponse(**reply._asdict(), model=model.name))
 
     return routes

@@ -111,22 +111,24 @@ def test_the_map_belongs_to_its_weights(tmp_path: Path) -> None:
 
 
 def test_what_breaks_without_a_part_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shipped map has what a measurement of a few problems finds: a head that fetches digits
-    of the question, and a neuron without which signs are wrong."""
+    """The shipped map has what a measurement of a few problems finds: a head that copies digits,
+    and a neuron without which signs are wrong."""
     folder = resolve("calculator")
     shipped = Checkpoint.load(folder).switches
     assert shipped
     assert set(parts_of(Checkpoint.load(folder).recipe.model)) < set(shipped.parts)
     looks = {name: part.looks for name, part in shipped.parts.items() if part.looks}
-    copies = next(name for name in looks if looks[name][0].writing == "a digit brought down")
+    copies = next(
+        name for name in looks if any(look.writing == "a copied digit" for look in looks[name])
+    )
     signs = [part for part in shipped.parts if "a sign" in shipped.parts[part].wrong]
     monkeypatch.setattr(switches, "parts_of", lambda config: [copies])
     monkeypatch.setattr(switches, "_neurons", lambda *args: signs[:1])
     measured = switches.measure(folder, 60, seed=5, progress=False)
     assert measured.weights == shipped.weights
     assert measured.n > 50
-    assert measured.parts[copies].looks[0].writing == "a digit brought down"
-    assert measured.parts[copies].looks[0].share > 0.9
+    shares = {look.writing: look.share for look in measured.parts[copies].looks}
+    assert shares["a copied digit"] > 0.8
     right = measured.parts[signs[0]].right
     assert right["-"] < 1
     assert right["*"] == right["/"] == 1
