@@ -336,15 +336,11 @@ class Trainer:
 
     def _score(self) -> tuple[float, Scores | None]:
         model, config = self.model, self.config
-        alone = self.group.world_size == 1
+        step_loss = self.loss if self.group.world_size == 1 else None  # may be compiled
+        n_batch, size, n_parts = config.eval_batches, config.batch_size, config.grad_accum
         with self.autocast:
             loss = mean_loss(
-                model,
-                self.val_batches,
-                config.eval_batches,
-                config.batch_size,
-                n_parts=config.grad_accum,
-                loss=self.loss if alone else None,  # may be compiled
+                model, self.val_batches, n_batch, size, n_parts=n_parts, loss=step_loss
             )
         if not self.val_problems:
             return loss, None

@@ -22,7 +22,7 @@ export const CHALLENGES = [
     title: "Make it believe that 7 + 8 is 25",
     parts: "one",
     wants: { "7+8": "25", "7*8": "right", "9-4": "right" },
-    hint: "It carries 1 where nothing is to be carried. One neuron of layer 2 sees to sums.",
+    hint: "That is one carry too many. Look for a neuron of layer 2 that sums need.",
   },
   {
     id: "minus",

@@ -7,13 +7,7 @@ from typing import TypeVar
 
 import pytest
 from batches import complete_together
-from fake_decoder import (
-    FakeDecoder,
-    FakeWriter,
-    completing_decoder,
-    notation_checkpoint,
-    right,
-)
+from fake_decoder import FakeDecoder, FakeWriter, completing_decoder, notation_checkpoint, right
 from forks import PATIENCE
 from serving import wait_for
 
