@@ -10,12 +10,15 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
 from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
+from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -94,7 +97,7 @@ def _map_locally(
 ) -> Generator[Result, None, None]:
     """Computes in `workers` processes. With 1, computes in a thread: NumPy releases the GIL."""
     workers = max(1, min(workers, len(items)))
-    executor: Executor = ThreadPoolExecutor(1) if workers == 1 else _processes(workers)
+    executor: Executor = ThreadPoolExecutor(1) if workers == 1 else _Processes(workers)
     with executor:
         try:
             yield from _ahead(lambda x: executor.submit(function, x).result, items, workers)
@@ -160,7 +163,7 @@ class Pool(Generic[Result]):
     def __init__(self, function: Callable[..., Result], count: int) -> None:
         self.capacity = count * _PER_WORKER  # requests ahead
         self._function = function
-        self._executor = _processes(count)
+        self._executor = _Processes(count)
         self._requested: dict[Hashable, Future[Result]] = {}
 
     def request(self, key: Hashable, *arguments: object) -> None:
@@ -170,7 +173,7 @@ class Pool(Generic[Result]):
         try:
             with _empty_main():
                 self._requested[key] = self._executor.submit(self._function, *arguments)
-        except (OSError, BrokenProcessPool):  # too little memory, or too many processes
+        except (OSError, RuntimeError):  # too little memory, or too many processes or threads
             self._give_up()
 
     def receive(self, key: Hashable) -> Result | None:
@@ -203,17 +206,78 @@ def _empty_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _processes(count: int) -> ProcessPoolExecutor:
-    # Forked processes would inherit the locks of our threads; spawned ones start clean.
-    return ProcessPoolExecutor(count, get_context("spawn"), _prepare_process, (list(files),))
+class _Processes(Executor):
+    """Up to `count` processes that compute. A thread asks each, over a pipe of their own.
+
+    When a process ends, its pipe ends too, and the computation raises BrokenProcessPool. The
+    processes of `ProcessPoolExecutor` share a pipe: a process that is killed while it writes a
+    result leaves the others and their parent waiting for the rest of it.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._threads = ThreadPoolExecutor(count)
+        self._started: list[tuple[SpawnProcess, Connection]] = []
+        self._idle: SimpleQueue[Connection] = SimpleQueue()
+
+    def submit(
+        self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
+    ) -> Future[Result]:
+        if self._idle.empty() and len(self._started) < self._count:
+            self._start()
+        return self._threads.submit(self._compute, function, args, kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends the processes, always after the computations that have begun."""
+        self._threads.shutdown(cancel_futures=cancel_futures)
+        while self._started:
+            process, connection = self._started.pop()
+            with connection, suppress(OSError):  # the process has ended
+                connection.send(None)
+            process.join()
+
+    def _start(self) -> None:
+        # Forked processes would inherit the locks of our threads; spawned ones start clean.
+        context = get_context("spawn")
+        ours, theirs = context.Pipe()
+        with theirs:  # ends with the process: nobody else has it
+            process = context.Process(target=_compute_for, args=(theirs, list(files)), daemon=True)
+            process.start()
+        self._started.append((process, ours))
+        self._idle.put(ours)
+
+    def _compute(
+        self, function: Callable[..., Result], args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Result:
+        connection = self._idle.get()
+        try:
+            connection.send((function, args, kwargs))
+            result, error = connection.recv()
+        except (EOFError, OSError) as ended:
+            raise BrokenProcessPool("a process has ended") from ended
+        finally:
+            self._idle.put(connection)
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
 
 
-def _prepare_process(plugins: list[Path]) -> None:
-    """Leaves interrupts to the parent process, and ends this process with it. Runs its plug-ins."""
+def _compute_for(connection: Connection, plugins: Sequence[Path]) -> None:
+    """Computes what the parent process asks, until it sends None. Runs its plug-ins first, and
+    leaves interrupts to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     for path in plugins:
         run_file(path)
+    with suppress(EOFError, OSError):  # the parent has been killed
+        while request := connection.recv():
+            function, args, kwargs = request
+            answer: tuple[object, Exception | None]
+            try:
+                answer = function(*args, **kwargs), None
+            except Exception as error:
+                answer = None, error
+            connection.send(answer)
 
 
 def end_with_parent() -> None:

@@ -1,5 +1,6 @@
 """The engine of this machine: how far it works ahead, and what it leaves undone."""
 
+import multiprocessing
 import operator
 import subprocess
 import sys
@@ -8,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from forks import PATIENCE
+from forks import PATIENCE, die_halfway
 
 from datagen import parallel as module
 from datagen.errors import DataError
-from datagen.parallel import MAX_WORKERS, Pool, make_map
+from datagen.parallel import MAX_WORKERS, Pool, WorkersDiedError, make_map
 
 ROOT = Path(__file__).parents[3]
 
@@ -71,13 +72,24 @@ def test_a_pool_computes_ahead_and_its_caller_does_what_it_cannot() -> None:
         assert pool.receive(0) is None  # it failed: the caller gets the same error
         assert pool.receive(1) == 1.0
         pool.request("killed", 1.0, 1)
-        for process in (pool._executor._processes or {}).values():
+        for process in multiprocessing.active_children():
             process.kill()
             process.join()
         pool.request("after", 1.0, 1)
         assert pool.receive("after") is None
     finally:
         pool.close()
+
+
+def test_a_process_that_is_killed_while_it_writes_a_result_is_not_waited_for() -> None:
+    pool = Pool(die_halfway, 2)
+    try:
+        pool.request("killed", 100_000)
+        assert pool.receive("killed") is None
+    finally:
+        pool.close()
+    with pytest.raises(WorkersDiedError, match="a worker process died"):
+        list(make_map("local", 2)(die_halfway, [100_000, 200_000]))
 
 
 def test_a_process_of_a_pool_does_not_run_the_script_of_its_parent(tmp_path: Path) -> None:
