@@ -2,7 +2,7 @@
 
 import multiprocessing
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -313,7 +313,7 @@ def test_without_a_worker_the_run_draws_its_problems_itself(
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", refuse)
+    monkeypatch.setattr(BaseProcess, "start", refuse)
     monkeypatch.setattr(module, "WORKER_START", -1.0)
     alone, used = (
         FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
