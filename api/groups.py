@@ -52,6 +52,8 @@ class Job:
 
     def __post_init__(self) -> None:
         self.weight = _weight(len(self.prompt), self.decoder.config.block_size)
+        # Once: a check of a protocol takes 10 us.
+        self._writer = self.decoder if isinstance(self.decoder, GreedyWriter) else None
 
     @property
     def cost(self) -> int:
@@ -71,8 +73,7 @@ class Job:
     def writer(self) -> GreedyWriter | None:
         """The decoder, if it writes by itself and nobody waits for single tokens. Such a job may
         join others in a pool."""
-        may_pool = self.on_token is None
-        return self.decoder if may_pool and isinstance(self.decoder, GreedyWriter) else None
+        return self._writer if self.on_token is None else None
 
     def fits(self, jobs: Sequence["Job"], max_batch: int) -> bool:
         """Returns whether a batch of these jobs has room for this one, by weight. Each row takes
