@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from calcgpt.model.parameters import flops
 from datagen.parallel import usable_cores
 
 if TYPE_CHECKING:
     from calcgpt.model.gpt import LanguageModel
 
-RUNS = 5  # of each number of threads
-SMALL = 2e9  # FLOPs: work that takes longer is always faster with all cores
+RUNS = 5  # of each number of threads, at least
+# The measurement lasts: on a busy machine, threads wait for each other only at some moments.
+SECONDS = 0.5
+MOST_SECONDS = 5.0  # then fewer runs are enough
 SCORED = 256  # tokens of a pass: half of a batch that is decoded
 
 
@@ -25,27 +26,25 @@ def fastest(
 ) -> int:
     """Returns the number of threads with which some work is faster: 1, or `cores` if that saves a
     tenth. Threads of small products wait for each other, above all if other programs run."""
+    if cores == 1:
+        return 1
     seconds: dict[int, list[float]] = {1: [], cores: []}
-    for _ in range(1 + RUNS if cores > 1 else 0):  # in turns; the first one warms up
-        for n, times in seconds.items():
-            torch.set_num_threads(n)
+    begun, least = clock(), 1 + RUNS  # in turns; the first one warms up
+    while (n := len(seconds[1])) < 2 or (
+        clock() - begun < (SECONDS if n >= least else MOST_SECONDS)
+    ):
+        for n_thread, times in seconds.items():
+            torch.set_num_threads(n_thread)
             start = clock()
             work()
             times.append(clock() - start)
-    if cores > 1 and statistics.median(seconds[cores][1:]) < 0.9 * statistics.median(
-        seconds[1][1:]
-    ):
-        return cores
-    return 1
+    alone, together = (statistics.mean(times[1:]) for times in seconds.values())
+    return cores if together < 0.9 * alone else 1
 
 
 def choose_threads(model: LanguageModel, n_token: int = SCORED) -> None:
     """Lets torch use as many threads as are fastest for passes over so many tokens."""
-    cores = usable_cores()
-    if n_token * sum(flops(model.config, model.vocab_size, 1).values()) > SMALL:
-        torch.set_num_threads(cores)
-        return
     length = min(n_token, model.config.block_size)
     tokens_BT = torch.zeros((max(1, n_token // length), length), dtype=torch.int64)
     with torch.inference_mode():
-        torch.set_num_threads(fastest(lambda: model(tokens_BT), cores))
+        torch.set_num_threads(fastest(lambda: model(tokens_BT), usable_cores()))
