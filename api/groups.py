@@ -11,7 +11,6 @@ Shapes: B rows of a batch, P prompt tokens.
 
 import asyncio
 import math
-from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 
@@ -198,7 +197,7 @@ class Pool(Group):
         self.kind, self._at_once = first.kind, writer.at_once
         self._batch = ContinuousBatch(writer, first.stop_token)
         self._open: dict[int, Job] = {}
-        self._new = deque(jobs)  # whose prompts are not read yet
+        self._new = list(jobs)  # whose prompts are not read yet
 
     @property
     def jobs(self) -> list[Job]:
@@ -215,15 +214,15 @@ class Pool(Group):
 
     def drop(self, jobs: Collection[Job]) -> None:
         """Removes these jobs."""
-        self._new = deque(job for job in self._new if job not in jobs)
+        self._new = [job for job in self._new if job not in jobs]
         self._batch.drop({row for row, job in self._open.items() if job in jobs})
         self._open = {row: job for row, job in self._open.items() if job not in jobs}
 
     def turn(self) -> Turn:
         """Reads the prompts of new jobs, and writes some tokens of every job."""
-        while self._new:
-            row = self._batch.add(self._new[0].prompt)
-            self._open[row] = self._new.popleft()
+        rows = self._batch.add([job.prompt for job in self._new])
+        self._open |= zip(rows, self._new, strict=True)
+        self._new = []
         part = self._batch.run(min(MAX_TURN, max(MIN_TURN, TURN // len(self._open))))
         ended = [self._open.pop(row) for row in part.finished]
         for job, completion in zip(ended, part.finished.values(), strict=True):

@@ -81,8 +81,9 @@ def _written(calculator: Calculator, prompts: Sequence[list[int]]) -> list[Compl
     batch, completions = ContinuousBatch(writer, calculator.stop), dict[int, Completion]()
     waiting = list(reversed(prompts))
     while waiting or batch.rows:
-        while waiting and len(batch.rows) < writer.at_once:
-            batch.add(waiting.pop())
+        batch.add(
+            [waiting.pop() for _ in range(min(len(waiting), writer.at_once - len(batch.rows)))]
+        )
         length = min(MAX_TURN, max(MIN_TURN, TURN // max(1, len(batch.rows))))
         completions |= batch.run(length).finished
     return [completions[row] for row in range(len(prompts))]

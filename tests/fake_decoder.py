@@ -89,12 +89,12 @@ class FakeWriter(FakeDecoder):
         """Continues prompts from their beginning."""
         return self.extend(prompts_BP, self.new_array_cache(*prompts_BP.shape), stop_token, length)
 
-    def join(self, tokens_P: Ints, cache: Cache, stop_token: int) -> tuple[int, float]:
-        """Adds a row to the cache."""
-        new_row = self.new_array_cache(1, len(tokens_P))
-        ids_BL, probabilities_BL = self.extend(tokens_P[None], new_row, stop_token, 1)
-        cache.rows += new_row.rows
-        return int(ids_BL[0, 0]), float(probabilities_BL[0, 0])
+    def join(self, tokens_RP: Ints, cache: Cache, stop_token: int) -> tuple[Ints, Floats]:
+        """Adds rows to the cache."""
+        new = self.new_array_cache(*tokens_RP.shape)
+        ids_R1, probabilities_R1 = self.extend(tokens_RP, new, stop_token, 1)
+        cache.rows += new.rows
+        return ids_R1[:, 0], probabilities_R1[:, 0]
 
     def extend(
         self, tokens_BT: Ints, cache: Cache, stop_token: int, length: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calcgpt.inference.generate import Completion, GreedyWriter, room_after, until_end
+from calcgpt.inference.generate import Completion, GreedyWriter, Ints, room_after, until_end
 
 
 @dataclass(frozen=True)
@@ -31,29 +31,40 @@ class ContinuousBatch:
         self._model, self._stop_token = model, stop_token
         self._cache = model.new_array_cache(1, model.config.block_size)
         self._cache.select(np.zeros(0, np.int64))
-        self._n_added = self._n_read = 0
+        self._n_added = 0
+        self._reads: list[int] = []  # rows of the prompts that were read since the last run
         self._completions: dict[int, Completion] = {}
         self._limits: dict[int, int] = {}  # tokens for which there is room in the context
         self.rows: list[int] = []  # the open ones, in the order of the cache
 
-    def add(self, prompt: Sequence[int]) -> int:
-        """Reads a prompt of at least one token, and writes the first. Returns the new row."""
-        row, limit = self._n_added, room_after(self._model, len(prompt))
-        self._n_added += 1
-        self._completions[row], self._limits[row] = Completion(), limit
-        if limit > 0:
-            tokens_P = np.array(prompt, np.int64)
-            token, probability = self._model.join(tokens_P, self._cache, self._stop_token)
+    def add(self, prompts: Sequence[Sequence[int]]) -> list[int]:
+        """Reads prompts of at least one token, those of one length together, and writes the first
+        token of each. Returns the new rows, in this order."""
+        rows = list(range(self._n_added, self._n_added + len(prompts)))
+        self._n_added += len(prompts)
+        alike: dict[int, list[int]] = {}
+        for row, prompt in zip(rows, prompts, strict=True):
+            self._completions[row] = Completion()
+            self._limits[row] = room_after(self._model, len(prompt))
+            if self._limits[row] > 0:
+                alike.setdefault(len(prompt), []).append(row)
+        for new in alike.values():
+            self._join(new, np.array([prompts[row - rows[0]] for row in new], np.int64))
+        self._keep_those_with_room()
+        return rows
+
+    def _join(self, rows: list[int], tokens_RP: Ints) -> None:
+        tokens_R, probabilities_R = self._model.join(tokens_RP, self._cache, self._stop_token)
+        self._reads.append(len(rows))
+        written = zip(rows, tokens_R.tolist(), probabilities_R.tolist(), strict=True)
+        for row, token, probability in written:
             self._completions[row].extend([token], [probability])
-            self._n_read += 1
             if token != self._stop_token:
                 self.rows.append(row)
-                self._keep_those_with_room()
-        return row
 
     def run(self, length: int) -> RunResult:
         """Adds up to `length` tokens to every open row. Returns what ended since the last time."""
-        sizes, self._n_read = [1] * self._n_read, 0
+        sizes, self._reads = self._reads, []
         if rows := self.rows:
             last_B1 = np.array([[self._completions[row].ids[-1]] for row in rows], np.int64)
             length = min(length, *(self._n_left(row) for row in rows))

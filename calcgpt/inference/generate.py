@@ -67,9 +67,10 @@ class GreedyWriter(BatchWriter, Protocol):
     def new_array_cache(self, batch: int, n_token: int) -> Any:
         """Returns an empty cache, as an ArrayDecoder does."""
 
-    def join(self, tokens_P: Ints, cache: Any, stop_token: int) -> tuple[int, float]:
-        """Adds a sequence of these tokens to a cache as its last row. Returns the next token, which
-        is not in the cache yet, and its probability. After `stop_token` the row is dropped."""
+    def join(self, tokens_RP: Ints, cache: Any, stop_token: int) -> tuple[Ints, Floats]:
+        """Adds sequences of these tokens to a cache as its last rows. Returns the next token of
+        each, which is not in the cache yet, and its probability, both (R,). After `stop_token` a
+        row is dropped."""
 
     def extend(
         self, tokens_BT: Ints, cache: Any, stop_token: int, length: int

@@ -117,23 +117,23 @@ class NativeDecoder:
             output_tokens_BL[rows], probabilities_BL[rows] = outputs
         return output_tokens_BL, probabilities_BL
 
-    def join(self, tokens_P: Ids, cache: NativeCache, stop_token: int) -> tuple[int, float]:
-        """Adds a sequence of these tokens to the cache as its last row. Returns the next token,
-        which is not in the cache yet, and its probability.
+    def join(self, tokens_RP: Ids, cache: NativeCache, stop_token: int) -> tuple[Ids, Floats]:
+        """Adds sequences of these tokens to the cache as its last rows. Returns the next token of
+        each, which is not in the cache yet, and its probability, both (R,).
 
-        Drops the row if the next token is `stop_token`. Raises ValueError as `__call__` does.
+        Drops the rows whose next token is `stop_token`. Raises ValueError as `__call__` does.
         """
-        cache.add_row()
-        slots, n_slot = cache.slots, len(cache.tokens)
-        slot = slots[-1]
+        n_row = len(tokens_RP)
+        for _ in range(n_row):
+            cache.add_row()
+        (others, new), n_slot = np.split(cache.slots, [-n_row]), len(cache.tokens)
         output_tokens = np.empty((n_slot, 1), np.int64)
         probabilities = np.empty((n_slot, 1), np.float32)
-        logits = np.empty((1 + TILE, self._n_logit), np.float32)
-        cache.set_slots(slots[-1:].copy())
-        self._run(tokens_P[None], cache, logits, output_tokens, probabilities, 0, stop_token)
-        token = int(output_tokens[slot, 0])
-        cache.set_slots(slots if token != stop_token else slots[:-1].copy())
-        return token, float(probabilities[slot, 0])
+        logits = np.empty((n_row + TILE, self._n_logit), np.float32)
+        cache.set_slots(new.copy())
+        self._run(tokens_RP, cache, logits, output_tokens, probabilities, 0, stop_token)
+        cache.set_slots(np.concatenate((others, cache.slots)))
+        return output_tokens[new, 0], probabilities[new, 0]
 
     def extend(
         self, tokens_BT: Ids, cache: NativeCache, stop_token: int, length: int

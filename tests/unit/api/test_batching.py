@@ -262,7 +262,7 @@ def test_a_cancelled_job_leaves_the_others_that_it_joined() -> None:
         patch.setattr("api.groups.MIN_TURN", 1)
         patch.setattr("api.groups.TURN", 1)
         run(work, wait=0.5, max_batch=3)
-    assert decoder.batches.count(3) <= 1
+    assert decoder.batches.count(3) <= 2  # the prompts, and the turn that had begun
     assert decoder.batches.count(2) >= 5
 
 

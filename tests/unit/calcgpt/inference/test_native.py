@@ -146,7 +146,8 @@ def test_rows_come_and_go_as_with_torch(variant: str, sampling: Sampling) -> Non
 def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant: str) -> None:
     model = model_of(variant)
     rng = np.random.default_rng(1)
-    prompts = [row[: rng.integers(1, 60)].tolist() for row in tokens_for(model, 24, 60)]
+    prompts = [row[: rng.integers(1, 60)].tolist() for row in tokens_for(model, 22, 60)]
+    prompts += tokens_for(model, 2, 30).tolist()  # are read together
     prompts += [tokens_for(model, 1, n)[0].tolist() for n in (79, 80, 81, 200)]
     endless = [generate(model, torch.tensor([prompt]), -1)[0] for prompt in prompts]
     ends = [[[*row.ids, t].index(t) for row in endless] for t in range(VOCAB)]
@@ -159,8 +160,9 @@ def test_sequences_that_begin_at_different_times_are_continued_as_alone(variant:
 
     batch, row_of, ended = ContinuousBatch(native(model), stop), dict[int, int](), {}
     n_token = 0
-    for index, prompt in enumerate(prompts):
-        row_of[batch.add(prompt)] = index
+    for index in range(0, len(prompts), 2):
+        pair = range(index, index + 2)
+        row_of |= zip(batch.add([prompts[i] for i in pair]), pair, strict=True)
         if index % 3 == 0:  # others join between two of these
             part = batch.run(int(rng.integers(1, 12)))
             ended |= part.finished
