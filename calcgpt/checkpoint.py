@@ -387,8 +387,8 @@ def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
         recipe = build(Recipe, content, str(path))
     except ConfigError as error:
         plugins = content.get("plugins") or ""
-        hint = f"; it was trained with the plug-in {plugins[0]!s:.80}" if plugins else ""
-        raise CheckpointError(f"{error}{hint}") from None
+        hint = f"needs --plugin with {plugins[0]!s:.80}, if that is not given: " if plugins else ""
+        raise CheckpointError(f"{hint}{error}") from None
     if recipe.model.position == "coordinates" and version in OLD_LAYOUTS:
         raise CheckpointError(
             f"{path}: trained by version {version}, whose worked steps read signs elsewhere: "

@@ -58,7 +58,10 @@ class Plan:
         )
 
     def _refusals(self, root: Expression, limits: Limits) -> Iterator[Refused]:
-        typed = postorder(root) if self.steps and self.guard_places is not None else []
+        # As a fraction, a number may have any number of places. A model whose places are fixed
+        # would be asked products and quotients where a person has typed a sum.
+        are_fractions = self.guard_places is None and limits.most_places == MAX_PLACES
+        typed = postorder(root) if self.steps and not are_fractions else []
         for node in typed:
             if not node.sign and (refusal := limits.refuse_operand(node.number)):
                 yield refusal, node.start, node.end

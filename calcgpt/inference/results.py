@@ -203,8 +203,9 @@ class Calculation(BaseModel):
         description="whether every node agrees with exact arithmetic, and `result` equals `exact`"
     )
     in_tested_range: bool = Field(
-        description="whether the model was measured for all these numbers and places; can be "
-        "false only if `beyond_tested` was set"
+        description="whether the model was measured for all these numbers and places, or, if it "
+        "was never measured, they have at most 7 digits and 2 places; can be false only if "
+        "`beyond_tested` was set"
     )
     confidence: Confidence = Field(
         description="products over all nodes, and the smallest `weakest_step`"

@@ -45,7 +45,10 @@ function refusalOf(plan, root, limits) {
 
 /** @type {(plan: Plan, root: Expression, limits: Limits) => Generator<Refused>} */
 function* refusals({ steps, guardPlaces }, root, limits) {
-  for (const { sign, number, start, end } of steps.length && guardPlaces !== null ? postorder(root) : []) {
+  // As a fraction, a number may have any number of places. A model whose places are fixed would be asked products and
+  // quotients where a person has typed a sum.
+  const areFractions = guardPlaces === null && limits.mostPlaces === MAX_PLACES;
+  for (const { sign, number, start, end } of steps.length && !areFractions ? postorder(root) : []) {
     const refusal = sign ? null : limits.refuseOperand(number);
     if (refusal) yield { refusal, start, end };
   }

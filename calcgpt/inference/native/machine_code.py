@@ -51,7 +51,11 @@ def object_code() -> bytes:
 
     Raises UserError if a library is missing.
     """
-    return cached(f"{_key()}.o", compile_kernels, "the native engine's machine code")
+    return cached(
+        f"{_key()}.o",
+        compile_kernels,
+        "the native engine's machine code, which takes ten seconds or more",
+    )
 
 
 def _llvm() -> Any:
