@@ -244,7 +244,7 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -
         end="closing `$`" if has_end else "end of the context",
     )
     unknown = UNKNOWN_CHARACTERS if tokenizer.is_char_level else ""
-    card = model_card(folder, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
+    card = model_card(checkpoint.name, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
     intended = f"\n{_intended(checkpoint)}" if is_arithmetic else ""
     return f"{_header(checkpoint, is_arithmetic)}{card}\n{use}{unknown}{intended}"
 

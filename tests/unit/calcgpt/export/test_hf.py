@@ -256,7 +256,7 @@ class TestTheFolder:
         EXPORTERS["hf"](checkpoint(), tmp_path / "out", False)
         card = (tmp_path / "out" / "README.md").read_text("utf-8")
         assert card.startswith("---\nlicense:")
-        assert "\n# out\n" in card
+        assert f"\n# {checkpoint().name}\n" in card
         assert repr(EXAMPLE_PROMPT) in card
         assert "beside this file" not in card
         code = card.partition("```python\n")[2].partition("```")[0]
