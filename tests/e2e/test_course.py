@@ -7,11 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from calcgpt import load_recipe
+from calcgpt.lab.info import vocabulary_size
+from calcgpt.model.parameters import count
+
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: the extra `lab` installs it")
 
 COURSE = Path(__file__).parents[2] / "docs" / "course"
+GUIDE = COURSE.parent / "guide" / "first-model.md"
 NOTEBOOKS = sorted(COURSE.glob("*.ipynb"))
 TINY_ADDER = [
     "train.steps=3",
@@ -70,3 +75,12 @@ def test_what_is_stored_was_run(path: Path) -> None:
     assert any("image/png" in output.get("data", {}) for output in outputs)
     texts = [output.get("text", "") for output in outputs]
     assert not re.search(r"(^|[\s'\"(])/\w+/", "".join(texts)), "a path of the machine that ran it"
+
+
+def test_the_parameters_are_those_of_the_adder() -> None:
+    recipe = load_recipe("adder")
+    right = f"{sum(count(recipe.model, vocabulary_size(recipe)).values()):,}"
+    notebook = nbformat.read(COURSE / "5-inside.ipynb", as_version=4)
+    stored = "".join(o.get("text", "") for cell in code_cells(notebook) for o in cell.outputs)
+    for text in (stored, GUIDE.read_text("utf-8")):
+        assert re.findall(r"([\d,]+)\sparameters", text) == [right]
