@@ -123,6 +123,7 @@ function askAgain() {
 
 /** Prepares for a key that edits the expression: removes the example, if it is still playing. */
 function beginEdit() {
+  isEdited = true;
   if (runner.isExample) runner.clear();
   history.resetRecall();
 }
@@ -131,7 +132,7 @@ function beginEdit() {
 async function playExample() {
   const example = await loadExample();
   if (!example) cachePage();
-  if (!example || runner.isRunning || task.isShown || field.text || parseHash(location.hash)) return;
+  if (!example || isEdited || runner.isRunning || task.isShown || field.text || parseHash(location.hash)) return;
   field.text = EXAMPLE;
   exampleModel = example.model;
   const state = { question: EXAMPLE, model: example.model };
@@ -374,8 +375,7 @@ byId("fold").addEventListener("click", () => {
 });
 addEventListener("hashchange", () => {
   isEdited = false;
-  if (parseHash(location.hash)) models.reopen();
-  else runner.clear(); // back to where nothing was asked
+  parseHash(location.hash) ? models.reopen() : runner.clear(); // back to where nothing was asked
 });
 addEventListener("beforeprint", () => runner.steps.forEach((step) => step.showAll()));
 addEventListener("pageshow", showView); // a browser may restore another button

@@ -126,6 +126,18 @@ def test_a_rounded_answer_continues_with_its_exact_value(
     assert typed(page) == continued
 
 
+def test_a_key_that_is_pressed_before_the_example_plays_keeps_it_away(page: Page) -> None:
+    release = hold(page, "**/example.json")
+    page.reload()
+    press(page, "C: clear")
+    with page.expect_response("**/example.json") as response:
+        release()
+    response.value.finished()
+    page.evaluate("() => new Promise((then) => requestIdleCallback(then))")  # it would play now
+    expect(page.get_by_label("Expression")).to_have_value("")
+    expect(page.locator("#example")).to_be_hidden()
+
+
 def test_the_memory_and_the_last_answer(page: Page) -> None:
     field = page.get_by_label("Expression")
     press(page, "C: clear", "MR: recall the memory")
