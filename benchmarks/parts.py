@@ -79,11 +79,11 @@ def _written(calculator: Calculator, prompts: Sequence[list[int]]) -> list[Compl
     writer = calculator.decoder
     assert isinstance(writer, NativeDecoder)
     batch, completions = ContinuousBatch(writer, calculator.stop), dict[int, Completion]()
-    waiting = list(reversed(prompts))
+    waiting = list(prompts)
     while waiting or batch.rows:
-        batch.add(
-            [waiting.pop() for _ in range(min(len(waiting), writer.at_once - len(batch.rows)))]
-        )
+        n_new = writer.at_once - len(batch.rows)
+        batch.add(waiting[:n_new])
+        del waiting[:n_new]
         length = min(MAX_TURN, max(MIN_TURN, TURN // max(1, len(batch.rows))))
         completions |= batch.run(length).finished
     return [completions[row] for row in range(len(prompts))]

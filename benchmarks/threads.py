@@ -37,7 +37,7 @@ from calcgpt.training.train import Trainer
 from datagen.dataset import DatasetPlan, generate
 from datagen.parallel import usable_cores
 
-FOR_GPU = {"llama-10m", "llama-100m"}  # on a CPU, a step takes up to a minute
+FOR_GPU = {"llama-10m", "llama-100m"}  # their steps on a CPU are too slow to be measured here
 OWN_TEXT = {"text"}  # the recipes that are for a text, not for problems
 CHARACTERS, VOCABULARY = 200_000, 64  # of that text
 SPIN = "while True: pass"

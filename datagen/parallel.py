@@ -207,11 +207,12 @@ def _empty_main() -> Iterator[None]:
 
 
 class _Processes(Executor):
-    """Up to `count` processes that compute. A thread asks each, over a pipe of their own.
+    """Up to `count` processes that compute. Each has a pipe of its own, which one thread at a time
+    uses.
 
     When a process ends, its pipe ends too, and the computation raises BrokenProcessPool. The
-    processes of `ProcessPoolExecutor` share a pipe: a process that is killed while it writes a
-    result leaves the others and their parent waiting for the rest of it.
+    processes of `ProcessPoolExecutor` share a pipe: if one of them is killed while it writes a
+    result, their parent waits forever for the rest of it.
     """
 
     def __init__(self, count: int) -> None:
@@ -240,7 +241,7 @@ class _Processes(Executor):
         # Forked processes would inherit the locks of our threads; spawned ones start clean.
         context = get_context("spawn")
         ours, theirs = context.Pipe()
-        with theirs:  # ends with the process: nobody else has it
+        with theirs:  # only the process keeps it, so it ends with the process
             process = context.Process(target=_compute_for, args=(theirs, list(files)), daemon=True)
             process.start()
         self._started.append((process, ours))

@@ -125,7 +125,9 @@ def comparison_text(runs: Sequence[Run], width: int | None = None) -> str:
     elif len(runs) > 1 and all(run.fields is not None for run in runs):
         parts.append("the recipes are the same")
     if unknown := [run.name for run in runs if run.fields is None]:
-        parts.append(f"no recipe is read for {', '.join(unknown)}: a plug-in needs --plugin")
+        parts.append(
+            f"no recipe could be read for {', '.join(unknown)} (one with a plug-in needs --plugin)"
+        )
     return "\n\n".join(parts)
 
 

@@ -51,11 +51,7 @@ def object_code() -> bytes:
 
     Raises UserError if a library is missing.
     """
-    return cached(
-        f"{_key()}.o",
-        compile_kernels,
-        "the native engine's machine code, which takes ten seconds or more",
-    )
+    return cached(f"{_key()}.o", compile_kernels, "the native engine's machine code")
 
 
 def _llvm() -> Any:

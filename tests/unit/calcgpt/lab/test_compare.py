@@ -131,7 +131,7 @@ def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
     assert rows[0] == ["a", "b"]  # the third has no recipe
     assert ["train.lr", "0.001", "0.002"] in rows
     assert ["data.mixture.blog", "-", "1.0"] in rows
-    assert text.endswith("no recipe is read for c: a plug-in needs --plugin")
+    assert text.endswith("no recipe could be read for c (one with a plug-in needs --plugin)")
     assert "the recipes are the same" in comparison_text([runs[0], runs[0]])
 
 
