@@ -18,7 +18,7 @@ from functools import partial
 from itertools import chain
 
 from api.fairness import FairQueue
-from api.groups import Drafts, Job, Lockstep, Pool
+from api.groups import Job, Lockstep, Pool
 from api.telemetry import Metrics
 from calcgpt.inference.generate import Completion
 
@@ -40,7 +40,7 @@ class Batcher:
         self._max_batch, self._max_groups, self._wait = max_batch, max_groups, wait
         self._loop = asyncio.get_running_loop()
         self._waiting: FairQueue[Job] = FairQueue()
-        self._groups: list[Drafts | Lockstep | Pool] = []
+        self._groups: list[Lockstep | Pool] = []
         self._unfinished: set[asyncio.Future[None]] = set()
         self._closed = False
         self._expects_others = True
@@ -187,7 +187,7 @@ class Batcher:
 
     def _begin(self, jobs: list[Job]) -> None:
         """Makes a group of these jobs."""
-        make = Drafts if jobs[0].drafter else Pool if jobs[0].writer else Lockstep
+        make = Pool if jobs[0].writer else Lockstep
         try:
             group = make(jobs)
         except Exception as error:
@@ -198,7 +198,7 @@ class Batcher:
         else:  # the prompt fills the model's context
             self._report([], jobs)
 
-    def _step(self, group: Drafts | Lockstep | Pool) -> None:
+    def _step(self, group: Lockstep | Pool) -> None:
         if cancelled := {job for job in group.jobs if job.cancelled}:
             group.drop(cancelled)
         jobs = group.jobs
@@ -215,21 +215,8 @@ class Batcher:
         for size, n in Counter(turn.sizes).items():
             batch_size.observe_many(size, n)
         self._metrics.tokens.labels(model).inc(turn.n_token)
-        if isinstance(group, Drafts):
-            self._metrics.drafts.labels(model, "true").inc(len(turn.ended))
-            self._metrics.drafts.labels(model, "false").inc(len(turn.departed))
-            self._resume(turn.departed)
         if turn.written or turn.ended:
             self._report(turn.written, turn.ended)
-
-    def _resume(self, jobs: list[Job]) -> None:
-        """Puts jobs back where they stood in the queue, to write what follows the confirmed
-        beginning of their drafts."""
-        for job in jobs:
-            job.prompt, job.drafter = job.prompt + job.completion.ids, None
-        with self._changed:
-            for job in jobs:
-                self._waiting.put_back(job)
 
     def _report(self, written: list[tuple[Job, int, float]], ended: list[Job]) -> None:
         self._reports.append((written, ended))

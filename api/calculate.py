@@ -98,7 +98,6 @@ class Inquiry:
             calculator.decoder,
             tokenizer.encode(question.prompt).tolist(),
             calculator.stop,
-            drafter=self.service.drafter(calculator),
             client=self.client,
             n_characters=self.computation.lengths[node],
         )

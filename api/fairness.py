@@ -98,10 +98,6 @@ class FairQueue(Generic[Q]):
         self._ends[job.client] = job.start + job.cost
         if len(self._ends) > 2 * len(self._jobs) + MAX_IDLE:
             self._ends = {name: end for name, end in self._ends.items() if end > self._now}
-        self.put_back(job)
-
-    def put_back(self, job: Q) -> None:
-        """Adds a job that was taken earlier, where it stood."""
         insort(self._jobs, job, key=lambda other: other.start)
 
     def take(self, job: Q) -> None:

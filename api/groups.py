@@ -1,10 +1,9 @@
 """Jobs of the service, and the groups that write them in turns.
 
-There are three kinds of groups. A `Pool` is for an engine that writes by itself and for clients
+There are two kinds of groups. A `Pool` is for an engine that writes by itself and for clients
 that do not wait for single tokens. It writes several tokens in a turn, and jobs that arrive later
 join it between two turns. `Lockstep` writes one token in a turn, and jobs that arrive later form
-the next group. `Drafts` are for jobs with a draft (`calcgpt.inference.drafts`). They read drafts in
-one forward pass per turn. Jobs that depart from their draft then wait to write the rest.
+the next group.
 
 Shapes: B rows of a batch, P prompt tokens.
 """
@@ -17,7 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from calcgpt.inference.continuous import ContinuousBatch
-from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.generate import Completion, Decoder, Generation, GreedyWriter
 
 # A pool writes about TURN tokens in a turn, and at least MIN_TURN and at most MAX_TURN of each row.
@@ -37,8 +35,6 @@ class Job:
     stop_token: int
     #: Is called in the event loop with each token and its probability.
     on_token: Callable[[int, float], None] | None = None
-    #: Drafts the text of a prompt that is a problem.
-    drafter: Drafter | None = None
     client: str = ""  # who waits for it
     n_characters: int = 1  # to write, if the model makes no mistake
     start: float = 0.0  # its place in a `FairQueue`
@@ -62,8 +58,6 @@ class Job:
     @property
     def kind(self) -> Hashable:
         """Jobs of the same kind can share a batch."""
-        if self.drafter:
-            return id(self.drafter)
         if self.writer:
             return id(self.decoder), self.stop_token
         return id(self.decoder), len(self.prompt), self.stop_token
@@ -100,7 +94,6 @@ class Turn:
     n_token: int  # written by all rows
     written: list[tuple[Job, int, float]]  # tokens that are reported one by one
     ended: list[Job]
-    departed: list[Job] = field(default_factory=list)  # from their drafts; not complete
 
 
 class Group:
@@ -115,43 +108,6 @@ class Group:
     def is_reported(self) -> bool:
         """Whether somebody waits for single tokens."""
         return any(job.on_token for job in self.jobs)
-
-
-class Drafts(Group):
-    """Jobs whose drafts are read together."""
-
-    def __init__(self, jobs: list[Job]) -> None:
-        drafter = jobs[0].drafter
-        assert drafter is not None
-        self._open = dict(enumerate(jobs))
-        self._passes = drafter.read([job.prompt for job in jobs])
-
-    @property
-    def jobs(self) -> list[Job]:
-        return list(self._open.values())
-
-    def drop(self, jobs: Collection[Job]) -> None:
-        """Removes these jobs."""
-        self._open = {row: job for row, job in self._open.items() if job not in jobs}
-
-    def turn(self) -> Turn:
-        """Reads the drafts of some jobs, in one pass."""
-        batch = next(self._passes, None)
-        if batch is None:  # no pass can read the remaining drafts
-            departed, self._open = self.jobs, {}
-            return Turn([], 0, [], [], departed)
-        written, ended, departed = list[tuple[Job, int, float]](), list[Job](), list[Job]()
-        for draft in batch:
-            job = self._open.pop(draft.row, None) if draft.is_last else None
-            if job is None:
-                continue
-            job.completion.extend(draft.ids, draft.probabilities)
-            if job.on_token:
-                tokens = zip(draft.ids, draft.probabilities, strict=True)
-                written += [(job, token, probability) for token, probability in tokens]
-            (ended if draft.is_whole else departed).append(job)
-        n_token = sum(len(draft.ids) for draft in batch if draft.is_last)
-        return Turn([len(batch)], n_token, written, ended, departed)
 
 
 class Lockstep(Group):

@@ -24,7 +24,6 @@ from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError, current_model
 from calcgpt.inference.browser import scores_on_test
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.drafts import Drafter
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.questions import describe_task, is_of_task
@@ -203,7 +202,6 @@ class Service:
         self.metrics = metrics
         self.admission = Admission(settings.max_pending, metrics)
         self.short_plans, self.long_plans = Turns(SHORT_PLANS), Turns(LONG_PLANS)
-        self._drafters: dict[Calculator, Drafter] = {}
         self._has_started = False
 
     def start(self) -> None:
@@ -236,14 +234,6 @@ class Service:
             detail = f"{model.name} does not calculate: POST /v1/ask asks it a question of its task"
             raise ProblemError(422, detail, kind="other-task")
         return model.calculator
-
-    def drafter(self, calculator: Calculator) -> Drafter | None:
-        """Returns the drafter of a calculator, or None if the settings do not ask for drafts."""
-        if not self.settings.draft:
-            return None
-        if calculator not in self._drafters:
-            self._drafters[calculator] = Drafter(calculator.checkpoint, calculator.decoder)
-        return self._drafters[calculator]
 
     async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
         """Admits the operations of a request until `stack` is closed, as `while_connected` and

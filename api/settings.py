@@ -48,11 +48,6 @@ class Settings(BaseSettings):
     )
     force_threads: bool = Field(False, description="Allow more threads than there are cores.")
 
-    draft: bool = Field(
-        False,
-        description="Check exact answers in one forward pass, and decode only where the model "
-        "disagrees. Answers are the same.",
-    )
     max_batch: int = Field(
         32,
         ge=1,

@@ -140,11 +140,6 @@ class Metrics:
             registry=registry,
         )
         self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
-        self.drafts = counter(
-            "calcgpt_drafts",
-            "Drafts, by whether the model confirmed the whole draft",
-            ("model", "confirmed"),
-        )
         self.answers = counter(
             "calcgpt_answers", "Answers, by whether exact arithmetic agrees", ("model", "verified")
         )

@@ -4,12 +4,12 @@
                                [--json FILE]
 
 Clients in this process send requests over loopback; each sends its next problem when it has the
-answer to its last. The servers are `calcgpt serve`, the same without batching, the same with drafts
-if the model writes worked steps, and, if transformers has a class for the checkpoint, two FastAPI
-endpoints that call its `generate` (benchmarks/serve_peer.py): one for batches, one for each
-request. Both have their best settings, found in short trials. Each server is a process of its own.
-They take turns, with all clients and then with one client, and the medians of the rounds are
-compared. The servers share the CPU with the clients, whose part of it is in the results.
+answer to its last. The servers are `calcgpt serve`, the same without batching, and, if transformers
+has a class for the checkpoint, two FastAPI endpoints that call its `generate`
+(benchmarks/serve_peer.py): one for batches, one for each request. Both have their best settings,
+found in short trials. Each server is a process of its own. They take turns, with all clients and
+then with one client, and the medians of the rounds are compared. The servers share the CPU with the
+clients, whose part of it is in the results.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from datagen.notation import number_text
 from datagen.operations import DIVISION
 from datagen.sampling import bit_generator
 
-ON, OFF, DRAFT = "batching on", "batching off", "batching on, with drafts"
+ON, OFF = "batching on", "batching off"
 PROBLEMS = 200_000
 BATCHES = ((32, 2), (64, 2), (64, 10))
 # Options of the peers: torch's threads, concurrent calls of `generate`, rows of a call, ms to wait.
@@ -60,7 +60,7 @@ END_SECONDS = 10.0  # time for a process to end
 WARM_UP_SECONDS = 2.0
 TRIAL_SECONDS = 4.0
 # Of the settings, these are in the results.
-SETTINGS = {"draft", "max_batch", "max_groups", "batch_wait", "threads", "workers"}
+SETTINGS = {"max_batch", "max_groups", "batch_wait", "threads", "workers"}
 COLUMNS = {
     "requests/s": ("together", "requests_per_second"),
     "p50 ms": ("together", "p50_ms"),
@@ -250,8 +250,6 @@ def enter(
 ) -> dict[str, Contestant]:
     """Starts all servers and returns them by name."""
     kinds: dict[str, dict[str, Any]] = {ON: {}, OFF: {"max_batch": 1, "max_groups": 1}}
-    if Checkpoint.load(folder).recipe.has_work:
-        kinds[DRAFT] = {"draft": True}
     if options.workers > 1:
         kinds |= {
             f"{kind}, {options.workers} workers": {**overrides, "workers": options.workers}

@@ -18,13 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.batches import NO_LOSS, ProblemLines
 from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.inference.generate import Decoder, Floats, Ints, as_array_decoder, log_softmax
 from datagen.errors import UserError
-from datagen.notation import parse_prompt
-from datagen.notation import render as render_direct
 
 if TYPE_CHECKING:  # other engines need no torch
     from calcgpt.model.gpt import LanguageModel
@@ -38,32 +35,6 @@ TOKENS, TOKENS_OF_CPU, TOKENS_OF_ENGINE = 2**17, 2**12, 2**9
 MARGIN = 1e-3
 UNCERTAIN = -1
 MAX_DRAFTS = 8  # of one line; a model disagrees with more only if it is often wrong
-
-
-class Drafter:
-    """Drafts the answers of a model by exact arithmetic, and lets the model read them.
-
-    The model confirms a draft or departs from it. A draft does not change what the model writes.
-    """
-
-    def __init__(self, checkpoint: Checkpoint, decoder: Decoder) -> None:
-        """Raises DataError if tokens of the model may be longer than a character."""
-        self._tokenizer = checkpoint.tokenizer.require_characters()
-        self._decoder, self._has_work = decoder, checkpoint.recipe.has_work
-
-    def read(self, prompts: Sequence[Sequence[int]]) -> Iterator[list[Confirmed]]:
-        """Yields how much of the answer to each prompt is confirmed; see `confirm`."""
-        texts = [self._tokenizer.decode(list(prompt)) for prompt in prompts]
-        return confirm(self._decoder, self._tokenizer, texts, self._drafts(texts))
-
-    def _drafts(self, prompts: Sequence[str]) -> list[str]:
-        if self._has_work:
-            from datagen.work import render_line  # only drafts need it
-
-            lines = [render_line(prompt.encode()).decode() for prompt in prompts]
-        else:
-            lines = [render_direct(parse_prompt(prompt)) for prompt in prompts]
-        return [line[len(prompt) :] for prompt, line in zip(prompts, lines, strict=True)]
 
 
 class Confirmed(NamedTuple):
