@@ -3,12 +3,12 @@
 import random
 
 import numpy as np
-from node import in_node
 
 from datagen.coordinates import coordinates
 from datagen.layout import shape_of, work_length
 from datagen.notation import WORK_ALPHABET
 from datagen.work import render
+from tools.node import in_node
 
 COORDINATES = """async (lines) => {
     const { CoordinateReader } = await import("/static/engine/coordinates.js");

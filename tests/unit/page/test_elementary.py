@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from mpmath import mp
-from node import in_node
+
+from tools.node import in_node
 
 REAL = """async (asked) => {
     const real = await import("/static/engine/elementary.js");

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from node import in_node
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
@@ -26,6 +25,7 @@ from datagen.distributions import distribution
 from datagen.files import sha256
 from datagen.notation import number_text, render_prompt
 from datagen.work import render
+from tools.node import in_node
 
 MODELS = sorted(shipped_names(), key=lambda name: name != "calculator")  # the default first
 

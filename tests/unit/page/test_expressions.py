@@ -9,7 +9,6 @@ from typing import Any
 
 from expressions import with_functions
 from fake_decoder import right, right_with_work, wrong_at
-from node import in_node
 from readings import rows
 
 from calcgpt.config import Domain
@@ -20,6 +19,7 @@ from calcgpt.inference.limits import DirectLimits, Limits, ScratchpadLimits
 from datagen.arithmetic import answer
 from datagen.notation import render_answer
 from datagen.operations import DIVISION
+from tools.node import in_node
 
 DOMAIN = Domain(digits=40, places=30)
 LIMITS = ScratchpadLimits(DOMAIN, block_size=4_096)

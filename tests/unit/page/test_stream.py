@@ -1,6 +1,6 @@
 """How the page reads the stream of a service."""
 
-from node import in_node
+from tools.node import in_node
 
 STREAM = (
     ": a comment\n\nevent: a\ndata: 1\ndata:  2\n\ndata: ×÷−😀\n\n: ping\n\nevent: empty\n\n"

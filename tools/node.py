@@ -1,11 +1,11 @@
-"""Modules of the page for tests without a browser: in Node, which Playwright brings with it."""
+"""Modules of the page without a browser: in Node, which Playwright brings with it."""
 
 import json
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
+import playwright
 
 PAGE = Path(__file__).parents[1] / "api" / "static"
 CALL = """
@@ -37,7 +37,6 @@ def in_node(function: str, argument: Any) -> Any:
     file, and one that starts the worker and returns a function that gives it a task and returns its
     events, and the error if it fails.
     """
-    playwright = pytest.importorskip("playwright", reason="Node comes with playwright")
     program = Path(playwright.__file__).parent / "driver" / "node"
     script = CALL.replace("FUNCTION", function).replace('"/static/', f'"{PAGE.as_uri()}/')
     ended = subprocess.run(
