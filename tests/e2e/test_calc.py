@@ -18,7 +18,6 @@ from calcgpt.cli import cli
 from calcgpt.cli.calc import history
 from calcgpt.config import Domain
 from calcgpt.inference import calculator
-from calcgpt.inference.native import machine_code
 
 BEYOND_TESTED = "this model was measured for numbers of at most 12 digits, 8 places"
 
@@ -306,9 +305,9 @@ cli.main(sys.argv[1:])
 """
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
     native = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "native"]
-    machine_code.object_code()  # is cached from now on
     by_torch = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "torch"]
     program = [sys.executable, "-c", IMPORTS, *native]
     done = subprocess.run(program, capture_output=True, text=True)

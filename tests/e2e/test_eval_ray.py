@@ -14,6 +14,7 @@ from calcgpt.evaluation.shards import read_scored
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_a_cluster_scores_as_one_process_does(
     ray_cluster: RayCluster, tiny_folder: Path, data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:

@@ -175,6 +175,7 @@ def test_idle_streams_keep_nobody_out() -> None:
         assert len(listed.json()["result"]["tools"]) == 2
 
 
+@pytest.mark.usefixtures("machine_code")
 def test_over_http(tmp_path: Path) -> None:
     log = tmp_path / "log"
     server = ForkedProcess([*COMMAND, "--engine", "native", "--http", "0"], dict(os.environ), log)

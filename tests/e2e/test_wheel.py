@@ -48,7 +48,7 @@ def core() -> list[Distribution]:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
+def start(machine_code: None, tmp_path_factory: pytest.TempPathFactory) -> Start:
     """Starts `calcgpt` of a new environment, which has nothing but what the package needs."""
     folder = tmp_path_factory.mktemp("wheel")
     build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
