@@ -34,6 +34,11 @@ DEFAULTS = {
 }
 
 
+# A process gives each port once, and no port of another process of xdist.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_PORTS = secrets.SystemRandom().sample(range(20_000 + _WORKER % 16, 32_000, 16), 750)
+
+
 def free_port() -> int:
     """Returns a port for a program that cannot choose one itself.
 
@@ -41,8 +46,7 @@ def free_port() -> int:
     it, so the port stays free in the meantime.
     """
     while True:
-        port = secrets.choice(range(20_000, 32_000))
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port := _PORTS.pop())):
             return port
 
 

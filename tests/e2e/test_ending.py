@@ -55,10 +55,12 @@ def listens(host: str, port: int) -> bool:
     return True
 
 
-def status(running: Server) -> int:
-    with connect(running) as connection:
+def status(running: Server) -> int | None:
+    """The status of /readyz; None if who accepted the connection ends before it answers."""
+    with suppress(ConnectionError), connect(running) as connection:
         connection.sendall(head("/readyz", method="GET"))
         return answer(connection)[0]
+    return None
 
 
 def ready(running: Server) -> list[int]:
