@@ -135,7 +135,7 @@ def reuse(window: Page, visit: Visit) -> Callable[[str], Page]:
         window.goto("about:blank")
         window.unroute_all()
         window.set_viewport_size({"width": 1280, "height": 720})
-        window.emulate_media(color_scheme="null")
+        window.emulate_media(media="null", color_scheme="null")
         session = window.context.new_cdp_session(window)
         session.send("Storage.clearDataForOrigin", {"origin": at, "storageTypes": "all"})
         session.detach()
