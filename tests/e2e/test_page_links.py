@@ -82,10 +82,11 @@ def test_each_calculation_is_an_entry_of_back(page: Page, address: str) -> None:
     for question, answer in (("1+1", "2"), ("2+2", "4")):
         calculate(page, question, "calculator")
         answered(page, answer)
-    page.locator(".sheet [data-at]").first.click()  # a selection is no entry
+    page.locator(".sheet [data-at]").first.focus()  # a selection is no entry
     page.go_back()
     answered(page, "2")
     page.keyboard.press("Escape")
+    expect(page.locator("#answer")).to_be_empty()
     calculate(page, "3+3", "calculator")
     answered(page, "6")
     page.go_back()  # nor is the page that was empty in between
