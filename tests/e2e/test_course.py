@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from forks import PATIENCE
 
 from calcgpt import load_recipe
 from calcgpt.lab.info import vocabulary_size
@@ -52,7 +53,7 @@ def test_a_notebook_runs(path: Path, tmp_path: Path) -> None:
     shorten(notebook, SHORT[path.stem])
     shutil.copy(COURSE / "calcgpt_in_one_file.py", tmp_path)
     client = nbclient.NotebookClient(
-        notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        notebook, startup_timeout=PATIENCE, resources={"metadata": {"path": tmp_path}}
     )
     client.execute()  # raises the error of a cell
     assert (tmp_path / "runs").is_dir()
