@@ -121,6 +121,14 @@ def inner_zeros(random: Random, count: int) -> int:
     return power * random.randint(1, 9) + random.randint(1, 99) % power
 
 
+def with_answer(random: Random, total: int, a: int, places: int, is_sum: bool) -> Pair:
+    """Returns a and another number whose sum, or whose difference in either order, is `total`."""
+    if is_sum and a < total:
+        return number(a, places), ADDITION, number(total - a, places)
+    first, second = random.sample((total + a, a), 2)
+    return number(first, places), SUBTRACTION, number(second, places)
+
+
 def sum_of(make: Callable[[Random, int], int]) -> Class:
     """Returns the class of sums and differences whose answers, exact or rounded, `make` makes."""
 
@@ -129,10 +137,7 @@ def sum_of(make: Callable[[Random, int], int]) -> Class:
             make(random, random.randint(1, MAX_SUM - 1)),
             digits(random, random.randint(1, 39)),
         )
-        shared = some_places(random)
-        if a < total and random.random() < 0.5:
-            return number(a, shared), ADDITION, number(total - a, shared)
-        return number(total + a, shared), SUBTRACTION, number(a, shared)
+        return with_answer(random, total, a, some_places(random), random.random() < 0.5)
 
     return draw
 
@@ -213,12 +218,17 @@ def sum_tie(off: tuple[int, ...]) -> Class:
         drop = random.randint(1, 10)
         middle = random.randrange(10 ** random.randint(1, 20)) * 10**drop + 5 * 10 ** (drop - 1)
         total, a = middle + random.choice(off), digits(random, random.randint(1, 24))
-        shared = min(places + drop, MAX_PLACES)
-        if a < total:
-            return number(a, shared), ADDITION, number(total - a, shared)
-        return number(total + a, shared), SUBTRACTION, number(a, shared)
+        return with_answer(random, total, a, min(places + drop, MAX_PLACES), True)
 
     return draw
+
+
+def up_from_nothing(random: Random, places: int) -> Pair:
+    """0.0002 - 0.0057 to two places: an answer of one unit that is little more than a half."""
+    drop = random.randint(2, 10)
+    total = 5 * 10 ** (drop - 1) + random.randrange(1, 10 ** (drop - 1))
+    a = digits(random, random.randint(1, 24))
+    return with_answer(random, total, a, min(places + drop, MAX_PLACES), random.random() < 0.3)
 
 
 def product_tie(off: tuple[int, ...]) -> Class:
@@ -277,9 +287,7 @@ def new_first_digit(random: Random, places: int) -> Pair:
     drop = random.randint(1, 8)
     total = 10 ** (places + drop + random.randint(0, 12)) - random.randint(1, 6 * 10 ** (drop - 1))
     a = random.randrange(1, total) if total > 1 else 1
-    if random.random() < 0.5 and a < total:
-        return number(a, places + drop), ADDITION, number(total - a, places + drop)
-    return number(total + a, places + drop), SUBTRACTION, number(a, places + drop)
+    return with_answer(random, total, a, places + drop, random.random() < 0.5)
 
 
 CLASSES: dict[str, Class] = {
@@ -307,6 +315,7 @@ CLASSES: dict[str, Class] = {
     "near one": near_one,
     "sum ties": sum_tie((0,)),
     "beside sum ties": sum_tie((-1, 1)),
+    "up from nothing": up_from_nothing,
     "product ties": product_tie((0,)),
     "beside product ties": product_tie((-1, 1)),
     "quotient ties": quotient_tie((0,)),
