@@ -122,7 +122,7 @@ def inner_zeros(random: Random, count: int) -> int:
 
 
 def with_answer(random: Random, total: int, a: int, places: int, is_sum: bool) -> Pair:
-    """Returns a and another number whose sum, or whose difference in either order, is `total`."""
+    """Returns a and another number. Their sum is `total`, or they differ by it, in either order."""
     if is_sum and a < total:
         return number(a, places), ADDITION, number(total - a, places)
     first, second = random.sample((total + a, a), 2)
