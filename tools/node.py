@@ -39,7 +39,7 @@ def in_node(function: str, argument: Any) -> Any:
     """
     program = Path(playwright.__file__).parent / "driver" / "node"
     script = CALL.replace("FUNCTION", function).replace('"/static/', f'"{PAGE.as_uri()}/')
-    ended = subprocess.run(
+    ended = subprocess.run(  # nosec B603  # Node, on a module of the page
         [program, "--input-type=module", "--eval", script],
         input=json.dumps(argument),
         capture_output=True,
