@@ -22,7 +22,7 @@ from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # their hashes are kept in memory, so that none occurs twice
 
-GENERATOR_VERSION = 2  # the version of the bytes of a plan: raise it with every change to them
+GENERATOR_VERSION = 3  # the version of the bytes of a plan: raise it with every change to them
 
 BLOCK = 65_536  # problems
 _DRAWN = BLOCK + BLOCK // 8  # problems drawn at a time: BLOCK are left when 2/32 are held out

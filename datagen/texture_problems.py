@@ -82,7 +82,8 @@ def _textured_sums(sampler: Sampler, places: Integers) -> Drawn:
     is_sum = (a < answer) & sampler.one_in(2)
     first, second = np.where(is_sum, a, answer + a), np.where(is_sum, answer - a, a)
     shared = _places(sampler)
-    return Decimals(first, shared), np.where(is_sum, ADD, SUB), Decimals(second, shared)
+    first, second = either_side(sampler, Decimals(first, shared), Decimals(second, shared))
+    return first, np.where(is_sum, ADD, SUB), second
 
 
 def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
@@ -96,17 +97,19 @@ def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
 
 
 def _sum_ties(sampler: Sampler, places: Integers) -> Drawn:
-    """A sum or difference at the middle between two answers, or beside it, whatever is rounded off:
-    0.1234 + 0.8766005 to five places."""
+    """A sum or difference at the middle between two answers, or up to a tenth above it, whatever is
+    rounded off: 0.1234 + 0.8766005 to five places, 0.0002 - 0.0057 to two."""
     places = np.minimum(places, MAX_PLACES - 1)
     dropped = 1 + sampler.below(np.minimum(12, MAX_PLACES - places))
     half = 5 * 10 ** (dropped - 1).astype(object)
-    answer = 2 * half * (_number(sampler, 8) * ~sampler.one_in(8)) + half
-    answer += sampler.choice((0, 0, 0, -1, 1))
+    answer = 2 * half * (_number(sampler, 8) * ~sampler.one_in(4)) + half
+    above = sampler.below(np.maximum(half // 5, 1)) * sampler.one_in(3)
+    answer += np.where(above, above, sampler.choice((0, 0, 0, -1, 1)))
     a, shared = _number(sampler, MAX_SUM), places + dropped
     is_sum = (a < answer) & sampler.one_in(2)
     first, second = np.where(is_sum, a, answer + a), np.where(is_sum, answer - a, a)
-    return Decimals(first, shared), np.where(is_sum, ADD, SUB), Decimals(second, shared)
+    first, second = either_side(sampler, Decimals(first, shared), Decimals(second, shared))
+    return first, np.where(is_sum, ADD, SUB), second
 
 
 def _products(sampler: Sampler, places: Integers) -> Drawn:
@@ -127,6 +130,20 @@ def _multiples(sampler: Sampler, places: Integers) -> Drawn:
     beside = np.choose(sampler.below(4), (sampler.below(19) - 9, 0 * b, b // 2, b - 1))
     a = np.maximum(b * q + beside, 1)
     return Decimals(a, _places(sampler)), DIV, Decimals(b, _places(sampler))
+
+
+def _round_numbers(sampler: Sampler, places: Integers) -> Drawn:
+    """A quotient of numbers near round ones, whose remainders are runs of nines and zeros:
+    719999.6 / 179999.9."""
+    parts = []
+    for max_digits in (MAX_DIVIDEND, MAX_DIVISOR):
+        leading = 1 + sampler.below(sampler.choice((9, 99, 999)))
+        power = 10 ** sampler.below(max_digits - 2).astype(object)
+        beside = sampler.choice((-1, -1, -1, 0, 1)) * (
+            1 + sampler.below(sampler.choice((1, 1, 50)))
+        )
+        parts.append(np.maximum(leading * power + beside, 1))
+    return Decimals(parts[0], _places(sampler)), DIV, Decimals(parts[1], _places(sampler))
 
 
 def _product_ties(sampler: Sampler, places: Integers) -> Drawn:
@@ -176,7 +193,7 @@ def _last_rows(sampler: Sampler, places: Integers) -> Drawn:
     digits of a below the rows: 60.788 / 107."""
     b = _number(sampler, MAX_DIGITS)
     answer = _number(sampler, 3) * ~sampler.one_in(3)
-    hundredths = 100 * answer + sampler.choice((25, 65)) + sampler.below(11)
+    hundredths = 100 * answer + sampler.choice((0, 25, 65)) + sampler.below(11)
     more = np.minimum(sampler.below(4) * sampler.one_in(2), MAX_PLACES - places)
     power = 10 ** more.astype(object)
     a = b * hundredths // 100 * power + sampler.below(1000) % power
@@ -198,6 +215,7 @@ KINDS: dict[str, Kind] = {
     "products": _products,
     "quotients": _quotients,
     "multiples": _multiples,
+    "round numbers": _round_numbers,
     "product ties": _product_ties,
     "quotient ties": _quotient_ties,
     "short sums": _short_sums,

@@ -23,7 +23,7 @@ from datagen.files import write_bytes
 DOCS = PAGE.parents[1] / "docs"
 QUESTION, ANSWER = "471×29.9", "14082.9"
 MODELS = ("calculator", "direct")
-BROKEN_QUESTION, OFF, WRONG = "7+8", "2.n124", "25"  # without a neuron that is for sums
+BROKEN_QUESTION, OFF, WRONG = "7+8", "2.n24", "5"  # without a neuron that is for sums
 DIVISION, QUOTIENT = "7÷8 to 2 places", "0.88"
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone

@@ -43,7 +43,7 @@ FOLLOWED = 20  # the 6 of 7 × 9 + 2 above + carry 1 = 66, by its index in what 
 TOLERANCE = 0.11
 
 
-OFF = ["2.n124", "4.1"]  # a neuron that is for sums, and a head
+OFF = ["2.n24", "4.1"]  # a neuron that is for sums, and a head
 
 
 @dataclass
@@ -186,7 +186,8 @@ def check_neurons(page: Page, story: Locator, expected: Expected) -> None:
     written = expected.text[expected.start :]
     expect(strongest.locator("code")).to_have_text([written[at] for at in most])
     shares = numbers(strongest.locator(".figure").all_text_contents())
-    np.testing.assert_allclose(shares, 100 * activations[most] / activations.max(), atol=0.6)
+    # Half of a percent is of what is shown, the rest of the 16 bits of the page.
+    np.testing.assert_allclose(shares, 100 * activations[most] / activations.max(), atol=1)
 
 
 def check_layers(page: Page, story: Locator, expected: Expected) -> None:
@@ -295,7 +296,7 @@ def test_the_story_is_of_the_model_without_the_parts_that_are_off(
     page.goto(f"{address}/#q=12*34&model=calculator&off={','.join(OFF)}&story=4&at={at + 1}")
     story = page.get_by_role("dialog")
     shows(story, 4)
-    expect(story).to_contain_text("the model without neuron 124 of layer 2 and head 1 of layer 4.")
+    expect(story).to_contain_text("the model without neuron 24 of layer 2 and head 1 of layer 4.")
     check_neurons(page, story, expected)
     story.get_by_role("button", name="5: ").press("Enter")
     shows(story, 5)

@@ -145,14 +145,14 @@ PINNED = {
     "everyday": "cb54569b031f9222",
     "rounding": "6c68f13811dc9db8",
     "hard": "37bd5014848b63bb",
-    "texture": "e34204938ca45ef2",
+    "texture": "0e842e40538b94ab",
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",
     "wide-40": "cc3bbfc116bde988",
     "whole-7": "788f71d51ffffe49",
     "whole-5": "749e5e411c052d4a",
-    "ties": "b79dadcd8eac07e9",
+    "ties": "c28e252a4bd7803f",
 }
 
 

@@ -299,7 +299,7 @@ def test_the_engine_and_python_write_the_same_without_a_part(
         ["2.1"],
         ["2.2", "3.ff"],
         ["4.ff"],
-        ["2.n124", "1.n28", "1.2"],
+        ["2.n24", "1.n82", "1.2"],
         ["3.ff", "3.n5"],
     ]
     arrays = widened(cast_weights(calculator, 16))
