@@ -14,7 +14,7 @@ A kind is a function as in `tricky_12_problems`. All arrays have the shape (n,).
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MAX_PLACES, MUL, SUB
-from datagen.sampling import Decimals, Drawn, Integers, Sampler, either_side, split_places
+from datagen.sampling import Decimals, Drawn, Flags, Integers, Sampler, either_side, split_places
 from datagen.tricky_12_problems import MAX_DIGITS, Kind, any_of
 
 WORDS = 32
@@ -80,10 +80,7 @@ def _textured_sums(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference that has texture: 5432109 + 4567890.1."""
     answer, a = _number(sampler, MAX_SUM - 1), _number(sampler, MAX_SUM - 1)
     is_sum = (a < answer) & sampler.one_in(2)
-    first, second = np.where(is_sum, a, answer + a), np.where(is_sum, answer - a, a)
-    shared = _places(sampler)
-    first, second = either_side(sampler, Decimals(first, shared), Decimals(second, shared))
-    return first, np.where(is_sum, ADD, SUB), second
+    return _with_answer(sampler, a, answer, is_sum, _places(sampler))
 
 
 def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
@@ -105,11 +102,18 @@ def _sum_ties(sampler: Sampler, places: Integers) -> Drawn:
     answer = 2 * half * (_number(sampler, 8) * ~sampler.one_in(4)) + half
     above = sampler.below(np.maximum(half // 5, 1)) * sampler.one_in(3)
     answer += np.where(above, above, sampler.choice((0, 0, 0, -1, 1)))
-    a, shared = _number(sampler, MAX_SUM), places + dropped
+    a = _number(sampler, MAX_SUM)
     is_sum = (a < answer) & sampler.one_in(2)
+    return _with_answer(sampler, a, answer, is_sum, places + dropped)
+
+
+def _with_answer(
+    sampler: Sampler, a: Integers, answer: Integers, is_sum: Flags, places: Integers
+) -> Drawn:
+    """The sum of a and another number that has an answer, or their difference, in either order."""
     first, second = np.where(is_sum, a, answer + a), np.where(is_sum, answer - a, a)
-    first, second = either_side(sampler, Decimals(first, shared), Decimals(second, shared))
-    return first, np.where(is_sum, ADD, SUB), second
+    one, other = either_side(sampler, Decimals(first, places), Decimals(second, places))
+    return one, np.where(is_sum, ADD, SUB), other
 
 
 def _products(sampler: Sampler, places: Integers) -> Drawn:
