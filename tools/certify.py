@@ -9,6 +9,10 @@ their correct work and predicts each character from those before it. All charact
 only those that a problem was made for. With `--half`, the weights are rounded to 16 bits, as those
 of the page are. `--every N` reads each N-th line only, for a quick look.
 
+A line may have another digit of a quotient than the model would write: several are right. What the
+model writes after such a digit, no question makes it write. So `own` counts only the characters
+before which the model itself writes all of the line.
+
 It is not a proof: a case that is right in six contexts may be wrong in a seventh. The leading
 digits of quotients, `quotient digit`, are many, and need one context.
 """
@@ -51,13 +55,16 @@ class WrongPrediction(NamedTuple):
     line: str
     position: int  # in the line
     written: str
+    own: bool  # the model itself writes what is before it
 
 
 class Checked(NamedTuple):
-    """Whether the most probable character is right at each position, the probability of the right
-    one, and by how much its logit exceeds that of the best wrong one; each (N,)."""
+    """Whether the most probable character is right at each position, whether the model itself
+    writes all before it, the probability of the right one, and by how much its logit exceeds that
+    of the best wrong one; each (N,)."""
 
     right: Flags
+    own: Flags
     probability: Floats
     margin: Floats
 
@@ -69,14 +76,19 @@ def check_reading(reading: Reading, lines: Sequence[bytes], digits: Ints) -> Che
     probability_NV = np.exp(log_softmax(logits_NV))
     is_right_NV = np.zeros(logits_NV.shape, bool)
     is_right_NV[np.arange(len(logits_NV)), reading.targets_N] = True
+    agrees_N = logits_NV.argmax(axis=1) == reading.targets_N
+    own_N = np.ones(len(agrees_N), bool)
     start = 0
     for line, count in zip(lines, reading.counts, strict=True):
         for position, valid in quotient_choices(line):
             is_right_NV[start + position, digits[valid]] = True
+        own_N[start + 1 : start + count] = np.logical_and.accumulate(
+            agrees_N[start : start + count - 1]
+        )
         start += count
     best_N = np.where(is_right_NV, logits_NV, -np.inf).max(axis=1)
     margin_N = best_N - np.where(is_right_NV, -np.inf, logits_NV).max(axis=1)
-    return Checked(margin_N > 0, (probability_NV * is_right_NV).sum(axis=1), margin_N)
+    return Checked(margin_N > 0, own_N, (probability_NV * is_right_NV).sum(axis=1), margin_N)
 
 
 @dataclass
@@ -92,6 +104,8 @@ class Certificate:
     adversarial: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
     read: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))  # any position
     right: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
+    own: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
+    own_right: Ints = field(default_factory=lambda: np.zeros(N_CASES, np.int64))
     probability: Floats = field(default_factory=lambda: np.ones(N_CASES, np.float32))
     margin: Floats = field(default_factory=lambda: np.full(N_CASES, np.inf, np.float32))
     wrong: list[WrongPrediction] = field(default_factory=list)
@@ -128,6 +142,8 @@ class Certificate:
             cases_N = np.concatenate([cases[row] for row in rows])
             np.add.at(self.read, cases_N, 1)
             np.add.at(self.right, cases_N, checked.right)
+            np.add.at(self.own, cases_N, checked.own)
+            np.add.at(self.own_right, cases_N, checked.own & checked.right)
             np.minimum.at(self.probability, cases_N, checked.probability)
             np.minimum.at(self.margin, cases_N, checked.margin)
             written = tokenizer.decode(reading.logits_NV.argmax(axis=1))
@@ -136,15 +152,19 @@ class Certificate:
                 part = int(np.searchsorted(starts, index, side="right")) - 1
                 line = lines[rows[part]]
                 position = len(line) - int(starts[part + 1]) + index
-                case, text = int(cases_N[index]), line.decode()
-                self.wrong.append(WrongPrediction(case, context, text, position, written[index]))
+                case, text, own = int(cases_N[index]), line.decode(), bool(checked.own[index])
+                self.wrong.append(
+                    WrongPrediction(case, context, text, position, written[index], own)
+                )
 
     def summaries(self) -> list[dict[str, Any]]:
         """Returns a summary of each rule.
 
         `cases` can be reached by a calculation, `unreachable` are the others of the table, `tried`
         had enough random and adversarial contexts, and `wrong` had a wrong context. `contexts`
-        counts all positions that were read, `wrong_contexts` those with a wrong prediction.
+        counts all positions that were read, `wrong_contexts` those with a wrong prediction. `own`
+        are the cases that occur where the model itself writes all of the line before, and
+        `own_wrong` those of them that had a wrong context there.
         """
         return [self._summary(step) for step in LOCAL_STEPS]
 
@@ -160,13 +180,15 @@ class Certificate:
             "wrong": int((right < read).sum()),
             "contexts": int(read.sum()),
             "wrong_contexts": int((read - right).sum()),
+            "own": int((self.own[part] > 0).sum()),
+            "own_wrong": int((self.own_right[part] < self.own[part]).sum()),
             "lowest_margin": float(self.margin[part].min()) if any_read else None,
             "lowest_probability": float(self.probability[part].min()) if any_read else None,
         }
 
     def table(self) -> str:
         """Returns the summaries of all rules, and a row in total, for a terminal."""
-        keys = ("cases", "unreachable", "tried", "wrong", "contexts", "wrong_contexts")
+        keys = ("cases", "tried", "wrong", "contexts", "wrong_contexts", "own", "own_wrong")
         summaries = self.summaries()
         rows = [
             [
@@ -189,7 +211,7 @@ class Certificate:
             wrong = [w for w in self.wrong if step.first <= w.case < end]
             summary["wrong_at"] = [
                 {**w._asdict(), "case": step.describe(w.case - step.first)}
-                for w in wrong[:MAX_SHOWN]
+                for w in sorted(wrong, key=lambda w: not w.own)[:MAX_SHOWN]
             ]
             missing = np.flatnonzero(step.reachable & ~self._tried(step))
             summary["not_tried"] = [step.describe(int(case)) for case in missing[:MAX_SHOWN]]

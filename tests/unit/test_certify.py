@@ -173,14 +173,20 @@ def test_readings_are_checked() -> None:
     logits = np.zeros((len(text), len(alphabet)), np.float32)
     logits[np.arange(len(text)), targets] = 5
     reading = Reading(np.array([0]), [len(text)], targets, logits)
-    assert check_reading(reading, [line], digits).right.all()
+    checked = check_reading(reading, [line], digits)
+    assert checked.right.all()
+    assert checked.own.all()
     [(position, valid), *_] = quotient_choices(line)
     logits[position] = 0
     logits[position, digits[np.flatnonzero(valid)[-1]]] = 2  # another right digit
+    checked = check_reading(reading, [line], digits)
+    assert checked.right.all()
+    assert np.flatnonzero(checked.own).tolist() == list(range(position + 1))
     logits[0, :] = 0
     logits[0, targets[0] - 1] = 1
     checked = check_reading(reading, [line], digits)
     assert np.flatnonzero(~checked.right).tolist() == [0]
+    assert np.flatnonzero(checked.own).tolist() == [0]  # the model departs from the line at once
     assert checked.margin[0] == -1
     assert checked.margin[position] == 2
 
@@ -191,7 +197,9 @@ def test_a_certificate_counts_cases() -> None:
     part = slice(step.first, step.first + step.size)
     certificate.random[part] = certificate.adversarial[part] = 3
     certificate.read[part], certificate.right[part] = 6, [6, 6, 6, 5]
+    certificate.own[part], certificate.own_right[part] = [0, 2, 2, 2], [0, 1, 2, 2]
     summary = next(s for s in certificate.summaries() if s["rule"] == step.name)
     assert (summary["cases"], summary["tried"], summary["wrong"]) == (4, 4, 1)
+    assert (summary["own"], summary["own_wrong"]) == (3, 1)
     assert summary["contexts"] - 1 == 23
     assert certificate.table().splitlines()[-1].startswith("all")
