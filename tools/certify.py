@@ -9,8 +9,8 @@ their correct work and predicts each character from those before it. All charact
 only those that a problem was made for. With `--half`, the weights are rounded to 16 bits, as those
 of the page are. `--every N` reads each N-th line only, for a quick look.
 
-A line may have another digit of a quotient than the model would write: several are right. What the
-model writes after such a digit, no question makes it write. So `own` counts only the characters
+Several digits of a quotient can be right, so a line may have one that the model would not choose.
+No question makes the model write what follows such a digit. So `own` counts only the characters
 before which the model itself writes all of the line.
 
 It is not a proof: a case that is right in six contexts may be wrong in a seventh. The leading

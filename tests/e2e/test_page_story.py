@@ -186,7 +186,7 @@ def check_neurons(page: Page, story: Locator, expected: Expected) -> None:
     written = expected.text[expected.start :]
     expect(strongest.locator("code")).to_have_text([written[at] for at in most])
     shares = numbers(strongest.locator(".figure").all_text_contents())
-    # Half of a percent is of what is shown, the rest of the 16 bits of the page.
+    # The page shows whole percents, and its weights have 16 bits.
     np.testing.assert_allclose(shares, 100 * activations[most] / activations.max(), atol=1)
 
 
