@@ -210,7 +210,10 @@ class Calculation(BaseModel):
     confidence: Confidence = Field(
         description="products over all nodes, and the smallest `weakest_step`"
     )
-    nodes: tuple[Node, ...] = Field(description="operands come before the operation that uses them")
+    nodes: tuple[Node, ...] = Field(
+        description="operands come before the operation that uses them",
+        repr=False,  # a function has dozens
+    )
     model: str = Field(description="name of the checkpoint")
 
     def to_dict(self) -> dict[str, Any]:
