@@ -38,7 +38,7 @@ def test_the_claims_of_the_page_are_measured() -> None:
         f"{metrics['parameters']:,} numbers, trained in {minutes} minutes on one CPU core."
         f" Saw {longest} digits, calculates {digits}." in PAGE
     )
-    n, wrong = totals("calculator-sets.json")
+    n, wrong = totals("calculator-sets.json", "calculator-tricky-12.json")
     n_hard, wrong_hard = totals("calculator-adversarial.json", "calculator-adversarial-2.json")
     assert f"Of {n:,} test problems it gets {SMALL[wrong]} wrong" in PAGE
     assert f"of {n_hard:,} that are made to break it, {SMALL[wrong_hard]}." in PAGE
