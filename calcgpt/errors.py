@@ -39,6 +39,7 @@ class ExpressionErrorKind(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     BEYOND_TESTED = "beyond-tested"  # the model was not measured for it
     DIVISION_BY_ZERO = "division-by-zero"
+    UNDECIDED = "undecided"  # no theorem decides what the value is
 
 
 class ExpressionError(UserError):

@@ -15,7 +15,8 @@ from datagen.errors import DataError, check_integer, check_types, shown
 from datagen.operations import OPERATIONS, Operation
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
-MAX_PLACES = 30  # of a number, and of an answer
+MAX_PLACES = 9_999  # of a number, and of an answer
+MAX_ASKED_PLACES = 30  # of an answer that a user asks for
 DRAWN_PLACES = 9  # the most that the distributions draw
 USUAL_PLACES = 2  # of an answer, where a question does not say
 MAX_INT64 = 2**63 - 1

@@ -34,6 +34,7 @@ from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, compl
 from calcgpt.inference.limits import Limits, Refusal, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
+from calcgpt.inference.real import Real
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -89,8 +90,7 @@ class Computation:
         self._in_tested_range = True
         if refusal := self._refused(limits.refuse_places(places)):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
-        self.plan = make_plan(parsed.expression, places, limits, beyond_tested)
-        self._in_tested_range &= self.plan.in_tested_range
+        self.plan = make_plan(parsed.expression, places, limits)
         self._readings = [*parsed.readings, *self.plan.readings]
         #: The operations, operands first. Each becomes a node when it is answered.
         self.outline = [
@@ -206,9 +206,8 @@ class Computation:
         nodes = tuple(self._answered[node] for node in range(len(self.outline)))
         confidences = [node.confidence or NOT_CONFIDENT for node in nodes]
         number, last = self.plan.result
-        value = self.plan.exact
-        rounded = round_to(value, self.places)
-        exact = plain_text(rounded)
+        value, rounded = self.plan.value, self.plan.rounded
+        exact = plain_text(round_to(rounded, self.places))
         result = plain_text(number) if last is None else nodes[last].result
         return Calculation(
             expression=self.expression,
@@ -216,9 +215,9 @@ class Computation:
             alternative=next((r.alternative for r in self._readings if r.alternative), None),
             result=result,
             exact=exact,
-            fraction=fraction_text(value),
+            fraction=fraction_text(value.exact) if value.exact is not None else None,
             places=self.places,
-            rounded=Fraction(rounded.units, 10**rounded.places) != value,
+            rounded=_differs(value, rounded),
             verified=result == exact and all(node.agrees for node in nodes),
             in_tested_range=self._in_tested_range,
             confidence=Confidence(
@@ -229,6 +228,14 @@ class Computation:
             nodes=nodes,
             model=self._model,
         )
+
+
+def _differs(value: Real, rounded: Fraction) -> bool | None:
+    """Returns whether a value was changed by rounding; None if that is undecided."""
+    try:
+        return value.compare(rounded) != 0
+    except ArithmeticError:
+        return None
 
 
 class Calculator:

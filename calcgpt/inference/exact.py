@@ -1,34 +1,29 @@
-"""The exact value of an expression, and how people write it."""
+"""The value of an expression as a real number, and how people write it."""
 
-import math
-import operator
+from collections.abc import Sequence
 from fractions import Fraction
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference import real
+from calcgpt.inference.effort import EffortError
 from calcgpt.inference.expression_tree import Expression, fold
+from calcgpt.inference.function_values import DomainError, call, constant, power
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
-from calcgpt.inference.real import DomainError, Real, call, constant, near
-from calcgpt.inference.spelling import MAX_DIGITS, MAX_EXPONENT, MAX_FACTORIAL, MESSAGES
+from calcgpt.inference.real import DECIDED_DIGITS, Real, UndecidedError, fraction
+from calcgpt.inference.spelling import MAX_FACTORIAL, MESSAGES
 from datagen.arithmetic import Number, divide_half_even
 from datagen.notation import number_text
 
 FRACTION_DIGITS = 40  # of a fraction that is shown, numerator and denominator together
-_MAX_BITS = int(MAX_DIGITS * math.log2(10))
-_OPERATORS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "mod": operator.mod,
-}
+_PERCENT = fraction(Fraction(1, 100))
 
 
 def evaluate(root: Expression) -> list[Real]:
     """Returns the values of the nodes of a tree in the order of `postorder`.
 
     Raises ExpressionError for a division by zero, for a factorial that is not of a whole number in
-    its range, for a function where it has no value, and for a value of more than MAX_DIGITS.
+    its range, for a function where it has no value, where that is undecided, and for a value that
+    takes too long to work out.
     """
     values: list[Real] = []
 
@@ -40,81 +35,85 @@ def evaluate(root: Expression) -> list[Real]:
     return values
 
 
-def value_of_node(node: Expression, operands: list[Real]) -> Real:
+def value_of_node(node: Expression, operands: Sequence[Real]) -> Real:
     """Returns the value of a node, given those of its operands. Raises ExpressionError."""
-    numbers = [operand.value for operand in operands]
     try:
-        if node.sign in CONSTANTS:
-            return constant(node.sign)
-        # A power of sqrt(2) is worked out like sqrt(2): the exact one would have many digits.
-        is_power = node.sign == "^" and operands[0].is_exact and numbers[1].denominator == 1
-        if node.sign in FUNCTIONS and not is_power:
-            result = call(node.sign, numbers)
-        else:
-            result = Real(_value(node, numbers))
-        is_exact = result.is_exact and all(operand.is_exact for operand in operands)
-        result = result if is_exact else near(result.value)
-    except DomainError as error:
-        key, index = error.args
-        part = node if index < 0 else node.operands[index]
-        reason = MESSAGES[key].format(n=MAX_DIGITS)
-        kind = ExpressionErrorKind.DIVISION_BY_ZERO
-        kind = kind if key == "division" else ExpressionErrorKind.OUT_OF_RANGE
+        return _value(node, *operands)
+    except ArithmeticError as error:
+        part = node
+        if isinstance(error, ZeroDivisionError):
+            part = node.operands[-1]
+        elif isinstance(error, DomainError) and error.args[1] >= 0:
+            part = node.operands[error.args[1]]
+        kind, reason = reason_of(error)
         raise ExpressionError(kind, reason, part.start, part.end) from None
-    if _n_bits(result.value) > _MAX_BITS:
-        raise _too_long(node)
-    return result
 
 
-def _value(node: Expression, operands: list[Fraction]) -> Fraction:
+def reason_of(error: ArithmeticError) -> tuple[ExpressionErrorKind, str]:
+    """Returns why there is no value."""
+    key, kind = "value", ExpressionErrorKind.OUT_OF_RANGE
+    if isinstance(error, DomainError):
+        key = error.args[0]
+    elif isinstance(error, ZeroDivisionError):
+        key = "division"
+    elif isinstance(error, UndecidedError):
+        key, kind = "undecided", ExpressionErrorKind.UNDECIDED
+    elif isinstance(error, EffortError):
+        key, kind = "effort", ExpressionErrorKind.TOO_LONG
+    kind = ExpressionErrorKind.DIVISION_BY_ZERO if key == "division" else kind
+    return kind, MESSAGES[key].format(n=f"{DECIDED_DIGITS:,}")
+
+
+def _value(node: Expression, *operands: Real) -> Real:
     sign = node.sign
     if not sign:
-        return Fraction(node.number.units, 10**node.number.places)
-    if sign == "%":
-        return operands[0] / 100
-    if sign == "||":
-        return abs(operands[0])
-    if sign == "!":
-        return _factorial(node, operands[0])
-    a, b = operands
+        return fraction(value_of_number(node.number))
+    if sign in CONSTANTS:
+        return constant(sign)
     if sign == "^":
-        return _power(node, a, b)
+        return power(*operands)
+    if sign in FUNCTIONS:
+        return call(sign, operands)
+    a, b = operands[0], operands[-1]
+    if sign == "%":
+        return a * _PERCENT
+    if sign == "||":
+        return call("abs", operands)
+    if sign == "!":
+        return _factorial(a)
+    if sign == "+":
+        return a + b
+    if sign == "-":
+        return a - b
+    if sign == "*":
+        return a * b
+    if sign == "/":
+        return a / b
     if sign in ("+%", "-%"):
-        return a * (1 + b) if sign == "+%" else a * (1 - b)
-    if not b and sign in ("/", "//", "mod"):
-        divisor = node.operands[1]
-        kind = ExpressionErrorKind.DIVISION_BY_ZERO
-        raise ExpressionError(kind, MESSAGES["division"], divisor.start, divisor.end)
-    return Fraction(_OPERATORS[sign](a, b))
+        return a + a * b if sign == "+%" else a - a * b
+    if sign == "mod" and (rest := _residue(a, b)) is not None:
+        return rest
+    quotient = fraction(Fraction((a / b).floor()))
+    return quotient if sign == "//" else a - b * quotient
 
 
-def _power(node: Expression, base: Fraction, exponent: Fraction) -> Fraction:
-    part = node.operands[1]
-    if abs(exponent) > MAX_EXPONENT:
-        reason = MESSAGES["large-exponent"]
-        raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, part.start, part.end)
-    if not base and exponent < 0:
-        kind = ExpressionErrorKind.DIVISION_BY_ZERO
-        raise ExpressionError(kind, MESSAGES["division"], node.start, node.end)
-    if _n_bits(base) > 1 and (_n_bits(base) - 1) * abs(int(exponent)) > _MAX_BITS:
-        raise _too_long(node)
-    return Fraction(base ** int(exponent))
+def _factorial(x: Real) -> Real:
+    if not real.is_whole(x) or not 0 <= x.floor() <= MAX_FACTORIAL:
+        raise DomainError("factorial", -1)
+    return real.factorial(x.floor())
 
 
-def _factorial(node: Expression, value: Fraction) -> Fraction:
-    if value.denominator != 1 or not 0 <= value <= MAX_FACTORIAL:
-        reason = MESSAGES["factorial"]
-        raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, node.start, node.end)
-    return Fraction(math.factorial(int(value)))
+def _residue(a: Real, b: Real) -> Real | None:
+    """Returns the remainder of a whole number that is too large to be written out, else None."""
+    if a.exact is not None or not real.is_whole(b) or not b.exact:
+        return None
+    rest = real.residue(a, b.floor())
+    return None if rest is None else fraction(Fraction(rest))
 
 
-def _n_bits(value: Fraction) -> int:
-    return max(value.numerator.bit_length(), value.denominator.bit_length())
-
-
-def _too_long(node: Expression) -> ExpressionError:
-    reason = MESSAGES["value"]
-    return ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, node.start, node.end)
+def value_of_number(number: Number) -> Fraction:
+    """Returns the value of a decimal number."""
+    return Fraction(number.units, 10**number.places)
 
 
 def round_to(value: Fraction, places: int) -> Number:

@@ -12,6 +12,7 @@ model (`calcgpt.inference.programs`). A row is one of
     if(e, rows, others)     the rows if e is above 0, else the others
     each(a, rows)           the rows for each argument a
     repeat(e, rows)         the rows until e is 0 at the places of the work
+    scaled(e, rows)         the rows, to more places: their errors are multiplied by e afterwards
 
 x and y are the first arguments, n is their number, j counts the turns of a `repeat`, and `result`
 is the value. The page has the same table and a planner of its own: `make tables`.
@@ -46,6 +47,10 @@ def _each(name: str, rows: Rows) -> Rows:
 
 def _repeat(until: str, rows: Rows) -> Rows:
     return ["repeat", until, rows]
+
+
+def _scaled(factor: str, rows: Rows) -> Rows:
+    return ["scaled", factor, rows]
 
 
 # Newton's method for z^y = x. Each turn doubles the right digits.
@@ -102,11 +107,12 @@ def _degrees(quadrant: str) -> Rows:
 _EXP: Rows = [
     "b := ln(2)",
     "k := (x/b + 1/2)//1",
-    "r = (x - k*b)/8",
     "t := 1",
     "s := 1",
-    _repeat("t", ["t = t*r/j", "s = s + t"]),
-    *["s = s*s"] * 3,
+    _scaled(
+        "2^k",
+        ["r = (x - k*b)/8", _repeat("t", ["t = t*r/j", "s = s + t"]), *["s = s*s"] * 3],
+    ),
     "p := 2^|k|",
     _if("k", ["result = s*p"], ["result = s/p"]),
 ]
@@ -151,13 +157,59 @@ _TANH: Rows = [
     _if("x", ["result = (1 - a)/(1 + a)"], ["result = (a - 1)/(1 + a)"]),
 ]
 _LOG: Rows = ["b := ln(10)", _if("n - 1", ["result = ln(x)/ln(y)"], ["result = ln(x)/b"])]
-_POWER: Rows = [_if("x", ["result = exp(y*ln(x))"], ["result := 0"])]
+_POWER: Rows = [
+    _if(
+        "x",
+        [_scaled("x^y", [_scaled("y", ["t = ln(x)"]), "t = y*t"]), "result = exp(t)"],
+        ["result := 0"],
+    )
+]
+_REMAINDER_OF_POWER: Rows = [  # from the lowest binary digit of the exponent on
+    "c @ 2",
+    "a = x mod c",
+    "k := y",
+    "result := 1",
+    _repeat(
+        "k",
+        [
+            _if("k mod 2", ["result = (result*a) mod c"], []),
+            "k := k//2",
+            _if("k", ["a = (a*a) mod c"], []),
+        ],
+    ),
+]
+# B(2k) / (2k (2k - 1)) for k = 10, ..., 1: the terms of Stirling's series.
+_STIRLING_TERMS = (
+    "0 - 174611/125400",
+    "43867/244188",
+    "0 - 3617/122400",
+    "1/156",
+    "0 - 691/360360",
+    "1/1188",
+    "0 - 1/1680",
+    "1/1260",
+    "0 - 1/360",
+    "1/12",
+)
+_STIRLING: Rows = [  # of a whole number that is not small
+    "u = 1/x",
+    "w = u*u",
+    "s := 0",
+    *(row for term in _STIRLING_TERMS for row in (f"c := {term}", "s = s*w + c")),
+    "h := ln(2*pi)/2",
+    _scaled("x", ["t = ln(x)"]),
+    "result = (x + 1/2)*t - x + h + s*u",
+]
 _TRUNC: Rows = [_if("x", ["result = x//1"], ["result = 0 - (0 - x)//1"])]
 _SIGN: Rows = [_if("x", ["result := 1"], [_if("0 - x", ["result := 0 - 1"], ["result := 0"])])]
 _ROUND: Rows = [
     _if("n - 1", [], ["y := 0"]),
     "p := 10^|y|",
     _if("0 - y", ["a = x/p", "a ~ a 0", "result = a*p"], ["result ~ x y"]),
+]
+_PERM: Rows = [
+    "result := 1",
+    _if("y", [_repeat("y - j", ["c := x - y + j", "result = result*c"])], []),
 ]
 _SUM: Rows = ["s := 0", _each("a", ["s = s + a"])]
 _STDEV: Rows = [
@@ -211,6 +263,8 @@ FUNCTIONS: dict[str, Function] = {
     "cosh": Function(["a = exp(x)", "result = (a + 1/a)/2"], "A&S 4.5.2"),
     "tanh": Function(_TANH, "A&S 4.5.3"),
     "^": Function(_POWER, "A&S 4.2.7", 2, 2),
+    "^mod": Function(_REMAINDER_OF_POWER, "square and reduce", 3, 3, is_exact=True),
+    "ln!": Function(_STIRLING, "A&S 6.1.41"),
     "degrees": Function(["p := 180/pi", "result = x*p"], ""),
     "°": Function(["p := pi/180", "result = x*p"], ""),
     "abs": Function(["result = |x|"], "", is_exact=True),
@@ -219,6 +273,7 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": Function(_TRUNC, "", is_exact=True),
     "round": Function(_ROUND, "ties to even", most=2),
     "sign": Function(_SIGN, "", is_exact=True),
+    "perm": Function(_PERM, "", 2, 2, is_exact=True),
     "gcd": Function(_GCD, "Euclid, Elements, VII.2", most=0, is_exact=True),
     "lcm": Function(_LCM, "", most=0, is_exact=True),
     "min": Function(_extreme("result - a"), "", most=0, is_exact=True),

@@ -10,17 +10,18 @@ from fractions import Fraction
 from typing import Generic, NamedTuple, TypeVar
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
+from calcgpt.inference.effort import EffortError, spend
+from calcgpt.inference.exact import value_of_number
 from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, shorten, show
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.programs import Term, run
-from calcgpt.inference.real import Real
+from calcgpt.inference.real import Real, is_whole
 from calcgpt.inference.spelling import MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS
 from datagen.arithmetic import Number, Problem, answer
 from datagen.operations import BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
 
 _TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
-_TOO_LARGE_OF_PROGRAM = 10**100  # no operand has so many digits
 T = TypeVar("T")
 
 
@@ -51,13 +52,16 @@ class Step(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The nodes of an expression in the order of `postorder`, their texts and exact values, and the
-    operations that the model knows, by the signs of nodes."""
+    """The nodes of an expression in the order of `postorder`, their texts and values, how many more
+    places each needs than the result, the operations that the model knows, by the signs of nodes,
+    and the result."""
 
     nodes: list[Expression]
     texts: list[str]
     values: list[Real]
+    more_places: list[int]
     operations: dict[str, Operation]
+    right: Number  # the result
 
 
 class Planner(ABC, Generic[T]):
@@ -65,7 +69,8 @@ class Planner(ABC, Generic[T]):
 
     def __init__(self, parts: Parts, places: int, step_places: int) -> None:
         """`step_places` are the places of operations before the last."""
-        self.parts, self.places, self.step_places = parts, places, step_places
+        self.parts, self.places, self._step_places = parts, places, step_places
+        self.more_places = 0  # than _step_places, which the part that is planned needs
         self.steps: list[Step] = []
         self.readings: list[Reading] = []
         self.path: tuple[str, ...] = ()
@@ -75,12 +80,17 @@ class Planner(ABC, Generic[T]):
     def _node(self) -> Expression:
         return self.parts.nodes[self._index]
 
+    @property
+    def step_places(self) -> int:
+        """The places of the operations of the part that is planned."""
+        return max(0, self._step_places + self.more_places)
+
     @abstractmethod
     def number(self, value: Fraction) -> T:
         """Returns a number that was typed, or a whole one."""
 
     @abstractmethod
-    def constant(self, value: Fraction, more_places: int = 3) -> T:
+    def constant(self, value: Real, more_places: int = 3) -> T:
         """Returns a number that the planner has worked out, to the places of the operations and
         some more."""
 
@@ -89,7 +99,7 @@ class Planner(ABC, Generic[T]):
         """Returns the value of a number."""
 
     @abstractmethod
-    def is_zero(self, value: Fraction) -> bool:
+    def is_zero(self, value: Real) -> bool:
         """Returns whether a value is 0 at the places of the operations."""
 
     @abstractmethod
@@ -117,13 +127,15 @@ class Planner(ABC, Generic[T]):
         waiting: list[Term[T]] = []
         try:
             for index, real in enumerate(self.parts.values):
-                self._index = index
+                self._index, self.more_places = index, self.parts.more_places[index]
                 first = len(waiting) - len(self._node.operands)
                 operands = waiting[first:]
                 if self._node.sign in ("//", "mod"):
                     self._say_floor(*(operand.value for operand in operands))
-                waiting[first:] = [Term(self.operation(self._node, operands, real), real.value)]
+                waiting[first:] = [Term(self.operation(self._node, operands, real), real)]
             return self._finish(waiting[0].number)
+        except EffortError:
+            raise
         except ArithmeticError:
             return None
 
@@ -134,30 +146,31 @@ class Planner(ABC, Generic[T]):
             return self._typed(node)
         if sign in CONSTANTS:
             assert real
-            return self.constant(real.value)
-        if sign in FUNCTIONS and (sign != "^" or operands[1].value.denominator != 1):
+            return self.constant(real)
+        if sign in FUNCTIONS and (sign != "^" or not is_whole(operands[1].value)):
             return run(self, sign, operands)
         a, exact = operands[0]
         if sign == "%":
             return self.apply(DIVISION, a, self.number(Fraction(100)))
         if sign == "||":
-            return a if exact >= 0 else self.apply(SUBTRACTION, self.number(Fraction(0)), a)
+            is_below_0 = exact.sign() < 0
+            return self.apply(SUBTRACTION, self.number(Fraction(0)), a) if is_below_0 else a
         if sign == "!":
-            return self._factorial(int(exact))
+            return self._factorial(exact.floor())
         b, exact_b = operands[1]
         if sign == "^":
-            return self._power(a, int(exact_b))
+            return self._power(a, exact_b.floor())
         if sign in ("+%", "-%"):
             return self.apply(BY_SIGN[sign[0]], a, self.apply(MULTIPLICATION, b, a))
         if sign in ("//", "mod") and sign not in self.parts.operations:
-            quotient = self._floor(a, b, exact // exact_b)
+            quotient = self._floor(a, b, (exact / exact_b).floor())
             if sign == "//":
                 return quotient
             return self.apply(SUBTRACTION, a, self.apply(MULTIPLICATION, quotient, b))
         return self.apply(self.parts.operations[sign], a, b)
 
     def _typed(self, node: Expression) -> T:
-        return self.number(Fraction(node.number.units, 10**node.number.places))
+        return self.number(value_of_number(node.number))
 
     def _power(self, base: T, exponent: int) -> T:
         """Plans a power by repeated squaring, from the highest binary digit of the exponent on."""
@@ -185,9 +198,11 @@ class Planner(ABC, Generic[T]):
             return self.apply(SUBTRACTION, quotient, self.number(Fraction(1)))
         return quotient
 
-    def _say_floor(self, a: Fraction, b: Fraction) -> None:
+    def _say_floor(self, a: Real, b: Real) -> None:
         """Adds a reading where calculators differ: remainders with negative numbers."""
-        if (a < 0) == (b < 0) or a % b == 0 or len(self.readings) >= MAX_READINGS:
+        if a.sign() * b.sign() >= 0 or len(self.readings) >= MAX_READINGS:
+            return
+        if is_whole(a / b):
             return
         left, right = (shorten(show(operand)) for operand in self._node.operands)
         read = READINGS[self._node.sign].format(a=left, b=right)
@@ -197,6 +212,7 @@ class Planner(ABC, Generic[T]):
     def ask(self, a: Operand, op: Operation, b: Operand, places: int) -> Operand:
         """Adds an operation. Raises ArithmeticError and ExpressionError."""
         node = self._node
+        spend(20 + (a.number.units.bit_length() + b.number.units.bit_length()) // 20)
         if len(self.steps) == MAX_OPERATIONS:
             reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, node.start, node.end)
@@ -205,8 +221,6 @@ class Planner(ABC, Generic[T]):
         )
         self.steps.append(step)
         right = right_answer(step)
-        if self.path and abs(right.units) >= _TOO_LARGE_OF_PROGRAM * 10**right.places:
-            raise OverflowError
         return Operand(right, len(self.steps) - 1)
 
 

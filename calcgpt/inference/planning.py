@@ -1,9 +1,10 @@
 """Plans: which operations the model is asked, so that the whole expression is rounded once.
 
-Operations before the last keep guard places: the fewest with which the result is the exact value of
-the expression, rounded to the places asked for. The plan calculates with exact arithmetic what the
-model should answer, so it knows. If no number of guard places is enough, as for 1/3*3+0.5 to 0
-places, a plan works out the numerator and the denominator of the value, and divides once.
+Operations before the last keep guard places: the fewest with which the result is the value of the
+expression, rounded to the places asked for. That value is known (`calcgpt.inference.exact`), and
+the plan calculates what the model should answer, so it knows whether it ends there. If no number of
+guard places is enough, as for 1/3*3+0.5 to 0 places, a plan works out the numerator and the
+denominator of the value, and divides once.
 
 The model sees only + - * and /. Comparisons and signs are decided here, but each digit of a result
 is the model's.
@@ -11,25 +12,31 @@ is the model's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.exact import equal, evaluate, plain_text, round_to
+from calcgpt.inference.effort import EffortError
+from calcgpt.inference.exact import equal, evaluate, plain_text, reason_of, round_to
 from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import Limits, Refusal
-from calcgpt.inference.number_planners import Fractions, Rounding, Scaled
+from calcgpt.inference.number_planners import Fractions, Rounding
 from calcgpt.inference.planners import Operand, Parts, Planner, Step
+from calcgpt.inference.real import Real, is_whole
+from calcgpt.inference.sensitivity import more_places
+from calcgpt.inference.simplify import simplify
 from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
 
-MAX_WORK = 400_000  # characters that a model writes for an expression
-MAX_SCALE = 24  # decimal places beyond those of a number, where a function needs them
+MAX_WORK = 400_000  # characters that a model writes for an expression, unless the user allows more
+# Guard places to try: of arithmetic, and of functions, which never need none.
+_GUARDS = (0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48)
+_GUARDS_OF_FUNCTIONS = (3, 7, 15, 30, 60, 120, 240, 480)
 
 Refused = tuple[Refusal, int, int]  # why a model is not asked, and the position of the part
 
@@ -38,135 +45,144 @@ Refused = tuple[Refusal, int, int]  # why a model is not asked, and the position
 class Plan:
     """The operations of an expression, operands first, and its value by them.
 
-    `guard_places` are the places that operations before the last keep beyond those of the result;
-    None if numerator and denominator are worked out instead. `in_tested_range` says whether
-    the model was measured for all operations.
+    `guard_places` are the places that operations before the last keep beyond those of the result,
+    or beyond what a function of it needs; None if numerator and denominator are worked out instead.
     """
 
     steps: tuple[Step, ...]
     result: Operand
-    exact: Fraction  # the value without rounding
+    value: Real  # without rounding
+    rounded: Fraction
     guard_places: int | None
     readings: tuple[Reading, ...] = ()
-    in_tested_range: bool = True
 
-    def refusal(self, root: Expression, limits: Limits) -> Refused | None:
+    def refusal(self, root: Expression, limits: Limits, work: int) -> Refused | None:
         """Returns why a model is not asked all operations, with the position of the part, or None.
-        A reason that a user can allow is returned only if there is no other."""
-        return min(
-            self._refusals(root, limits), key=lambda it: _is_beyond_tested(it[0]), default=None
-        )
-
-    def _refusals(self, root: Expression, limits: Limits) -> Iterator[Refused]:
+        It may write `work` characters."""
         # As a fraction, a number may have any number of places. A model whose places are fixed
         # would be asked products and quotients where a person has typed a sum.
         are_fractions = self.guard_places is None and limits.most_places == MAX_PLACES
         typed = postorder(root) if self.steps and not are_fractions else []
         for node in typed:
             if not node.sign and (refusal := limits.refuse_operand(node.number)):
-                yield refusal, node.start, node.end
-                if not _is_beyond_tested(refusal):
-                    return
+                return refusal, node.start, node.end
         for step in self.steps:
             for number, index in (step.a, step.b):
                 if refusal := limits.refuse_operand(number):
                     source = step if index is None else self.steps[index]
                     reason = f"{source.text} needs {shorten(plain_text(number))}: {refusal.reason}"
-                    yield Refusal(refusal.kind, reason), source.start, source.end
-                    if not _is_beyond_tested(refusal):
-                        return
+                    return Refusal(refusal.kind, reason), source.start, source.end
             if refusal := limits.refuse_problem(step.problem):
                 reason = f"{step.text}: {refusal.reason}"
-                yield Refusal(refusal.kind, reason), step.start, step.end
-        if self.n_characters(limits) > MAX_WORK:
-            reason = f"the model would write more than {MAX_WORK:,} characters"
-            yield Refusal(ExpressionErrorKind.TOO_LONG, reason), root.start, root.end
+                return Refusal(refusal.kind, reason), step.start, step.end
+        if (n := self.n_characters(limits)) > work:
+            reason = MESSAGES["work"].format(n=f"{n:,}", limit=f"{work:,}")
+            return Refusal(ExpressionErrorKind.TOO_LONG, reason), root.start, root.end
+        return None
 
     def n_characters(self, limits: Limits) -> int:
         """Returns how many characters the model writes, if it makes no mistake."""
         return sum(limits.n_characters(step.problem) for step in self.steps)
 
 
-def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_tested: bool) -> Plan:
+def make_plan(root: Expression, places: int, limits: Limits, work: int = MAX_WORK) -> Plan:
     """Returns the plan of an expression whose result is rounded to `places`. The result of a model
-    whose places are fixed may be off.
+    whose places are fixed may be off. The model may write `work` characters.
 
-    Raises ExpressionError if the expression has no value, or if it is outside the limits.
+    Raises ExpressionError if the expression has no value, if its value is not decided, or if it is
+    outside the limits.
     """
-    refusals = []
-    allowed = None
-    for plan, refusal in _plans(root, places, limits):
-        if not refusal:
-            return plan
-        if allows_beyond_tested and _is_beyond_tested(refusal[0]):
-            allowed = allowed or replace(plan, in_tested_range=False)
-        refusals.append(refusal)
-    if allowed:
-        return allowed
-    if not refusals:
-        kind = ExpressionErrorKind.OUT_OF_RANGE
-        reason = MESSAGES["work"].format(places=MAX_PLACES, digits=f"{MAX_DIGITS:,}")
+    try:
+        plans = _Plans(root, places, limits)
+        first = None
+        for plan in plans.in_order():
+            if not (refusal := plan.refusal(root, limits, work)):
+                return plan
+            first = first or refusal
+    except (EffortError, ArithmeticError) as error:
+        kind, reason = reason_of(error)
+        raise ExpressionError(kind, reason, root.start, root.end) from None
+    if not first:
+        kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["no-plan"]
         raise ExpressionError(kind, reason, root.start, root.end)
-    refused, start, end = refusals[0]
+    refused, start, end = first
     raise ExpressionError(refused.kind, refused.reason, start, end)
 
 
-def _plans(root: Expression, places: int, limits: Limits) -> Iterator[tuple[Plan, Refused | None]]:
-    """Yields plans in the order in which they are to be tried, and what `Plan.refusal` returns. All
-    plans are right, except those that no user can allow, and the last one of a model whose places
-    are fixed."""
-    known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
-    parts = Parts(postorder(root), texts(root), evaluate(root), known)
-    exact, approaches = parts.values[-1].value, _approaches(parts)
-    right = round_to(exact, places)
-    if approaches and limits.most_places < MAX_PLACES:
-        kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["direct"]
-        raise ExpressionError(kind, reason, root.start, root.end)
-    first = None
-    most = limits.most_places - places
-    # Fewer attempts for functions, whose plans take longer to make.
-    few = sorted({*range(2, most, 3), max(most - 1, 0), most})
-    for guard_places in few if approaches else range(most + 1):
-        plan = _plan(Rounding(parts, places, guard_places), exact, guard_places)
-        if not plan:
-            continue
-        is_right = equal(plan.result.number, right)
-        refusal = plan.refusal(root, limits) if is_right or not first else None
-        first = first or plan
-        if is_right or (refusal and not _is_beyond_tested(refusal[0])):
-            yield plan, refusal  # more guard places do not make numbers shorter
-            break
-    else:
-        for scale in range(4, MAX_SCALE + 1, 4) if approaches else ():
-            plan = _plan(Scaled(parts, places, scale), exact, MAX_PLACES + scale - places)
-            if plan and equal(plan.result.number, right):
-                yield plan, plan.refusal(root, limits)
+class _Plans:
+    """The plans of an expression that are right, in the order in which they are to be tried."""
+
+    def __init__(self, root: Expression, places: int, limits: Limits) -> None:
+        values = evaluate(root)
+        self._value, self._places, self._limits = values[-1].settle(), places, limits
+        if self._value.size() > MAX_DIGITS:
+            raise OverflowError
+        self._rounded = self._value.rounded(places)
+        self._right = round_to(self._rounded, places)
+        if (simpler := simplify(root, values)) is not root:
+            root, values = simpler, evaluate(simpler)
+        nodes = postorder(root)
+        self._approaches = _approaches(nodes, values)
+        if self._approaches and limits.most_places < MAX_PLACES:
+            reason = MESSAGES["direct"]
+            kind = ExpressionErrorKind.OUT_OF_RANGE
+            raise ExpressionError(kind, reason, root.start, root.end)
+        more = more_places(nodes, values) if self._approaches else [0] * len(nodes)
+        known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
+        self._parts = Parts(nodes, texts(root), values, more, known, self._right)
+
+    def in_order(self) -> Iterator[Plan]:
+        """Yields plans. All are right, except the last one of a model whose places are fixed."""
+        most = self._limits.most_places - self._places
+        guards = _GUARDS_OF_FUNCTIONS if self._approaches else _GUARDS
+        too_few = -1
+        for guard_places in (n for n in guards if n <= most):
+            if plan := self._right_plan(guard_places):
+                yield _fewest(self._right_plan, too_few + 1, plan)
                 break
-    if not approaches and (by_fractions := _plan(Fractions(parts, places), exact)):
-        yield by_fractions, by_fractions.refusal(root, limits)
-    if limits.most_places < MAX_PLACES and first:
-        yield first, first.refusal(root, limits)
+            too_few = guard_places
+        by_fractions = None if self._approaches else Fractions(self._parts, self._places)
+        if by_fractions and (plan := self._plan(by_fractions)):
+            yield plan
+        if most < MAX_PLACES - self._places and (plan := self._rounding_plan(0)):
+            yield plan
+
+    def _right_plan(self, guard_places: int) -> Plan | None:
+        plan = self._rounding_plan(guard_places)
+        return plan if plan and equal(plan.result.number, self._right) else None
+
+    def _rounding_plan(self, guard_places: int) -> Plan | None:
+        return self._plan(Rounding(self._parts, self._places, guard_places), guard_places)
+
+    def _plan(self, planner: Planner[Any], guard_places: int | None = None) -> Plan | None:
+        result = planner.plan()
+        if result is None:
+            return None
+        steps, readings = tuple(planner.steps), tuple(planner.readings)
+        return Plan(steps, result, self._value, self._rounded, guard_places, readings)
 
 
-def _plan(planner: Planner[Any], exact: Fraction, guard_places: int | None = None) -> Plan | None:
-    result = planner.plan()
-    if result is None:
-        return None
-    return Plan(tuple(planner.steps), result, exact, guard_places, tuple(planner.readings))
+def _fewest(make: Callable[[int], Plan | None], least: int, plan: Plan) -> Plan:
+    """Returns the plan with the fewest guard places from `least` on, given one that is right."""
+    assert plan.guard_places is not None
+    while least < plan.guard_places:
+        middle = (least + plan.guard_places) // 2
+        if better := make(middle):
+            plan = better
+        else:
+            least = middle + 1
+        assert plan.guard_places is not None
+    return plan
 
 
-def _approaches(parts: Parts) -> bool:
+def _approaches(nodes: list[Expression], values: list[Real]) -> bool:
     """Returns whether a part has a program that only approaches its value."""
-    values = {id(node): real.value for node, real in zip(parts.nodes, parts.values, strict=True)}
+    value_of = dict(zip(nodes, values, strict=True))
 
     def approaches(node: Expression) -> bool:
         if node.sign == "^":
-            return values[id(node.operands[1])].denominator != 1
+            return not is_whole(value_of[node.operands[1]])
         is_function = node.sign in FUNCTIONS and not FUNCTIONS[node.sign].is_exact
         return is_function or node.sign in CONSTANTS
 
-    return any(map(approaches, parts.nodes))
-
-
-def _is_beyond_tested(refusal: Refusal) -> bool:
-    return refusal.kind is ExpressionErrorKind.BEYOND_TESTED
+    return any(map(approaches, nodes))

@@ -4,6 +4,7 @@ Comparisons, constants and the number of turns are decided here. All operations 
 planner's, and so the model's.
 """
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
@@ -14,11 +15,12 @@ from calcgpt.inference.exact import value_of_node
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.functions import FUNCTIONS, SORTED, Rows
-from calcgpt.inference.real import Real, call
+from calcgpt.inference.real import Real, fraction, power
+from calcgpt.inference.sensitivity import LARGEST
 from calcgpt.inference.spelling import MAX_OPERATIONS
 from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
 
-MAX_TURNS = 100  # of a series or an iteration; one that gains a digit a turn needs 60
+MAX_TURNS = 400  # of a series or an iteration
 T = TypeVar("T")
 _SIGNS = {"+": ADDITION, "-": SUBTRACTION, "*": MULTIPLICATION, "/": DIVISION}
 _NAME = "="  # the sign of a node that stands for a name, before the name
@@ -26,20 +28,21 @@ _NAMES = ("result", *"abcdghjkmnpqrstuwxyz")  # of a program; e is a constant
 
 
 class Term(NamedTuple, Generic[T]):
-    """A number of a plan and its exact value."""
+    """A number of a plan and its value."""
 
     number: T
-    value: Fraction
+    value: Real
 
 
 class Planner(Protocol[T]):
     """What a program needs of a planner (`calcgpt.inference.planners`)."""
 
     path: tuple[str, ...]
+    more_places: int
 
-    def constant(self, value: Fraction, more_places: int = 3) -> T: ...
+    def constant(self, value: Real, more_places: int = 3) -> T: ...
     def value(self, number: T) -> Fraction: ...
-    def is_zero(self, value: Fraction) -> bool: ...
+    def is_zero(self, value: Real) -> bool: ...
     def rounded(self, a: T, places: int) -> T: ...
     def operation(self, node: Expression, operands: Sequence[Term[T]], real: Real | None) -> T: ...
 
@@ -47,14 +50,14 @@ class Planner(Protocol[T]):
 class _Constant(NamedTuple):
     """A number that the planner has worked out, and that no operation has used yet."""
 
-    value: Fraction
+    value: Real
 
 
 def run(planner: Planner[T], name: str, arguments: Sequence[Term[T]]) -> T:
     """Plans a function of some numbers and returns the result. Raises ArithmeticError, also if the
     program does not approach a value, because numbers have too few places."""
     if name in SORTED:
-        arguments = sorted(arguments, key=lambda term: term.value)
+        arguments = sorted(arguments, key=lambda term: term.value.approximate())
     run = _Run(planner, arguments, MAX_OPERATIONS if FUNCTIONS[name].is_exact else MAX_TURNS)
     run.rows(FUNCTIONS[name].rows)
     return run.number(run.names["result"])
@@ -66,16 +69,18 @@ class _Run(Generic[T]):
     def __init__(self, planner: Planner[T], arguments: Sequence[Term[T]], max_turns: int) -> None:
         self._planner, self._arguments, self._max_turns = planner, arguments, max_turns
         self.names: dict[str, Term[T] | _Constant] = dict(zip("xy", arguments, strict=False))
-        self.names["n"] = _Constant(Fraction(len(arguments)))
+        self.names["n"] = _Constant(fraction(Fraction(len(arguments))))
         # A constant is multiplied by numbers that are as long as the arguments.
-        longest = max(len(str(int(abs(term.value)))) for term in arguments)
-        self._more_places = 3 + longest
+        longest = max(0.0, *(min(term.value.size(), LARGEST) for term in arguments), 0.0)
+        self._more_places = 4 + math.ceil(longest)
 
     def rows(self, rows: Rows, turn: str = "") -> None:
         for row in rows:
             match row:
                 case ["if", condition, above, other]:
-                    self.rows(above if self._value(condition) > 0 else other, turn)
+                    self.rows(above if self._value(condition).sign() > 0 else other, turn)
+                case ["scaled", factor, inner]:
+                    self._scaled(factor, inner, turn)
                 case ["each", name, inner]:
                     for index, argument in enumerate(self._arguments):
                         self.names[name] = argument
@@ -87,11 +92,21 @@ class _Run(Generic[T]):
 
     def _repeat(self, until: str, rows: Rows) -> None:
         for turn in range(1, self._max_turns + 1):
-            self.names["j"] = _Constant(Fraction(turn))
+            self.names["j"] = _Constant(fraction(Fraction(turn)))
             self.rows(rows, f"{turn}. ")
             if self._planner.is_zero(self._value(until)):
                 return
         raise OverflowError
+
+    def _scaled(self, factor: str, rows: Rows, turn: str) -> None:
+        """Runs rows whose errors are multiplied by a factor afterwards."""
+        size = self._value(factor).size()
+        if not math.isfinite(size):
+            raise OverflowError
+        more_places = self._planner.more_places
+        self._planner.more_places += math.ceil(size)
+        self.rows(rows, turn)
+        self._planner.more_places = more_places
 
     def _assign(self, row: str, turn: str) -> None:
         """Gives a name its value. Operations for the model belong to the row, and to its turn."""
@@ -100,11 +115,12 @@ class _Run(Generic[T]):
             case ":=":
                 self.names[name] = _Constant(self._value(text))
             case "@":
-                self.names[name] = self._arguments[int(self._value(text))]
+                self.names[name] = self._arguments[self._value(text).floor()]
             case "guess":
                 self.names[name] = _Constant(_guess(*map(self._value, text.split())))
             case "binary":
-                self.names[name] = _Constant(Fraction(_binary(self._value(text))))
+                k = _binary(self._value(text).approximate())
+                self.names[name] = _Constant(fraction(Fraction(k)))
             case _:
                 path = self._planner.path
                 self._planner.path = (*path, f"{turn}{row}")
@@ -115,8 +131,8 @@ class _Run(Generic[T]):
     def _rounded(self, text: str) -> Term[T]:
         name, places = text.split()
         number = self.number(self.names[name])
-        rounded = self._planner.rounded(number, int(self._value(places)))
-        return Term(rounded, self._planner.value(rounded))
+        rounded = self._planner.rounded(number, self._value(places).floor())
+        return Term(rounded, fraction(self._planner.value(rounded)))
 
     def number(self, term: Term[T] | _Constant) -> T:
         """Returns the number of a term."""
@@ -134,23 +150,23 @@ class _Run(Generic[T]):
         if not node.operands:
             real = _value_of(node, [])
             if not node.sign:
-                return _Constant(real.value)
+                return _Constant(real)
         kept: Term[T] | _Constant | None = _unchanged(node.sign, operands)
         if kept:
             return kept
         terms = [Term(self.number(operand), operand.value) for operand in operands]
         number = self._planner.operation(node, terms, real)
-        return Term(number, self._planner.value(number))
+        return Term(number, fraction(self._planner.value(number)))
 
-    def _value(self, text: str) -> Fraction:
+    def _value(self, text: str) -> Real:
         """Returns the value of an expression that the planner works out."""
 
         def value(node: Expression, operands: list[Real]) -> Real:
             if node.sign.startswith(_NAME):
-                return Real(self.names[node.sign[1:]].value)
+                return self.names[node.sign[1:]].value
             return _value_of(node, operands)
 
-        return fold(_parsed(text), value).value
+        return fold(_parsed(text), value)
 
 
 def _unchanged(sign: str, operands: Sequence[Any]) -> Any:
@@ -158,7 +174,7 @@ def _unchanged(sign: str, operands: Sequence[Any]) -> Any:
     if sign not in _SIGNS:
         return None
     a, b = operands
-    values = [o.value if isinstance(o, _Constant) else None for o in operands]
+    values = [o.value.exact if isinstance(o, _Constant) else None for o in operands]
     neutral = 0 if sign in "+-" else 1
     if values[1] == neutral or (values[0] == 0 and sign in "*/"):
         return a
@@ -182,15 +198,11 @@ def _value_of(node: Expression, operands: list[Real]) -> Real:
         raise ArithmeticError from None
 
 
-def _guess(x: Fraction, n: Fraction) -> Fraction:
+def _guess(x: Real, n: Real) -> Real:
     """Returns the nth root of x > 0, rounded to three digits."""
-    root = call("root", [x, n]).value
-    places = 2
-    while root * 10 ** (places - 2) < 1 and root:
-        places += 1
-    while root * Fraction(10) ** (places - 2) >= 10:
-        places -= 1
-    return round(root * Fraction(10) ** places) / Fraction(10) ** places
+    root = power(fraction(x.approximate(10)), 1 / n.approximate()).approximate(10)
+    places = 2 - math.floor(fraction(root).size())
+    return fraction(Fraction(round(root * Fraction(10) ** places)) / Fraction(10) ** places)
 
 
 def _binary(x: Fraction) -> int:

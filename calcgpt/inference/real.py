@@ -1,184 +1,402 @@
-"""Values of functions, by mpmath: what the model's answers are checked against.
+"""Real numbers, and what can be decided about them: sign, order, rounding.
 
-A value is a fraction. That of sqrt(2) is near the true one, to PLACES places. A value that comes
-that near to a simple fraction is that fraction: sin(30°) is 1/2, log2(8) is 3.
+A number is a fraction, or an operation on numbers. Of the latter, python-flint encloses the value
+in a ball, to any precision (Johansson 2017, Arb). Two numbers are different if their balls are.
+They are equal by a theorem, never because they are near:
+- by their closed forms (`calcgpt.inference.closed_form`),
+- if they are algebraic, by a bound of how near to 0 such a number can be without being 0.
+If neither decides by MAX_BITS, the question is undecided.
 """
 
+from __future__ import annotations
+
 import math
-import statistics
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-PLACES = 150  # of a value that is not exact
-LARGEST = 10**60  # of such a value
-MAX_ROOT, MAX_POWER = 1_000, 100_000  # exponents of roots, and of e or another number
-MAX_ROUND = 30  # places to which a number is rounded
-_DIGITS = PLACES + 80  # of mpmath's numbers
-_UNIT = 10**PLACES
-_SIMPLE = 10**20  # denominator of a simple fraction
-_NEAR, _NEAR_ZERO = Fraction(1, 10**80), Fraction(1, 10**130)
+from calcgpt.inference import closed_form
+from calcgpt.inference.closed_form import Form, TooLargeError
+from calcgpt.inference.effort import spend
+from calcgpt.inference.separation import separation
 
+if TYPE_CHECKING:
+    from flint import arb
 
-class Real(NamedTuple):
-    """A value, and whether it is exact."""
+MAX_BITS = 2**15  # of enclosures
+DECIDED_DIGITS = int(MAX_BITS * math.log10(2))  # beyond which a question is undecided
+MAX_EXACT_BITS = 2**17  # of a fraction, numerator or denominator
+_FIRST_BITS = 128
+_MAX_FORM_BITS, _MAX_DEPTH = 4_000, 50  # of a fraction, and of a number, that has a form
+_MAX_ROOT = 1_000  # the degree of a root that is not worked out as a power of e
+_SIMPLE, _SIMPLE_DIGITS = 10**15, 60  # denominator of a simple fraction; digits to guess it by
 
-    value: Fraction
-    is_exact: bool = True
-
-
-class DomainError(ArithmeticError):
-    """A function has no value there. `args` are the key of the message and the index of the
-    argument that is wrong, or -1 for the function as a whole."""
+_precision = threading.Lock()  # flint has one precision for all threads
+T = TypeVar("T")
 
 
-def near(value: Fraction) -> Real:
-    """Returns a value that is known to PLACES places, or the simple fraction that it is near to.
-    Raises DomainError if it is too large."""
-    if abs(value) >= LARGEST:
-        raise DomainError("large", -1)
-    simple = value.limit_denominator(_SIMPLE)
-    if abs(simple - value) < (_NEAR if simple else _NEAR_ZERO):
-        return Real(simple)
-    return Real(Fraction(round(value * _UNIT), _UNIT), is_exact=False)
+class UndecidedError(ArithmeticError):
+    """No theorem says whether a number is 0, and no enclosure shows that it is not."""
 
 
-@lru_cache
-def constant(name: str) -> Real:
-    """Returns pi, e, tau or phi."""
-    from mpmath import mp
+class Real:
+    """A real number. `exact` is its value if that is known to be a fraction."""
 
-    with mp.workdps(_DIGITS):
-        numbers = {"pi": mp.pi, "e": mp.e, "tau": 2 * mp.pi, "phi": mp.phi}
-        return near(_fraction(+numbers[name]))
+    exact: Fraction | None = None
+    operation = ""
+    operands: tuple[Real, ...] = ()
+    exponent = Fraction(1)  # of a power
+    depth = 0  # of functions, roots and quotients in each other
+    bits = 0  # with which `ball` was worked out
+    ball: arb
+
+    @cached_property
+    def form(self) -> Form | None:
+        """The closed form, or None if there is none of a moderate size."""
+        if self.depth > _MAX_DEPTH:
+            return None
+        with suppress(TooLargeError):
+            if self.exact is not None:
+                is_short = _n_bits(self.exact) <= _MAX_FORM_BITS
+                return closed_form.rational(self.exact) if is_short else None
+            forms = [operand.form for operand in self.operands]
+            if all(form is not None for form in forms):
+                if self.operation == "^":
+                    return closed_form.power(*forms, self.exponent)  # type: ignore[call-arg,arg-type]
+                return _FORMS[self.operation](*forms)
+        return None
+
+    def __add__(self, other: Real) -> Real:
+        if _are_exact(self, other):
+            return fraction(self.exact + other.exact)  # type: ignore[operator]
+        return _operation("+", self, other)
+
+    def __sub__(self, other: Real) -> Real:
+        return self + -other
+
+    def __neg__(self) -> Real:
+        return fraction(Fraction(-1)) * self
+
+    def __mul__(self, other: Real) -> Real:
+        if _are_exact(self, other):
+            return fraction(self.exact * other.exact)  # type: ignore[operator]
+        return _operation("*", self, other)
+
+    def __truediv__(self, other: Real) -> Real:
+        """Raises ZeroDivisionError, and UndecidedError if the divisor may be 0."""
+        if not other.sign():
+            raise ZeroDivisionError
+        if _are_exact(self, other):
+            return fraction(self.exact / other.exact)  # type: ignore[operator]
+        return _operation("/", self, other)
+
+    def enclose(self, bits: int) -> arb:
+        """Returns a ball with the value, worked out with so many binary digits. It may be wider
+        than they say, or not finite."""
+        from flint import ctx
+
+        with _precision, ctx.workprec(bits):
+            for real in _parts(self, lambda real: real.bits >= bits):
+                slow = real.operation not in ("", "+", "*", "/")
+                spend(1 + (bits // 400) ** (2 if slow else 1))
+                real.ball, real.bits = _ball(real), bits
+        return self.ball
+
+    def sign(self) -> int:
+        """Returns -1, 0 or 1. Raises UndecidedError."""
+        bits, distance = _FIRST_BITS, None
+        while self.exact is None:
+            if bits > MAX_BITS:
+                raise UndecidedError
+            ball = self.enclose(bits)
+            if ball > 0 or ball < 0:
+                return 1 if ball > 0 else -1
+            if bits == _FIRST_BITS:
+                distance = separation(_parts(self))
+            if distance and ball.is_finite() and ball.abs_upper() < distance:
+                self.exact = Fraction(0)
+            bits *= 2
+        return (self.exact > 0) - (self.exact < 0)
+
+    def compare(self, value: Fraction | int) -> int:
+        """Returns the sign of this number minus a fraction. Raises UndecidedError."""
+        order = (self - fraction(Fraction(value))).sign()
+        if not order:
+            self.exact = Fraction(value)
+        return order
+
+    def floor(self) -> int:
+        """Returns the number rounded down. Raises UndecidedError, and OverflowError if it has more
+        than MAX_EXACT_BITS."""
+        if self.exact is not None:
+            return math.floor(self.exact)
+        nearest = self._nearest()
+        return nearest - (self.compare(nearest) < 0)
+
+    def rounded(self, places: int) -> Fraction:
+        """Returns the number rounded to decimal places, which may be negative; ties to even. Raises
+        what `floor` raises."""
+        scale = Fraction(10) ** places
+        if self.exact is not None:
+            return round(self.exact * scale) / scale
+        halves = (self * fraction(2 * scale))._nearest()
+        if halves % 2 and (order := self.compare(halves / (2 * scale))):
+            halves += order
+        return round(Fraction(halves, 2)) / scale
+
+    def _nearest(self) -> int:
+        """Returns a whole number that is less than 1 from this number."""
+        if self.exact is not None:
+            return round(self.exact)
+        for near in self._approximations():
+            if near.rad() < 0.25:
+                return round(_middle(near))
+        raise UndecidedError
+
+    def _approximations(self, bits: int = _FIRST_BITS) -> Any:
+        """Yields balls that are smaller and smaller."""
+        while bits <= MAX_BITS:
+            ball = self.enclose(bits)
+            if ball.is_finite():
+                if abs(_log2(ball)) > MAX_EXACT_BITS:
+                    raise OverflowError
+                yield ball
+            bits *= 2
+
+    def approximate(self, digits: int = 40) -> Fraction:
+        """Returns the number, or one that is near it, to so many digits unless it is nearly 0. It
+        decides nothing. Raises OverflowError if it has more than MAX_EXACT_BITS."""
+        if self.exact is not None:
+            return self.exact
+        wanted = int(digits / math.log10(2)) + 8
+        ball = None
+        for ball in self._approximations(wanted + 32):
+            if ball.rel_accuracy_bits() >= wanted or ball.rad() < 2.0**-1000:
+                break
+        if ball is None:
+            raise OverflowError
+        return _middle(ball)
+
+    def size(self) -> float:
+        """Returns the decimal logarithm of the magnitude, about: -inf for 0, inf if it is not
+        known. It decides nothing."""
+        if self.exact is not None:
+            n, d = self.exact.as_integer_ratio()
+            return (n.bit_length() - d.bit_length()) * math.log10(2) if n else -math.inf
+        ball = self.enclose(2 * _FIRST_BITS)
+        return _log2(ball) * math.log10(2) if ball.is_finite() else math.inf
+
+    def settle(self) -> Real:
+        """Returns this number, as a fraction if it is shown to be a simple one."""
+        if self.exact is None:
+            with suppress(UndecidedError, OverflowError):
+                near = self.approximate(2 * _SIMPLE_DIGITS)
+                simple = near.limit_denominator(_SIMPLE)
+                if abs(simple - near) < Fraction(1, 10**_SIMPLE_DIGITS):
+                    self.compare(simple)
+        return self
 
 
-def call(name: str, arguments: Sequence[Fraction]) -> Real:
-    """Returns the value of a function. Raises DomainError where it has none."""
-    if name in _EXACT:
-        return Real(Fraction(_EXACT[name](arguments)))
-    _check(name, arguments)
-    from mpmath import mp
-
-    with mp.workdps(_DIGITS):
-        numbers = [mp.mpf(a.numerator) / a.denominator for a in arguments]
-        result = _REAL[name](mp, *numbers)
-        if not mp.isfinite(result):
-            raise DomainError("large", -1)
-        return near(_fraction(result))
+def fraction(value: Fraction) -> Real:
+    """Returns a fraction as a real number."""
+    spend(1 + (_n_bits(value) // 2_000) ** 2)
+    real = Real()
+    real.exact = value
+    return real
 
 
-def _fraction(number: Any) -> Fraction:
-    sign, mantissa, exponent, _ = number._mpf_
-    return Fraction(int(-mantissa if sign else mantissa)) * Fraction(2) ** int(exponent)
+def _are_exact(a: Real, b: Real) -> bool:
+    """Whether both numbers are fractions, and short enough to calculate with."""
+    if a.exact is None or b.exact is None:
+        return False
+    return _n_bits(a.exact) + _n_bits(b.exact) <= MAX_EXACT_BITS
 
 
-def _check(name: str, arguments: Sequence[Fraction]) -> None:
-    """Raises DomainError for arguments without a value, or so large that computing takes long."""
-    x, last = arguments[0], arguments[-1]
-    if name == "sqrt" and x < 0:
-        raise DomainError("even-root", 0)
-    if name == "root":
-        if last.denominator != 1 or not 0 < last <= MAX_ROOT:
-            raise DomainError("root", 1)
-        if x < 0 and last % 2 == 0:
-            raise DomainError("even-root", 0)
-    if name in ("ln", "log", "log2"):
-        for index, argument in enumerate(arguments):
-            if argument <= 0 or (index and argument == 1):
-                raise DomainError("logarithm" if argument <= 0 else "base", index)
-    if name in ("asin", "acos") and abs(x) > 1:
-        raise DomainError("arc", 0)
-    if name == "^" and x < 0 and last.denominator != 1:
-        raise DomainError("power", 0)
-    if name == "^" and x == 0 and last < 0:
-        raise DomainError("division", -1)
-    is_large = name in ("exp", "sinh", "cosh", "^") and abs(last) > MAX_POWER
-    if is_large or max(map(abs, arguments)) >= LARGEST:
-        raise DomainError("large", -1)
+def pi() -> Real:
+    return _operation("pi")
 
 
-def _root(mp: Any, x: Any, n: Any) -> Any:
-    return -mp.root(-x, int(n)) if x < 0 else mp.root(x, int(n))
+def power(base: Real, exponent: Fraction) -> Real:
+    """Returns a power. The base is not 0 if the exponent is negative; a negative base needs an
+    exponent with an odd denominator, and gives the real power. Raises UndecidedError."""
+    n, d = exponent.as_integer_ratio()
+    if d > 1 and base.sign() < 0:
+        result = power(-base, exponent)
+        return -result if n % 2 else result
+    if base.exact is not None and (root := _exact_root(base.exact, d)) is not None:
+        if _n_bits(root) <= 1:
+            return fraction(root ** (n % 2 + 2))
+        if _n_bits(root) * abs(n) <= MAX_EXACT_BITS:
+            return fraction(root**n)
+    return _operation("^", base, exponent=exponent)
 
 
-def _tan(mp: Any, sine: Any, cosine: Any) -> Any:
-    if abs(cosine) < mp.mpf(10) ** -PLACES:
-        raise DomainError("tangent", -1)
-    return sine / cosine
+def factorial(n: int) -> Real:
+    """Returns n!, for n that is not negative."""
+    if n <= 10_000:
+        return fraction(Fraction(math.factorial(n)))
+    return _operation("!", fraction(Fraction(n)))
 
 
-def _log(mp: Any, x: Any, base: Any = 10) -> Any:
-    return mp.ln(x) / mp.ln(base)
+def exp(x: Real) -> Real:
+    return _operation("exp", x)
 
 
-def _stdev(mp: Any, *numbers: Any) -> Any:
-    mean = mp.fsum(numbers) / len(numbers)
-    return mp.sqrt(mp.fsum((number - mean) ** 2 for number in numbers) / (len(numbers) - 1))
+def ln(x: Real) -> Real:
+    """x must be positive."""
+    return _operation("ln", x)
 
 
-def _degrees(mp: Any, x: Any) -> Any:
-    return x * 180 / mp.pi
+def sin(x: Real) -> Real:
+    return _odd("sin", x)
 
 
-_REAL: dict[str, Callable[..., Any]] = {
-    "sqrt": lambda mp, x: mp.sqrt(x),
-    "cbrt": lambda mp, x: _root(mp, x, 3),
-    "root": _root,
-    "exp": lambda mp, x: mp.exp(x),
-    "ln": lambda mp, x: mp.ln(x),
-    "log": _log,
-    "log2": lambda mp, x: _log(mp, x, 2),
-    "sin": lambda mp, x: mp.sin(x),
-    "cos": lambda mp, x: mp.cos(x),
-    "tan": lambda mp, x: _tan(mp, mp.sin(x), mp.cos(x)),
-    "sin°": lambda mp, x: mp.sin(x * mp.pi / 180),
-    "cos°": lambda mp, x: mp.cos(x * mp.pi / 180),
-    "tan°": lambda mp, x: _tan(mp, mp.sin(x * mp.pi / 180), mp.cos(x * mp.pi / 180)),
-    "asin": lambda mp, x: mp.asin(x),
-    "acos": lambda mp, x: mp.acos(x),
-    "atan": lambda mp, x: mp.atan(x),
-    "sinh": lambda mp, x: mp.sinh(x),
-    "cosh": lambda mp, x: mp.cosh(x),
-    "tanh": lambda mp, x: mp.tanh(x),
-    "^": lambda mp, x, y: x**y,
-    "degrees": _degrees,
-    "°": lambda mp, x: x * mp.pi / 180,
-    "stdev": _stdev,
-    "hypot": lambda mp, *numbers: mp.sqrt(mp.fsum(number * number for number in numbers)),
+def cos(x: Real) -> Real:
+    return _operation("cos", -x if _is_below_0(x) else x)
+
+
+def asin(x: Real) -> Real:
+    """x must be from -1 to 1."""
+    return _odd("asin", x)
+
+
+def atan(x: Real) -> Real:
+    return _odd("atan", x)
+
+
+def residue(real: Real, modulus: int) -> int | None:
+    """Returns the remainder of a whole number that is too large to be written out, or None if it is
+    no such number."""
+    found: dict[int, int | None] = {}
+    for part in _parts(real):
+        spend(1)
+        values = [found[id(operand)] for operand in part.operands]
+        result = None
+        if is_whole(part):
+            result = part.floor() % modulus
+        elif None in values or part.exact is not None:
+            pass
+        elif part.operation in "+*":
+            a, b = values
+            result = (a + b if part.operation == "+" else a * b) % modulus  # type: ignore[operator]
+        elif part.operation == "^" and part.exponent.denominator == 1 and part.exponent >= 0:
+            result = pow(values[0] or 0, int(part.exponent), modulus)
+        elif part.operation == "!" and part.operands[0].exact >= modulus:  # type: ignore[operator]
+            result = 0
+        found[id(part)] = result
+    return found[id(real)]
+
+
+def is_whole(real: Real) -> bool:
+    """Whether a number is known to be whole."""
+    return real.exact is not None and real.exact.denominator == 1
+
+
+def _odd(name: str, x: Real) -> Real:
+    return -_operation(name, -x) if _is_below_0(x) else _operation(name, x)
+
+
+def _is_below_0(x: Real) -> bool:
+    """Whether a number is seen to be negative."""
+    return x.exact < 0 if x.exact is not None else x.enclose(_FIRST_BITS) < 0
+
+
+def _operation(name: str, *operands: Real, exponent: Fraction = Fraction(1)) -> Real:
+    """Returns an operation on numbers, or a fraction if its form is one."""
+    spend(20)
+    real = Real()
+    real.operation, real.operands, real.exponent = name, operands, exponent
+    real.depth = max((x.depth for x in operands), default=0) + (name not in ("+", "*"))
+    real.exact = real.form.rational if real.form else None
+    return real
+
+
+_FORMS: dict[str, Callable[..., Form]] = {
+    "pi": lambda: closed_form.PI,
+    "+": closed_form.add,
+    "*": closed_form.multiply,
+    "/": lambda a, b: closed_form.multiply(a, closed_form.inverse(b)),
+    "exp": closed_form.exp,
+    "ln": closed_form.ln,
+    "sin": closed_form.sin,
+    "cos": closed_form.cos,
+    "asin": closed_form.asin,
+    "atan": closed_form.atan,
+    "!": lambda n: closed_form.atom("!", n),
+}
+_BALLS: dict[str, Callable[..., arb]] = {
+    "+": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "exp": lambda x: x.exp(),
+    "ln": lambda x: x.log(),
+    "sin": lambda x: x.sin(),
+    "cos": lambda x: x.cos(),
+    "asin": lambda x: x.asin(),
+    "atan": lambda x: x.atan(),
+    "!": lambda n: (n + 1).gamma(),
 }
 
 
-def _round(arguments: Sequence[Fraction]) -> Fraction:
-    places = arguments[1] if len(arguments) == 2 else Fraction(0)
-    if places.denominator != 1 or abs(places) > MAX_ROUND:
-        raise DomainError("round-places", 1)
-    return Fraction(round(arguments[0], int(places)))
+def _ball(real: Real) -> arb:
+    """Returns the ball of a number, from those of its operands."""
+    from flint import arb, fmpq, fmpz
+
+    if real.exact is not None:
+        return arb(fmpq(real.exact.numerator, real.exact.denominator))
+    if real.operation == "pi":
+        return arb.pi()
+    balls = [operand.ball for operand in real.operands]
+    if real.operation != "^":
+        return _BALLS[real.operation](*balls)
+    n, d = real.exponent.as_integer_ratio()
+    if d > _MAX_ROOT:
+        return balls[0] ** arb(fmpq(n, d))
+    return (balls[0].root(d) if d > 1 else balls[0]) ** fmpz(n)
 
 
-def _whole(function: Callable[..., int]) -> Callable[[Sequence[Fraction]], int]:
-    def value(arguments: Sequence[Fraction]) -> int:
-        for index, argument in enumerate(arguments):
-            if argument.denominator != 1:
-                raise DomainError("whole", index)
-        return function(*map(int, arguments))
+def _parts(real: Real, is_known: Callable[[Real], bool] = lambda _: False) -> list[Real]:
+    """Returns the numbers that one is made of, operands first, without those that are known and
+    what these are made of."""
+    ordered, waiting, seen = [], [(real, False)], set()
+    while waiting:
+        part, is_complete = waiting.pop()
+        if is_complete:
+            ordered.append(part)
+        elif id(part) not in seen and not is_known(part):
+            seen.add(id(part))
+            waiting.append((part, True))
+            if part.exact is None:
+                waiting.extend((operand, False) for operand in part.operands)
+    return ordered
 
-    return value
+
+def _exact_root(value: Fraction, degree: int) -> Fraction | None:
+    """Returns the root of a number that is not negative if it is a fraction, else None."""
+    if degree == 1 or value in (0, 1):
+        return value
+    if degree > _n_bits(value):
+        return None
+    from flint import fmpz
+
+    roots = [int(fmpz(number).root(degree)) for number in value.as_integer_ratio()]
+    root = Fraction(*roots)
+    return root if root**degree == value else None
 
 
-_EXACT: dict[str, Callable[[Sequence[Fraction]], Fraction | int]] = {
-    "abs": lambda a: abs(a[0]),
-    "floor": lambda a: math.floor(a[0]),
-    "ceil": lambda a: math.ceil(a[0]),
-    "trunc": lambda a: math.trunc(a[0]),
-    "round": _round,
-    "sign": lambda a: (a[0] > 0) - (a[0] < 0),
-    "gcd": _whole(math.gcd),
-    "lcm": _whole(math.lcm),
-    "min": min,
-    "max": max,
-    "sum": sum,
-    "mean": statistics.mean,
-    "median": statistics.median,
-}
+def _middle(ball: arb) -> Fraction:
+    mantissa, exponent = ball.mid().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
+
+
+def _log2(ball: arb) -> int:
+    """Returns the exponent of the middle of a ball: 0 for 0."""
+    mantissa, exponent = ball.mid().man_exp()
+    return int(mantissa).bit_length() + int(exponent)
+
+
+def _n_bits(value: Fraction) -> int:
+    return max(value.numerator.bit_length(), value.denominator.bit_length())

@@ -198,7 +198,9 @@ class Calculation(BaseModel):
         description=f"the exact value as `5/6`; null if it has more than {FRACTION_DIGITS} digits"
     )
     places: int = Field(description="decimal places of the answer")
-    rounded: bool = Field(description="whether `exact` differs from the exact value")
+    rounded: bool | None = Field(
+        description="whether `exact` differs from the exact value; null if that is undecided"
+    )
     verified: bool = Field(
         description="whether every node agrees with exact arithmetic, and `result` equals `exact`"
     )
@@ -236,6 +238,8 @@ class Calculation(BaseModel):
     @property
     def rounding_note(self) -> str | None:
         """How the exact value was rounded, or None if it was not."""
+        if self.rounded is None:
+            return "undecided whether it is exactly this"
         if not self.rounded:
             return None
         places = "1 place" if self.places == 1 else f"{self.places} places"

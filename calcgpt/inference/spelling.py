@@ -15,9 +15,9 @@ from datagen import operations
 
 MAX_LENGTH = 10_000  # characters of an expression
 MAX_OPERATIONS = 1_000  # of an expression, and of its plan
-MAX_DIGITS = 2_000  # of an exact value, numerator or denominator
+MAX_DIGITS = 10_000  # of an exact value, numerator or denominator
 MAX_EXPONENT = 10_000  # of a power, and of a power of ten such as 1e5
-MAX_FACTORIAL = 1_000
+MAX_FACTORIAL = 10**9
 MAX_SHOWN = 60  # characters of an expression that is repeated to the user
 MAX_READINGS = 8  # that are repeated to the user
 
@@ -193,8 +193,10 @@ MESSAGES = {
     "asked-places": "an answer has at most {n} decimal places",
     "digits": f"a number of more than {MAX_DIGITS:,} digits",
     "value": f"the exact value has more than {MAX_DIGITS:,} digits",
+    "undecided": "undecided: no theorem says whether this is 0 or at a boundary of rounding, and "
+    "{n} digits do not show it",
+    "effort": "this takes too long to plan",
     "power": "a number below 0 has no power that is not whole",
-    "large": "the value, or a number of the function, is larger than 10^60",
     "even-root": "a number below 0 has no such root",
     "root": "a root is the second, third, ..., up to the 1,000th",
     "logarithm": "only numbers above 0 have a logarithm",
@@ -204,7 +206,8 @@ MESSAGES = {
     "whole": "only for whole numbers",
     "round-places": "a number of places is whole, from -30 to 30",
     "arguments": "{name} takes {n}, not {m}",
-    "work": "this needs numbers of more than {digits} digits, or of more than {places} places",
+    "work": "the model would write about {n} characters; the limit is {limit}",
+    "no-plan": "no number of places was found with which this comes out right",
     "direct": "a model without worked steps has no functions",
     "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",
     "factorial": f"a factorial needs a whole number from 0 to {MAX_FACTORIAL:,}",
