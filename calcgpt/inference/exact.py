@@ -127,7 +127,7 @@ def round_to(value: Fraction, places: int) -> Number:
 
 def equal(a: Number, b: Number) -> bool:
     """Returns whether two numbers have the same value."""
-    return plain_text(a) == plain_text(b)
+    return value_of_number(a) == value_of_number(b)
 
 
 def plain_text(number: Number) -> str:

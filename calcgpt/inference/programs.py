@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from calcgpt.errors import ExpressionError
+from calcgpt.inference.effort import spend
 from calcgpt.inference.exact import value_of_node
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
@@ -22,6 +23,7 @@ from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
 
 MAX_TURNS = 400  # of a series or an iteration
 T = TypeVar("T")
+_EFFORT_OF_ROW = 40  # microseconds
 _SIGNS = {"+": ADDITION, "-": SUBTRACTION, "*": MULTIPLICATION, "/": DIVISION}
 _NAME = "="  # the sign of a node that stands for a name, before the name
 _NAMES = ("result", *"abcdghjkmnpqrstuwxyz")  # of a program; e is a constant
@@ -76,6 +78,7 @@ class _Run(Generic[T]):
 
     def rows(self, rows: Rows, turn: str = "") -> None:
         for row in rows:
+            spend(_EFFORT_OF_ROW)
             match row:
                 case ["if", condition, above, other]:
                     self.rows(above if self._value(condition).sign() > 0 else other, turn)
