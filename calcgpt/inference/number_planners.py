@@ -8,7 +8,8 @@ from fractions import Fraction
 from calcgpt.inference.exact import equal, round_to
 from calcgpt.inference.expression_tree import Expression
 from calcgpt.inference.planners import Operand, Parts, Planner, right_answer
-from datagen.arithmetic import MAX_PLACES, Number
+from datagen.arithmetic import MAX_ASKED_PLACES as MAX_PLACES
+from datagen.arithmetic import Number
 from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, Operation
 
 
