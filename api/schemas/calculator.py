@@ -6,7 +6,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from calcgpt.inference.expression_stack import Angle, Percent, Style
 from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
-from datagen.arithmetic import MAX_PLACES
+from datagen.arithmetic import MAX_ASKED_PLACES
 
 OnWrong = Literal["report", "error"]
 ON_WRONG: Any = Field(
@@ -25,7 +25,7 @@ EXPRESSION = Field(
 PLACES = Field(
     None,
     ge=0,
-    le=MAX_PLACES,
+    le=MAX_ASKED_PLACES,
     description="decimal places of the answer; null means those that the expression asks for, or "
     "`default_places` of the model",
 )

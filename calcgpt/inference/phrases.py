@@ -4,7 +4,7 @@ import re
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
-from datagen.arithmetic import MAX_PLACES
+from datagen.arithmetic import MAX_ASKED_PLACES
 
 _LEADING = spelling.longest_first(spelling.LEADING)
 _PLACES = re.compile(spelling.PATTERNS["places"])
@@ -43,7 +43,7 @@ def without_phrases(normal: str) -> tuple[str, int | None]:
             continue
         if places is not None:
             end, is_changed = tail + asked.start(), True
-    if places is not None and places > MAX_PLACES:
-        reason = spelling.MESSAGES["asked-places"].format(n=MAX_PLACES)
+    if places is not None and places > MAX_ASKED_PLACES:
+        reason = spelling.MESSAGES["asked-places"].format(n=MAX_ASKED_PLACES)
         raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, end, len(normal))
     return " " * start + normal[start:end] + " " * (len(normal) - end), places

@@ -1,7 +1,7 @@
 // What people say around a calculation, and the decimal places that they ask for
 // (calcgpt/inference/phrases.py).
 
-import { MAX_PLACES } from "./arithmetic.js";
+import { MAX_ASKED_PLACES } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
 import { format, isDigit, match, search, stripEnd } from "./text.js";
@@ -38,8 +38,8 @@ export function withoutPhrases(normal) {
     places = digits && isDigit(word[0]) ? Number(word) : ((digits ? NUMBER_WORDS : NEAREST).get(word) ?? null);
     if (places !== null) [end, isChanged] = [tail + asked.index, true];
   }
-  if (places !== null && places > MAX_PLACES) {
-    const reason = format(tables.MESSAGES["asked-places"], { n: MAX_PLACES });
+  if (places !== null && places > MAX_ASKED_PLACES) {
+    const reason = format(tables.MESSAGES["asked-places"], { n: MAX_ASKED_PLACES });
     throw new ExpressionError("too-many-places", reason, end, normal.length);
   }
   return [" ".repeat(start) + normal.slice(start, end) + " ".repeat(normal.length - end), places];
