@@ -12,7 +12,7 @@ is the model's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -21,14 +21,13 @@ from calcgpt.inference.exact import equal, evaluate, plain_text, round_to
 from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
-from calcgpt.inference.limits import Limits, Refusal
+from calcgpt.inference.limits import Limits, Refusal, refuse_work
 from calcgpt.inference.number_planners import Fractions, Rounding, Scaled
 from calcgpt.inference.planners import Operand, Parts, Planner, Step
 from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
-from datagen.arithmetic import MAX_PLACES
+from datagen.arithmetic import MAX_ASKED_PLACES, MAX_PLACES
 from datagen.operations import BY_SIGN
 
-MAX_WORK = 400_000  # characters that a model writes for an expression
 MAX_SCALE = 24  # decimal places beyond those of a number, where a function needs them
 
 Refused = tuple[Refusal, int, int]  # why a model is not asked, and the position of the part
@@ -39,8 +38,7 @@ class Plan:
     """The operations of an expression, operands first, and its value by them.
 
     `guard_places` are the places that operations before the last keep beyond those of the result;
-    None if numerator and denominator are worked out instead. `in_tested_range` says whether
-    the model was measured for all operations.
+    None if numerator and denominator are worked out instead.
     """
 
     steps: tuple[Step, ...]
@@ -48,61 +46,46 @@ class Plan:
     exact: Fraction  # the value without rounding
     guard_places: int | None
     readings: tuple[Reading, ...] = ()
-    in_tested_range: bool = True
 
-    def refusal(self, root: Expression, limits: Limits) -> Refused | None:
-        """Returns why a model is not asked all operations, with the position of the part, or None.
-        A reason that a user can allow is returned only if there is no other."""
-        return min(
-            self._refusals(root, limits), key=lambda it: _is_beyond_tested(it[0]), default=None
-        )
-
-    def _refusals(self, root: Expression, limits: Limits) -> Iterator[Refused]:
+    def refusal(self, root: Expression, limits: Limits, work: int) -> Refused | None:
+        """Returns why a model is not asked all operations, with the position of the part, or
+        None."""
         # As a fraction, a number may have any number of places. A model whose places are fixed
         # would be asked products and quotients where a person has typed a sum.
         are_fractions = self.guard_places is None and limits.most_places == MAX_PLACES
         typed = postorder(root) if self.steps and not are_fractions else []
         for node in typed:
             if not node.sign and (refusal := limits.refuse_operand(node.number)):
-                yield refusal, node.start, node.end
-                if not _is_beyond_tested(refusal):
-                    return
+                return refusal, node.start, node.end
         for step in self.steps:
             for number, index in (step.a, step.b):
                 if refusal := limits.refuse_operand(number):
                     source = step if index is None else self.steps[index]
                     reason = f"{source.text} needs {shorten(plain_text(number))}: {refusal.reason}"
-                    yield Refusal(refusal.kind, reason), source.start, source.end
-                    if not _is_beyond_tested(refusal):
-                        return
+                    return Refusal(refusal.kind, reason), source.start, source.end
             if refusal := limits.refuse_problem(step.problem):
                 reason = f"{step.text}: {refusal.reason}"
-                yield Refusal(refusal.kind, reason), step.start, step.end
-        if self.n_characters(limits) > MAX_WORK:
-            reason = f"the model would write more than {MAX_WORK:,} characters"
-            yield Refusal(ExpressionErrorKind.TOO_LONG, reason), root.start, root.end
+                return Refusal(refusal.kind, reason), step.start, step.end
+        refusal = refuse_work(self.n_characters(limits), work)
+        return refusal and (refusal, root.start, root.end)
 
     def n_characters(self, limits: Limits) -> int:
         """Returns how many characters the model writes, if it makes no mistake."""
         return sum(limits.n_characters(step.problem) for step in self.steps)
 
 
-def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_tested: bool) -> Plan:
+def make_plan(root: Expression, places: int, limits: Limits, work: int) -> Plan:
     """Returns the plan of an expression whose result is rounded to `places`. The result of a model
-    whose places are fixed may be off.
+    whose places are fixed may be off. `work` is the most characters that the model may write.
 
     Raises ExpressionError if the expression has no value, or if it is outside the limits.
     """
     refusals = []
-    allowed = None
-    for plan, refusal in _plans(root, places, limits):
+    for plan in _plans(root, places, limits):
+        refusal = plan.refusal(root, limits, work)
         if not refusal:
             return plan
-        if allows_beyond_tested and _is_beyond_tested(refusal[0]):
-            allowed = allowed or replace(plan, in_tested_range=False)
         refusals.append(refusal)
-    if allowed:
-        return allowed
     if not refusals:
         kind = ExpressionErrorKind.OUT_OF_RANGE
         reason = MESSAGES["work"].format(places=MAX_PLACES, digits=f"{MAX_DIGITS:,}")
@@ -111,10 +94,9 @@ def make_plan(root: Expression, places: int, limits: Limits, allows_beyond_teste
     raise ExpressionError(refused.kind, refused.reason, start, end)
 
 
-def _plans(root: Expression, places: int, limits: Limits) -> Iterator[tuple[Plan, Refused | None]]:
-    """Yields plans in the order in which they are to be tried, and what `Plan.refusal` returns. All
-    plans are right, except those that no user can allow, and the last one of a model whose places
-    are fixed."""
+def _plans(root: Expression, places: int, limits: Limits) -> Iterator[Plan]:
+    """Yields plans in the order in which they are to be tried. All plans are right, except the last
+    one of a model whose places are fixed."""
     known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
     parts = Parts(postorder(root), texts(root), evaluate(root), known)
     exact, approaches = parts.values[-1].value, _approaches(parts)
@@ -123,29 +105,27 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[tuple[Plan
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["direct"]
         raise ExpressionError(kind, reason, root.start, root.end)
     first = None
-    most = limits.most_places - places
+    most = min(limits.most_places, MAX_ASKED_PLACES) - places
     # Fewer attempts for functions, whose plans take longer to make.
     few = sorted({*range(2, most, 3), max(most - 1, 0), most})
     for guard_places in few if approaches else range(most + 1):
         plan = _plan(Rounding(parts, places, guard_places), exact, guard_places)
         if not plan:
             continue
-        is_right = equal(plan.result.number, right)
-        refusal = plan.refusal(root, limits) if is_right or not first else None
         first = first or plan
-        if is_right or (refusal and not _is_beyond_tested(refusal[0])):
-            yield plan, refusal  # more guard places do not make numbers shorter
+        if equal(plan.result.number, right):
+            yield plan  # more guard places do not make numbers shorter
             break
     else:
         for scale in range(4, MAX_SCALE + 1, 4) if approaches else ():
-            plan = _plan(Scaled(parts, places, scale), exact, MAX_PLACES + scale - places)
+            plan = _plan(Scaled(parts, places, scale), exact, MAX_ASKED_PLACES + scale - places)
             if plan and equal(plan.result.number, right):
-                yield plan, plan.refusal(root, limits)
+                yield plan
                 break
     if not approaches and (by_fractions := _plan(Fractions(parts, places), exact)):
-        yield by_fractions, by_fractions.refusal(root, limits)
+        yield by_fractions
     if limits.most_places < MAX_PLACES and first:
-        yield first, first.refusal(root, limits)
+        yield first
 
 
 def _plan(planner: Planner[Any], exact: Fraction, guard_places: int | None = None) -> Plan | None:
@@ -166,7 +146,3 @@ def _approaches(parts: Parts) -> bool:
         return is_function or node.sign in CONSTANTS
 
     return any(map(approaches, parts.nodes))
-
-
-def _is_beyond_tested(refusal: Refusal) -> bool:
-    return refusal.kind is ExpressionErrorKind.BEYOND_TESTED
