@@ -235,7 +235,7 @@ async def _parsed(
     Raises ExpressionError, or ProblemError (504) if it is not the client's turn until that time of
     the event loop.
     """
-    plan = partial(calculator.begin, text, options.places, options.beyond_tested, options.style)
+    plan = partial(calculator.begin, text, options.places, style=options.style)
     is_short = len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text))
     turns = service.short_plans if is_short else service.long_plans
     try:

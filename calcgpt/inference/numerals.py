@@ -83,7 +83,7 @@ def _number(digits: str, places: str, shift: int, start: int, end: int) -> Numbe
         raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
     excess = len(kept) - shift - MAX_PLACES
     if excess > 0 and int(digits + kept or "0"):
-        reason = MESSAGES["places"].format(n=MAX_PLACES)
+        reason = MESSAGES["places"].format(n=f"{MAX_PLACES:,}")
         first = start if shift else end - len(places) + MAX_PLACES
         raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
     units, n_places = int(digits + kept or "0"), len(kept) - shift

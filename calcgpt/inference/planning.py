@@ -23,7 +23,7 @@ from calcgpt.inference.exact import equal, evaluate, plain_text, reason_of, roun
 from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
-from calcgpt.inference.limits import Limits, Refusal
+from calcgpt.inference.limits import MAX_WORK, Limits, Refusal, refuse_work
 from calcgpt.inference.number_planners import Fractions, Rounding
 from calcgpt.inference.planners import Operand, Parts, Planner, Step
 from calcgpt.inference.real import Real, is_whole
@@ -33,7 +33,6 @@ from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
 
-MAX_WORK = 400_000  # characters that a model writes for an expression, unless the user allows more
 # Guard places to try: of arithmetic, and of functions, which never need none.
 _GUARDS = (0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48)
 _GUARDS_OF_FUNCTIONS = (3, 7, 15, 30, 60, 120, 240, 480)
@@ -75,10 +74,8 @@ class Plan:
             if refusal := limits.refuse_problem(step.problem):
                 reason = f"{step.text}: {refusal.reason}"
                 return Refusal(refusal.kind, reason), step.start, step.end
-        if (n := self.n_characters(limits)) > work:
-            reason = MESSAGES["work"].format(n=f"{n:,}", limit=f"{work:,}")
-            return Refusal(ExpressionErrorKind.TOO_LONG, reason), root.start, root.end
-        return None
+        refusal = refuse_work(self.n_characters(limits), work)
+        return refusal and (refusal, root.start, root.end)
 
     def n_characters(self, limits: Limits) -> int:
         """Returns how many characters the model writes, if it makes no mistake."""

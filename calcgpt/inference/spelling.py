@@ -206,7 +206,6 @@ MESSAGES = {
     "whole": "only for whole numbers",
     "round-places": "a number of places is whole, from -30 to 30",
     "arguments": "{name} takes {n}, not {m}",
-    "work": "the model would write about {n} characters; the limit is {limit}",
     "no-plan": "no number of places was found with which this comes out right",
     "direct": "a model without worked steps has no functions",
     "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",

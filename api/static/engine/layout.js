@@ -18,7 +18,7 @@ const SIGNS = Object.keys(OPERATIONS).map((sign) => `\\${sign}`).join("");
 const A = `([-0-9.]{${WIDTH}}[0-9.]{0,${MAX_WIDTH - WIDTH}})`; // then `-` is an operation
 const B = `([-0-9.]{${WIDTH},${MAX_WIDTH}})`;
 export const PROMPT = new RegExp(`^\\$(|[013-9]|[1-9][0-9]{1,3})\\(${A}([${SIGNS}])${B}\\)=$`);
-const MAX_SLOTS = 150_000; // of a layout
+export const MAX_SLOTS = 150_000; // of a layout
 
 /** Returns the shape of a prompt `$P(A op B)=` whose layout can be made: its work has at most MAX_SLOTS characters.
  * Returns null for any other text.
