@@ -104,8 +104,9 @@ def _factorial(x: Real) -> Real:
 
 
 def _residue(a: Real, b: Real) -> Real | None:
-    """Returns the remainder of a whole number that is too large to be written out, else None."""
-    if a.exact is not None or not real.is_whole(b) or not b.exact:
+    """Returns the remainder of a whole number, which may be too large to be written out, by another;
+    None if one of them is not whole, or the divisor 0."""
+    if not real.is_whole(b) or not b.exact:
         return None
     rest = real.residue(a, b.floor())
     return None if rest is None else fraction(Fraction(rest))

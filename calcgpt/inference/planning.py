@@ -99,6 +99,8 @@ def make_plan(root: Expression, places: int, limits: Limits, work: int = MAX_WOR
     except (EffortError, ArithmeticError) as error:
         kind, reason = reason_of(error)
         raise ExpressionError(kind, reason, root.start, root.end) from None
+    if not first and plans.error:
+        raise plans.error
     if not first:
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["no-plan"]
         raise ExpressionError(kind, reason, root.start, root.end)
@@ -110,6 +112,7 @@ class _Plans:
     """The plans of an expression that are right, in the order in which they are to be tried."""
 
     def __init__(self, root: Expression, places: int, limits: Limits) -> None:
+        self.error: ExpressionError | None = None
         values = evaluate(root)
         self._value, self._places, self._limits = values[-1].settle(), places, limits
         if self._value.size() > MAX_DIGITS:
@@ -152,7 +155,11 @@ class _Plans:
         return self._plan(Rounding(self._parts, self._places, guard_places), guard_places)
 
     def _plan(self, planner: Planner[Any], guard_places: int | None = None) -> Plan | None:
-        result = planner.plan()
+        try:
+            result = planner.plan()
+        except ExpressionError as error:  # too many operations, perhaps because a series diverges
+            self.error = self.error or error
+            return None
         if result is None:
             return None
         steps, readings = tuple(planner.steps), tuple(planner.readings)

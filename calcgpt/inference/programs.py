@@ -149,16 +149,13 @@ class _Run(Generic[T]):
         """Plans a node of a row. An operation that changes nothing is left out: x*1, x+0."""
         if node.sign.startswith(_NAME):
             return self.names[node.sign[1:]]
-        real = None
         if not node.operands:
-            real = _value_of(node, [])
-            if not node.sign:
-                return _Constant(real)
+            return _Constant(_value_of(node, []))
         kept: Term[T] | _Constant | None = _unchanged(node.sign, operands)
         if kept:
             return kept
         terms = [Term(self.number(operand), operand.value) for operand in operands]
-        number = self._planner.operation(node, terms, real)
+        number = self._planner.operation(node, terms, None)
         return Term(number, fraction(self._planner.value(number)))
 
     def _value(self, text: str) -> Real:
