@@ -19,7 +19,7 @@ from typing import Any
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.exact import equal, evaluate, plain_text, round_to
 from calcgpt.inference.expression_stack import Reading
-from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
+from calcgpt.inference.expression_tree import Expression, postorder, shorten
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import Limits, Refusal
 from calcgpt.inference.number_planners import Fractions, Rounding, Scaled
@@ -116,7 +116,7 @@ def _plans(root: Expression, places: int, limits: Limits) -> Iterator[tuple[Plan
     plans are right, except those that no user can allow, and the last one of a model whose places
     are fixed."""
     known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
-    parts = Parts(postorder(root), texts(root), evaluate(root), known)
+    parts = Parts(postorder(root), [node.text for node in postorder(root)], evaluate(root), known)
     exact, approaches = parts.values[-1].value, _approaches(parts)
     right = round_to(exact, places)
     if approaches and limits.most_places < MAX_PLACES:

@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from calcgpt.inference.spelling import MAX_FACTORIAL
+
 PLACES = 150  # of a value that is not exact
 LARGEST = 10**60  # of such a value
 MAX_ROOT, MAX_POWER = 1_000, 100_000  # exponents of roots, and of e or another number
@@ -94,6 +96,12 @@ def _check(name: str, arguments: Sequence[Fraction]) -> None:
         raise DomainError("power", 0)
     if name == "^" and x == 0 and last < 0:
         raise DomainError("division", -1)
+    is_half = x.denominator == 2 and x >= -MAX_FACTORIAL
+    is_whole = x.denominator == 1 and x > 0
+    if name == "gamma" and (not (is_half or is_whole) or x > MAX_FACTORIAL):
+        raise DomainError("gamma", 0)
+    if name == "atan2" and x == last == 0:
+        raise DomainError("origin", -1)
     is_large = name in ("exp", "sinh", "cosh", "^") and abs(last) > MAX_POWER
     if is_large or max(map(abs, arguments)) >= LARGEST:
         raise DomainError("large", -1)
@@ -139,6 +147,8 @@ _REAL: dict[str, Callable[..., Any]] = {
     "asin": lambda mp, x: mp.asin(x),
     "acos": lambda mp, x: mp.acos(x),
     "atan": lambda mp, x: mp.atan(x),
+    "atan2": lambda mp, y, x: mp.atan2(y, x),
+    "gamma": lambda mp, x: mp.gamma(x),
     "sinh": lambda mp, x: mp.sinh(x),
     "cosh": lambda mp, x: mp.cosh(x),
     "tanh": lambda mp, x: mp.tanh(x),
@@ -167,6 +177,21 @@ def _whole(function: Callable[..., int]) -> Callable[[Sequence[Fraction]], int]:
     return value
 
 
+def _binomial(n: int, k: int) -> int:
+    _check_choice(n, k, min(k, n - k))
+    return math.comb(n, k)
+
+
+def _perm(n: int, k: int) -> int:
+    _check_choice(n, k, k)
+    return math.perm(n, k)
+
+
+def _check_choice(n: int, k: int, n_factors: int) -> None:
+    if not 0 <= k <= n < LARGEST or n_factors > MAX_FACTORIAL:
+        raise DomainError("binomial", -1)
+
+
 _EXACT: dict[str, Callable[[Sequence[Fraction]], Fraction | int]] = {
     "abs": lambda a: abs(a[0]),
     "floor": lambda a: math.floor(a[0]),
@@ -174,6 +199,8 @@ _EXACT: dict[str, Callable[[Sequence[Fraction]], Fraction | int]] = {
     "trunc": lambda a: math.trunc(a[0]),
     "round": _round,
     "sign": lambda a: (a[0] > 0) - (a[0] < 0),
+    "binomial": _whole(_binomial),
+    "perm": _whole(_perm),
     "gcd": _whole(math.gcd),
     "lcm": _whole(math.lcm),
     "min": min,
