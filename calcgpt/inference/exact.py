@@ -104,8 +104,8 @@ def _factorial(x: Real) -> Real:
 
 
 def _residue(a: Real, b: Real) -> Real | None:
-    """Returns the remainder of a whole number, which may be too large to be written out, by another;
-    None if one of them is not whole, or the divisor 0."""
+    """Returns the remainder of a whole number, even of one that is too long to write, by another;
+    None if one of them is not whole, or the divisor is 0."""
     if not real.is_whole(b) or not b.exact:
         return None
     rest = real.residue(a, b.floor())

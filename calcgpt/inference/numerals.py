@@ -81,12 +81,13 @@ def _number(digits: str, places: str, shift: int, start: int, end: int) -> Numbe
     if len(digits) + len(kept) + max(shift, 0) > spelling.MAX_DIGITS:
         reason = MESSAGES["digits"]
         raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
-    excess = len(kept) - shift - MAX_PLACES
-    if excess > 0 and int(digits + kept or "0"):
+    units, n_places = int(digits + kept or "0"), len(kept) - shift
+    if not units:
+        return Number(0)
+    if n_places > MAX_PLACES:
         reason = MESSAGES["places"].format(n=f"{MAX_PLACES:,}")
         first = start if shift else end - len(places) + MAX_PLACES
         raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
-    units, n_places = int(digits + kept or "0"), len(kept) - shift
     if n_places < 0:
         units, n_places = units * 10**-n_places, 0
     while n_places and units % 10 == 0:  # 5.0 is 5

@@ -21,7 +21,7 @@ from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.effort import EffortError
 from calcgpt.inference.exact import equal, evaluate, plain_text, reason_of, round_to
 from calcgpt.inference.expression_stack import Reading
-from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
+from calcgpt.inference.expression_tree import Expression, postorder, shorten
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import MAX_WORK, Limits, Refusal, refuse_work
 from calcgpt.inference.number_planners import Fractions, Rounding
@@ -129,7 +129,7 @@ class _Plans:
             raise ExpressionError(kind, reason, root.start, root.end)
         more = more_places(nodes, values) if self._approaches else [0] * len(nodes)
         known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
-        self._parts = Parts(nodes, texts(root), values, more, known, self._right)
+        self._parts = Parts(nodes, values, more, known, self._right)
 
     def in_order(self) -> Iterator[Plan]:
         """Yields plans. All are right, except the last one of a model whose places are fixed."""

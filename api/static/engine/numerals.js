@@ -74,7 +74,8 @@ function numberOf(whole, places, shift, start, end) {
     throw new ExpressionError("out-of-range", MESSAGES.digits, start, end);
   }
   let [units, n] = [BigInt(whole + kept), kept.length - shift];
-  if (units && n > MAX_PLACES) {
+  if (!units) return { units, places: 0 };
+  if (n > MAX_PLACES) {
     const first = shift ? start : end - places.length + MAX_PLACES;
     throw new ExpressionError("too-many-places", format(MESSAGES.places, { n: formatCount(MAX_PLACES) }), first, end);
   }

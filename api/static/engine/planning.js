@@ -8,7 +8,7 @@
 import { MAX_ASKED_PLACES, MAX_PLACES } from "./arithmetic.js";
 import { evaluate, plainText, roundTo } from "./exact.js";
 import { ExpressionError } from "./expression_errors.js";
-import { isConstant, postorder, texts } from "./expression_tree.js";
+import { isConstant, postorder } from "./expression_tree.js";
 import { refuseWork } from "./limits.js";
 import { OPERATIONS } from "./operations.js";
 import { Planner, areEqual, fractions, problemOf, rounding, scaled } from "./planners.js";
@@ -80,7 +80,7 @@ export function makePlan(root, places, limits) {
 function* plans(root, places, limits) {
   const { mostPlaces } = limits;
   const operations = Object.fromEntries(limits.operations.map((sign) => [OPERATIONS[sign].spellings[0], sign]));
-  const parts = { nodes: postorder(root), texts: texts(root), values: evaluate(root), operations };
+  const parts = { nodes: postorder(root), texts: postorder(root).map(({ text }) => text), values: evaluate(root), operations };
   const isNear = approaches(parts);
   const right = roundTo(parts.values[parts.values.length - 1].value, places);
   if (isNear && mostPlaces < MAX_PLACES) {

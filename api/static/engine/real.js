@@ -6,7 +6,9 @@ import * as elementary from "./elementary.js";
 import {
   add, compare, floor, fraction, gcd, inverse, magnitude, multiply, negative, subtract, whole,
 } from "./fractions.js";
+import tables from "./tables.js";
 
+const MAX_FACTORIAL = BigInt(tables.MAX_FACTORIAL);
 const PLACES = 150; // of a value that is not exact
 const UNIT = 10n ** BigInt(PLACES);
 const LARGEST = 10n ** 60n; // of such a value
@@ -101,6 +103,9 @@ function check(name, numbers) {
   if ((name === "asin" || name === "acos") && magnitude(x.n) > x.d) throw new DomainError("arc", 0);
   if (name === "^" && x.n < 0n && last.d !== 1n) throw new DomainError("power", 0);
   if (name === "^" && !x.n && last.n < 0n) throw new DomainError("division", -1);
+  const isInRange = x.d === 1n ? x.n > 0n : x.d === 2n && x.n >= -MAX_FACTORIAL * x.d;
+  if (name === "gamma" && !(isInRange && x.n <= MAX_FACTORIAL * x.d)) throw new DomainError("gamma", 0);
+  if (name === "atan2" && !x.n && !last.n) throw new DomainError("origin", -1);
   const isLarge = ["exp", "sinh", "cosh", "^"].includes(name) && magnitude(last.n) > MAX_POWER * last.d;
   if (isLarge || numbers.some(({ n, d }) => magnitude(n) >= LARGEST * d)) throw new DomainError("large", -1);
 }
@@ -153,6 +158,23 @@ function square(x) {
   return multiply(x, x);
 }
 
+/** @type {Exact} */
+function atan2(y, x) {
+  const half = divide(pi, whole(y.n < 0n ? -2n : 2n));
+  if (!x.n) return y.n ? half : whole(0n);
+  const angle = elementary.atan(divide(y, x), DIGITS);
+  return x.n < 0n ? add(angle, multiply(whole(2n), half)) : angle;
+}
+
+/** Returns the gamma function of a whole number, or of a half. @type {Exact} */
+function gamma(x) {
+  let value = x.d === 1n ? whole(1n) : root(pi);
+  let at = x.d === 1n ? whole(1n) : fraction(1n, 2n);
+  for (; compare(at, x) < 0; at = add(at, whole(1n))) value = multiply(value, at);
+  for (; compare(x, at) < 0; value = divide(value, at)) at = subtract(at, whole(1n));
+  return value;
+}
+
 /** @type {Record<string, () => Fraction>} */
 const CONSTANTS = {
   pi: () => pi,
@@ -171,6 +193,8 @@ const REAL = {
   asin: (x) => elementary.asin(x, DIGITS),
   acos: (x) => elementary.acos(x, DIGITS),
   atan: (x) => elementary.atan(x, DIGITS),
+  atan2,
+  gamma,
   tanh: (x) => elementary.tanh(x, DIGITS),
   "^": /** @type {Exact} */ (power),
   degrees: (x) => divide(x, degree),
@@ -184,6 +208,17 @@ const ofWhole = (join) => (...numbers) => {
   const index = numbers.findIndex(({ d }) => d !== 1n);
   if (index >= 0) throw new DomainError("whole", index);
   return whole(magnitude(numbers.map(({ n }) => n).reduce(join)));
+};
+
+/** Returns how many ways there are to choose k of n, in order or not.
+ * @type {(isOrdered: boolean) => Exact} */
+const choices = (isOrdered) => ({ n, d }, { n: k, d: e }) => {
+  if (d !== 1n || e !== 1n) throw new DomainError("whole", d === 1n ? 1 : 0);
+  const count = isOrdered || 2n * k < n ? k : n - k;
+  if (k < 0n || k > n || n >= LARGEST || count > MAX_FACTORIAL) throw new DomainError("binomial", -1);
+  let value = 1n;
+  for (let j = 1n; j <= count; j += 1n) value = (value * (n - count + j)) / (isOrdered ? 1n : j);
+  return whole(value);
 };
 
 /** @type {(x: Fraction, places?: Fraction) => Fraction} */
@@ -209,6 +244,8 @@ const EXACT = {
   trunc: ({ n, d }) => whole(n / d),
   round: /** @type {Exact} */ (round),
   sign: ({ n }) => whole(n > 0n ? 1n : n < 0n ? -1n : 0n),
+  binomial: choices(false),
+  perm: choices(true),
   gcd: ofWhole(gcd),
   lcm: ofWhole((a, b) => (a && b ? (a / gcd(a, b)) * b : 0n)),
   min: (...numbers) => numbers.reduce((a, b) => (compare(b, a) < 0 ? b : a)),

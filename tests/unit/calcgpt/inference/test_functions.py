@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.exact import plain_text
 from calcgpt.inference.expression import parse
-from calcgpt.inference.functions import FUNCTIONS, SPELLINGS
+from calcgpt.inference.functions import DEFINITIONS, FUNCTIONS, SPELLINGS
 from calcgpt.inference.limits import DirectLimits, ScratchpadLimits
 from calcgpt.inference.planning import Plan, make_plan
 
@@ -52,6 +52,8 @@ above_0 = _decimals(0, 100_000).filter(lambda text: float(text) > 0)
 small = _decimals(-18, 18)
 arc = _decimals(-1, 1)
 whole = st.integers(-10_000, 10_000).map(str)
+halves = st.integers(-59, 59).filter(lambda n: n > 0 or n % 2).map(lambda n: f"{n / 2:g}")
+choices = st.integers(0, 40).flatmap(lambda n: st.integers(0, n).map(lambda k: f"{n}, {k}"))
 several = st.lists(any_number, min_size=2, max_size=5).map(", ".join)
 
 #: Function -> its arguments, and its value by mpmath or Python.
@@ -75,6 +77,17 @@ CASES: dict[str, tuple[st.SearchStrategy[str], Callable[..., Any]]] = {
     "asin": (arc, mp.asin),
     "acos": (arc, mp.acos),
     "atan": (any_number, mp.atan),
+    "atan2": (
+        st.tuples(any_number, any_number).filter(lambda y_x: any(map(float, y_x))).map(", ".join),
+        mp.atan2,
+    ),
+    "exp2": (small, lambda x: 2**x),
+    "log1p": (_decimals(0, 1_000), mp.log1p),
+    "expm1": (small, mp.expm1),
+    "frac": (any_number, lambda x: mp.sign(x) * mp.frac(abs(x))),
+    "gamma": (halves, mp.gamma),
+    "binomial": (choices, lambda n, k: math.comb(int(n), int(k))),
+    "perm": (choices, lambda n, k: math.perm(int(n), int(k))),
     "sinh": (small, mp.sinh),
     "cosh": (small, mp.cosh),
     "tanh": (small, mp.tanh),
@@ -130,7 +143,7 @@ def call(name: str, arguments: list[str]) -> str:
     return f"{name}({', '.join(arguments)})"
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *DEFINITIONS])
 @given(st.data(), st.sampled_from((0, 2, 8, 8, 15, 30)))
 def test_the_program_of_a_function_gives_the_value_rounded_once(
     name: str, data: st.DataObject, places: int
@@ -204,6 +217,9 @@ def test_every_spelling_is_read(name: str, spelling: str) -> None:
         *(("ln(1.00000001)", "0.00000001"), ("ln(10^-30)", "-69.07755279"), ("exp(-60)", "0")),
         *(("exp(20)", "485165195.40979028"), ("exp(50)", "5184705528587072464087.45332293")),
         *(("sin(10^20)", "-0.64525129"), ("tanh(50)", "1"), ("0^0.5", "0"), ("sqrt(2)^2", "2")),
+        *(("atan2(0,-1)", "3.14159265"), ("atan2(-1,0)", "-1.57079633"), ("atan2(0,2)", "0")),
+        *(("gamma(1)", "1"), ("gamma(0.5)", "1.77245385"), ("gamma(-0.5)", "-3.5449077")),
+        *(("expm1(10^-20)*10^20", "1"), ("log1p(10^-20)*10^20", "1"), ("frac(-2.75)", "-0.75")),
         *(("gcd(0, 0)", "0"), ("round(2.5)", "2"), ("round(3.5)", "4"), ("floor(sqrt(4))", "2")),
         *(("exp(100)", "26881171418161354484126255515800135873611118.77374192"), ("e^0", "1")),
         *(("tanh(100)", "1"), ("tanh(400)", "1"), ("1/(1+tanh(400))", "0.5")),
