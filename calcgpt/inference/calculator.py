@@ -24,6 +24,7 @@ from calcgpt.errors import (
     check_items,
     check_types,
 )
+from calcgpt.inference import effort
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
@@ -43,10 +44,12 @@ from calcgpt.inference.results import (
     confidence,
     read_answer,
 )
+from calcgpt.inference.spelling import MAX_LENGTH
 from calcgpt.registry import resolve
 from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer, is_rounded
 from datagen.notation import NAN, answer_text, render_prompt
 
+EFFORT_OF_READING = 10  # microseconds a character
 USUAL_LENGTH = 200  # characters that the model writes for an operation
 CHECKED_AT_ONCE = 4  # operations
 
@@ -80,6 +83,7 @@ class Computation:
         Raises ExpressionError if `text` is not an expression or has no value, or if an operation on
         the right numbers is outside the limits.
         """
+        effort.spend(EFFORT_OF_READING * len(text[:MAX_LENGTH]))
         parsed = parse(text, style, names)
         if places is None:
             places = limits.default_places if parsed.places is None else parsed.places
@@ -293,7 +297,8 @@ class Calculator:
         if names:
             check_items(names=(names, str), values=(names.values(), Expression))
         model = self.checkpoint.name
-        return Computation(expression, model, self.limits, places, work, style, names)
+        with effort.current().measured():
+            return Computation(expression, model, self.limits, places, work, style, names)
 
     def calculate(
         self,

@@ -138,7 +138,9 @@ def plain_text(number: Number) -> str:
 
 def fraction_text(value: Fraction) -> str | None:
     """Returns a value as `5/6`, a whole one as `3`; None if it has more than FRACTION_DIGITS."""
-    if value.denominator == 1 and abs(value) < 10**FRACTION_DIGITS:
+    if max(abs(value.numerator), value.denominator) >= 10**FRACTION_DIGITS:
+        return None
+    if value.denominator == 1:
         return str(value.numerator)
     digits = len(str(abs(value.numerator))) + len(str(value.denominator))
     return f"{value.numerator}/{value.denominator}" if digits <= FRACTION_DIGITS else None
