@@ -6,16 +6,14 @@ import * as elementary from "./elementary.js";
 import {
   add, compare, floor, fraction, gcd, inverse, magnitude, multiply, negative, subtract, whole,
 } from "./fractions.js";
-import tables from "./tables.js";
 
-const MAX_FACTORIAL = BigInt(tables.MAX_FACTORIAL);
 const PLACES = 150; // of a value that is not exact
 const UNIT = 10n ** BigInt(PLACES);
 const LARGEST = 10n ** 60n; // of such a value
 const DIGITS = PLACES + 85; // significant ones, of what is worked out for it
 const SIMPLE = 10n ** 20n; // denominator of a simple fraction
 const [NEAR, NEAR_ZERO] = [{ n: 1n, d: 10n ** 80n }, { n: 1n, d: 10n ** 130n }];
-const [MAX_ROOT, MAX_POWER, MAX_ROUND] = [1_000n, 100_000n, 30n];
+const [MAX_ROOT, MAX_POWER, MAX_ROUND, MAX_FACTORS] = [1_000n, 100_000n, 30n, 1_000n];
 const [TOO_LARGE, TOO_SMALL] = [150n, -310n]; // powers of e beyond LARGEST, and below NEAR_ZERO
 
 /** @import { Fraction } from "./fractions.js" */
@@ -103,8 +101,8 @@ function check(name, numbers) {
   if ((name === "asin" || name === "acos") && magnitude(x.n) > x.d) throw new DomainError("arc", 0);
   if (name === "^" && x.n < 0n && last.d !== 1n) throw new DomainError("power", 0);
   if (name === "^" && !x.n && last.n < 0n) throw new DomainError("division", -1);
-  const isInRange = x.d === 1n ? x.n > 0n : x.d === 2n && x.n >= -MAX_FACTORIAL * x.d;
-  if (name === "gamma" && !(isInRange && x.n <= MAX_FACTORIAL * x.d)) throw new DomainError("gamma", 0);
+  const isInRange = x.d === 1n ? x.n > 0n : x.d === 2n && x.n >= -MAX_FACTORS * x.d;
+  if (name === "gamma" && !(isInRange && x.n <= MAX_FACTORS * x.d)) throw new DomainError("gamma", 0);
   if (name === "atan2" && !x.n && !last.n) throw new DomainError("origin", -1);
   const isLarge = ["exp", "sinh", "cosh", "^"].includes(name) && magnitude(last.n) > MAX_POWER * last.d;
   if (isLarge || numbers.some(({ n, d }) => magnitude(n) >= LARGEST * d)) throw new DomainError("large", -1);
@@ -215,7 +213,7 @@ const ofWhole = (join) => (...numbers) => {
 const choices = (isOrdered) => ({ n, d }, { n: k, d: e }) => {
   if (d !== 1n || e !== 1n) throw new DomainError("whole", d === 1n ? 1 : 0);
   const count = isOrdered || 2n * k < n ? k : n - k;
-  if (k < 0n || k > n || n >= LARGEST || count > MAX_FACTORIAL) throw new DomainError("binomial", -1);
+  if (k < 0n || k > n || n >= LARGEST || count > MAX_FACTORS) throw new DomainError("binomial", -1);
   let value = 1n;
   for (let j = 1n; j <= count; j += 1n) value = (value * (n - count + j)) / (isOrdered ? 1n : j);
   return whole(value);
