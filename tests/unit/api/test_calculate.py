@@ -280,11 +280,11 @@ def test_no_operation_counts_for_more_characters_than_a_usual_one(
     assert len(computation.outline) * USUAL_LENGTH <= computation.cost
 
 
-@pytest.mark.parametrize("end", ["", "/0"])
-def test_a_batch_without_room_is_not_read_to_its_end(
-    monkeypatch: pytest.MonkeyPatch, end: str
+@pytest.mark.parametrize("text", ["1" + "+1" * 39, "sin(" * 99 + "1" + ")" * 99])  # the second is refused
+def test_a_batch_without_room_is_not_planned_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    model = calculator_model()
+    model = worked_model()
     assert model.calculator
     begin, read = model.calculator.begin, []
 
@@ -294,7 +294,7 @@ def test_a_batch_without_room_is_not_read_to_its_end(
 
     monkeypatch.setattr(model.calculator, "begin", counted)
     with client_of(model, max_pending=100) as client:
-        problem(batch(client, ["1" + "+1" * 39 + end] * 100), 422, "too-many-items")
+        problem(batch(client, [text] * 100), 422, "too-many-items")
     assert len(read) < 20
 
 
