@@ -88,7 +88,7 @@ def make_plan(root: Expression, places: int, limits: Limits, work: int) -> Plan:
         refusals.append(refusal)
     if not refusals:
         kind = ExpressionErrorKind.OUT_OF_RANGE
-        reason = MESSAGES["work"].format(places=MAX_PLACES, digits=f"{MAX_DIGITS:,}")
+        reason = MESSAGES["work"].format(places=MAX_ASKED_PLACES, digits=f"{MAX_DIGITS:,}")
         raise ExpressionError(kind, reason, root.start, root.end)
     refused, start, end = refusals[0]
     raise ExpressionError(refused.kind, refused.reason, start, end)

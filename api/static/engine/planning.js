@@ -70,7 +70,7 @@ export function makePlan(root, places, limits) {
     first ??= refused;
   }
   if (first) throw new ExpressionError(first.refusal.kind, first.refusal.reason, first.start, first.end);
-  const reason = format(MESSAGES.work, { digits: formatCount(MAX_DIGITS), places: MAX_PLACES });
+  const reason = format(MESSAGES.work, { digits: formatCount(MAX_DIGITS), places: MAX_ASKED_PLACES });
   throw new ExpressionError("out-of-range", reason, root.start, root.end);
 }
 

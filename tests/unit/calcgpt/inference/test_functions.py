@@ -10,21 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.exact import plain_text
 from calcgpt.inference.expression import parse
 from calcgpt.inference.functions import FUNCTIONS, SPELLINGS
-from calcgpt.inference.limits import DirectLimits, ScratchpadLimits
+from calcgpt.inference.limits import MAX_WORK, DirectLimits, ScratchpadLimits
 from calcgpt.inference.planning import Plan, make_plan
 
-LIMITS = ScratchpadLimits(Domain(digits=100, places=30), block_size=32_768)
+LIMITS = ScratchpadLimits(block_size=32_768)
 mp = mpmath.mp.clone()
 mp.dps = 90  # not that of `calcgpt.inference.real`
 
 
 def plan(text: str, places: int = 8) -> Plan:
-    return make_plan(parse(text).expression, places, LIMITS, allows_beyond_tested=True)
+    return make_plan(parse(text).expression, places, LIMITS, MAX_WORK)
 
 
 def result(text: str, places: int = 8) -> str:
@@ -220,4 +219,4 @@ def test_what_needs_too_many_places_is_refused() -> None:
 
 def test_a_model_without_worked_steps_has_no_functions() -> None:
     with pytest.raises(ExpressionError, match="worked steps"):
-        make_plan(parse("sqrt(2)").expression, 2, DirectLimits(), allows_beyond_tested=False)
+        make_plan(parse("sqrt(2)").expression, 2, DirectLimits(), MAX_WORK)

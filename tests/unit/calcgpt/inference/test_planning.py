@@ -7,25 +7,21 @@ from expressions import expressions, value_of
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.errors import ExpressionErrorKind as Kind
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
-from calcgpt.inference.limits import DirectLimits, Limits, ScratchpadLimits
+from calcgpt.inference.limits import MAX_WORK, DirectLimits, Limits, ScratchpadLimits
 from calcgpt.inference.planning import Plan, make_plan
-from datagen.arithmetic import MAX_PLACES, Number, Problem, answer
+from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer
 from datagen.notation import render, render_prompt
 from datagen.work import render as render_work
 
-LIMITS = ScratchpadLimits(Domain(digits=100, places=MAX_PLACES), block_size=32_768)
-MEASURED = ScratchpadLimits(Domain(digits=40, places=MAX_PLACES), block_size=4_096)
+LIMITS = ScratchpadLimits(block_size=32_768)
 
 
-def plan_of(
-    text: str, places: int = 8, limits: Limits = LIMITS, beyond_tested: bool = False
-) -> Plan:
-    return make_plan(parse(text).expression, places, limits, beyond_tested)
+def plan_of(text: str, places: int = 8, limits: Limits = LIMITS) -> Plan:
+    return make_plan(parse(text).expression, places, limits, MAX_WORK)
 
 
 def result_of(plan: Plan) -> str:
@@ -40,7 +36,7 @@ def result_of(plan: Plan) -> str:
     return plain_text(number if index is None else answers[index])
 
 
-@given(expressions(), st.integers(0, MAX_PLACES))
+@given(expressions(), st.integers(0, MAX_ASKED_PLACES))
 def test_the_result_is_the_exact_value_rounded_once(text: str, places: int) -> None:
     try:
         value = value_of(text)
@@ -57,7 +53,7 @@ def test_the_result_is_the_exact_value_rounded_once(text: str, places: int) -> N
         fewer = [step._replace(places=step.places - 1) for step in plan.steps]
         fewer[-1] = plan.steps[-1]
         shorter = Plan(tuple(fewer), plan.result, plan.exact, plan.guard_places - 1)
-        assert all(step.places <= MAX_PLACES for step in plan.steps)
+        assert all(step.places <= MAX_ASKED_PLACES for step in plan.steps)
         assert _divides_by_zero(shorter) or Fraction(result_of(shorter)) != Fraction(
             result_of(plan)
         )
@@ -115,14 +111,14 @@ def test_numbers_that_rounding_makes_too_large_are_given_up() -> None:
 
 def test_the_cost_is_what_the_model_writes() -> None:
     for text in ("45/55*440", "12.5*0.25-7", "3/0.007", "1-2+3 to 0 places"):
-        plan = plan_of(text, limits=MEASURED)
+        plan = plan_of(text)
         problems = [step.problem for step in plan.steps]
         lines = render_work([render_prompt(problem).encode() for problem in problems])
         written = [
             len(line.rstrip()) - len(render_prompt(problem))
             for line, problem in zip(lines, problems, strict=True)
         ]
-        assert plan.n_characters(MEASURED) == sum(written)
+        assert plan.n_characters(LIMITS) == sum(written)
         direct = [len(render(p)) - len(render_prompt(p)) for p in problems]
         assert plan.n_characters(DirectLimits()) == sum(direct)
 
@@ -130,33 +126,22 @@ def test_the_cost_is_what_the_model_writes() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "position", "end", "reason"),
     [
+        (f"2*({'9' * 150}*{'9' * 150})", Kind.OUT_OF_RANGE, 3, 304, "its work has 46,512"),
         (
-            f"1+{'9' * 41}",
-            Kind.BEYOND_TESTED,
-            2,
-            43,
-            "a number of 41 digits; this model was measured",
+            "+".join([f"{'9' * 39}*{'7' * 39}"] * 124),
+            Kind.TOO_LONG,
+            0,
+            9_919,
+            "about 467,000 characters; the limit is 400,000",
         ),
-        (f"1+{'9' * 101}", Kind.OUT_OF_RANGE, 2, 103, "a number of more than 100 characters"),
-        (f"2*({'9' * 40}*2)", Kind.BEYOND_TESTED, 3, 45, "needs 1999"),
-        ("+".join([f"{'9' * 39}*{'7' * 39}"] * 124), Kind.TOO_LONG, 0, 9_919, "more than 400,000"),
     ],
 )
 def test_what_is_outside_the_limits_is_refused(
     text: str, kind: Kind, position: int, end: int, reason: str
 ) -> None:
     with pytest.raises(ExpressionError, match=reason) as refused:
-        plan_of(text, limits=MEASURED)
+        plan_of(text)
     assert (refused.value.kind, refused.value.position, refused.value.end) == (kind, position, end)
-
-
-def test_untested_plans_are_made_only_if_they_are_allowed_and_no_other_is_right() -> None:
-    text = f"{'9' * 41}+1"
-    with pytest.raises(ExpressionError):
-        plan_of(text, limits=MEASURED)
-    assert result_of(plan_of(text, limits=MEASURED, beyond_tested=True)) == f"1{'0' * 41}"
-    few = ScratchpadLimits(Domain(digits=40, places=8), block_size=4_096)
-    assert plan_of("1/3*3", limits=few, beyond_tested=True).guard_places is None
 
 
 def test_a_model_of_fixed_places_is_asked_all_the_same() -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from readings import Row, rows
 
-from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
 from calcgpt.inference.calculator import Computation
@@ -13,7 +12,7 @@ from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import ScratchpadLimits
 
 PAGE = Path(__file__).parents[4] / "api" / "static"
-LIMITS = ScratchpadLimits(Domain(digits=40, places=30), block_size=4_096)
+LIMITS = ScratchpadLimits(block_size=4_096)
 
 
 def read(row: Row) -> Row:
