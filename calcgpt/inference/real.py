@@ -273,7 +273,7 @@ def residue(real: Real, modulus: int) -> int | None:
     found: dict[int, int | None] = {}
     for part in _parts(real):
         spend(1)
-        values = [found[id(operand)] for operand in part.operands]
+        values = [found[id(operand)] for operand in part.operands if part.exact is None]
         result = None
         if is_whole(part):
             result = part.floor() % modulus

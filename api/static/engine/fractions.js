@@ -44,6 +44,12 @@ export function inverse({ n, d }) {
   return n < 0n ? { n: -d, d: -n } : { n: d, d: n };
 }
 
+/** Returns a power. A value of 0 needs an exponent that is not negative. @type {(a: Fraction, exponent: bigint) => Fraction} */
+export function power(a, exponent) {
+  const { n, d } = exponent < 0n ? inverse(a) : a;
+  return { n: n ** magnitude(exponent), d: d ** magnitude(exponent) };
+}
+
 /** Returns a / b rounded down. @type {(a: Fraction, b?: Fraction) => bigint} */
 export function floor(a, b = whole(1n)) {
   const { n, d } = multiply(a, inverse(b));
@@ -67,6 +73,33 @@ export function gcd(a, b) {
   [a, b] = [magnitude(a), magnitude(b)];
   while (b) [a, b] = [b, a % b];
   return a;
+}
+
+/** Returns the remainder with the sign of the modulus. @type {(n: bigint, modulus: bigint) => bigint} */
+export function modulo(n, modulus) {
+  const rest = n % modulus;
+  return rest && rest < 0n !== modulus < 0n ? rest + modulus : rest;
+}
+
+/** Returns the remainder of a power with an exponent >= 0. @type {(base: bigint, exponent: bigint, modulus: bigint) => bigint} */
+export function powerModulo(base, exponent, modulus) {
+  let result = 1n;
+  for (const digit of exponent.toString(2)) {
+    result = (result * result) % modulus;
+    if (digit === "1") result = (result * base) % modulus;
+  }
+  return modulo(result, modulus);
+}
+
+/** Returns the product of the whole numbers from `least` to `most`. @type {(least: bigint, most: bigint) => bigint} */
+export function product(least, most) {
+  if (most - least > 8n) {
+    const middle = (least + most) / 2n;
+    return product(least, middle) * product(middle + 1n, most);
+  }
+  let result = 1n;
+  for (; least <= most; least += 1n) result *= least;
+  return result;
 }
 
 /** @param {bigint} n */
