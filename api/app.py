@@ -41,7 +41,7 @@ from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 
-API_VERSION = "3.1"  # of the document; docs/API.md says what it means
+API_VERSION = "4.0"  # of the document; docs/API.md says what it means
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch. Each answer comes with its
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The
@@ -50,7 +50,7 @@ exact value never replaces the model's answer.
 Every error is a problem document (RFC 9457). Its `type` is `about:blank` if the status says
 enough, or else `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-many-places`,
-`out-of-range`, `beyond-tested` and `division-by-zero`, each with its position in the expression;
+`out-of-range` and `division-by-zero`, each with its position in the expression;
 `wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
 `bad-question` and `other-task`, about models of a task of your own;
 `invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-weights`,

@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -15,7 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.access import client_of
+from api.access import charge_for, client_of
 from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, json_response, stream_responses
@@ -36,6 +35,7 @@ from api.service import Service
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
+from calcgpt.inference.effort import Effort
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -57,9 +57,7 @@ EVENTS: dict[type[BaseModel], str] = {
     Calculation: "result",
 }
 
-SHORT = 100  # characters of an expression that is mostly planned within 10 ms
-COST_OF_READING = 25  # characters to write: as much as to read one of a wrong expression
-_FUNCTION = spelling.longest_first([*spelling.FUNCTIONS, "^"])
+_SHORT = re.compile(r"[-+*/().0-9 ]{0,100}")  # an expression that is planned within a few ms
 Listener = Callable[[BaseModel], None]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
 _HALVES = "".join(spelling.VULGAR)
@@ -169,8 +167,8 @@ def router(service: Service) -> APIRouter:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         client = client_of(request.scope)
         service.admission.require_room(client)
-        inquiries, cost = await _begin_all(service, calculator, body, client)
-        await service.admit(request, stack, n_operations(cost))
+        inquiries, cost = await _begin_all(service, calculator, body, request)
+        await service.admit(request, stack, n_operations(*cost))
         work = _batch(service, inquiries)
         batch = await service.while_connected(request, stack, work, has_deadline=False)
         return json_response(batch)
@@ -195,9 +193,17 @@ async def begin(
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
     until = _now() + service.settings.deadline
-    with service.admission.enter(client, 1):  # until its operations are known
-        computation = await _parsed(service, calculator, expression, options, client, until)
-    await service.admit(request, stack, n_operations(computation.cost))
+    effort = Effort()
+    try:
+        with service.admission.enter(client, 1):  # until its operations are known
+            computation = await _parsed(
+                service, calculator, expression, options, request, until, effort
+            )
+    except ExpressionError:
+        await charge_for(request.scope, n_operations(0, effort.characters))
+        raise
+    n = n_operations(computation.cost, effort.characters)
+    await service.admit(request, stack, n)
     return Inquiry(service, calculator, computation, options, client)
 
 
@@ -226,60 +232,72 @@ async def _parsed(
     calculator: Calculator,
     text: str,
     options: AnswerOptions,
-    client: str,
+    request: Request,
     until: float,
+    effort: Effort,
 ) -> Computation:
-    """Returns the computation of an expression. Plans a long expression, or one with functions, in
-    a thread, so that other requests do not wait. Clients take turns.
+    """Returns the computation of an expression, and counts what planning takes on `effort`. Plans
+    all but short sums and products in a thread, so that other requests do not wait, and no longer
+    than the client waits. Clients take turns.
 
-    Raises ExpressionError, or ProblemError (504) if it is not the client's turn until that time of
-    the event loop.
+    Raises ExpressionError, ClientDisconnect, or ProblemError (504) if it is not the client's turn
+    until that time of the event loop.
     """
-    plan = partial(calculator.begin, text, options.places, options.beyond_tested, options.style)
-    is_short = len(text) <= SHORT and not _FUNCTION.search(spelling.normalize(text))
+
+    def plan() -> Computation:
+        with effort.measured():
+            return calculator.begin(text, options.places, style=options.style)
+
+    is_short = _SHORT.fullmatch(text) is not None
     turns = service.short_plans if is_short else service.long_plans
     try:
-        async with turns.take(client, len(text), until):
-            if not is_short:
-                return await asyncio.to_thread(plan)
-            await asyncio.sleep(0)  # at most as many as there are turns in a round of the loop
-            return plan()
+        async with turns.take(client_of(request.scope), len(text), until):
+            if is_short:
+                await asyncio.sleep(0)  # at most as many as there are turns in a round of the loop
+                return plan()
+            planned = asyncio.to_thread(plan)
+            return await service.while_connected(request, ExitStack(), planned, has_deadline=False)
     except TimeoutError:
         raise service.deadline_passed() from None
+    finally:
+        effort.stop()
 
 
 async def _begin_all(
-    service: Service, calculator: Calculator, body: BatchRequest, client: str
-) -> tuple[list[Inquiry | ProblemError], int]:
-    """Returns the inquiry of each expression of a batch, or its problem, and the cost of all.
-    Reading an invalid expression up to its error counts, too.
+    service: Service, calculator: Calculator, body: BatchRequest, request: Request
+) -> tuple[list[Inquiry | ProblemError], tuple[int, int]]:
+    """Returns the inquiry of each expression of a batch, or its problem, and the cost of all and of
+    planning them, also of what is refused.
 
     Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    cost, until = 0, _now() + service.settings.deadline
+    client, until = client_of(request.scope), _now() + service.settings.deadline
+    cost = planning = 0
     for text in body.expressions:
+        effort = Effort()
         try:
-            computation = await _parsed(service, calculator, text, body, client, until)
+            computation = await _parsed(service, calculator, text, body, request, until, effort)
         except ProblemError as error:  # out of time, as all that follow
             inquiries.append(error)
         except ExpressionError as error:
             inquiries.append(expression_problem(error))
-            cost += error.position * COST_OF_READING
         else:
             inquiries.append(Inquiry(service, calculator, computation, body, client))
             cost += computation.cost
-        service.admission.require_room(client, n_operations(cost))
-    return inquiries, cost
+        planning += effort.characters
+        service.admission.require_room(client, n_operations(cost, planning))
+    return inquiries, (cost, planning)
 
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def n_operations(cost: int) -> int:
-    """Returns for how many operations of usual length a number of characters counts."""
-    return max(1, math.ceil(cost / USUAL_LENGTH))
+def n_operations(cost: int, planning: int = 0) -> int:
+    """Returns for how many operations of usual length a number of characters counts, and what
+    planning takes beyond that of a usual one."""
+    return max(1, math.ceil(cost / USUAL_LENGTH)) + planning // USUAL_LENGTH
 
 
 async def _batch(service: Service, inquiries: list[Inquiry | ProblemError]) -> BatchResponse:

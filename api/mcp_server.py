@@ -24,7 +24,7 @@ from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation, Confidence
 from datagen import work_errors
-from datagen.arithmetic import MAX_PLACES, answer
+from datagen.arithmetic import MAX_ASKED_PLACES, answer
 from datagen.notation import answer_text, parse_prompt
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def tools(calculator: Calculator) -> MCPServer[None]:
             int | None,
             Field(
                 ge=0,
-                le=MAX_PLACES,
+                le=MAX_ASKED_PLACES,
                 description="decimal places of the answer; null means the model's default",
             ),
         ] = None,

@@ -37,7 +37,6 @@ class ExpressionErrorKind(StrEnum):
     TOO_LONG = "too-long"
     TOO_MANY_PLACES = "too-many-places"
     OUT_OF_RANGE = "out-of-range"
-    BEYOND_TESTED = "beyond-tested"  # the model was not measured for it
     DIVISION_BY_ZERO = "division-by-zero"
     UNDECIDED = "undecided"  # no theorem decides what the value is
 

@@ -16,9 +16,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from calcgpt.errors import DataError
 from calcgpt.section import build
-from datagen.arithmetic import USUAL_PLACES
 from datagen.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
-from datagen.notation import MAX_WIDTH
 from datagen.operations import SIGNS, Sign
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -26,9 +24,7 @@ Loss = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Name = Annotated[str, Field(max_length=200)]
 Question = Annotated[str, Field(max_length=4_096)]
-# Rows by the digits of A, columns by the digits of B: from 0 digits to those of the longest operand
-# in hundredths.
-MAX_TABLE = 1 + MAX_WIDTH + USUAL_PLACES
+MAX_TABLE = 103  # rows by the digits of A, columns by the digits of B: from 0 to 102 or more
 Table = Annotated[list[list[Count]], Field(min_length=1, max_length=MAX_TABLE)]
 Point = tuple[int, float]  # tokens seen, value
 

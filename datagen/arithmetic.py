@@ -5,6 +5,7 @@ Shapes: n is the number of problems in an array.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from numbers import Integral
 from typing import Any
 
@@ -61,8 +62,11 @@ class Number:
             return cls(whole)
         if places == 0:
             return cls(10 * units, 1)
-        while places > 1 and units % 10 == 0:
-            units, places = units // 10, places - 1
+        if places > 1 and units % 10 == 0:
+            digits = integer_text(units)
+            zeros = places - 1 if not units else len(digits) - len(digits.rstrip("0"))
+            zeros = min(zeros, places - 1)
+            units, places = units // 10**zeros, places - zeros
         return cls(units, places)
 
     @property
@@ -96,6 +100,16 @@ class Problem:
     def __post_init__(self) -> None:
         check_types(a=(self.a, Number), op=(self.op, Operation), b=(self.b, Number))
         check_integer("places", self.places, 0, MAX_PLACES)
+
+
+def integer_text(value: int) -> str:
+    """Returns an integer in decimal digits. `str` refuses more than 4,300 of them."""
+    return str(Decimal(value))
+
+
+def integer_from_text(text: str) -> int:
+    """Inverts `integer_text`. `int` refuses more than 4,300 digits."""
+    return int(Decimal(text))
 
 
 def divide_half_even(numerator: int, denominator: int) -> int:
@@ -158,7 +172,7 @@ class ProblemArray:
     op: NDArray[np.uint8]
     b: NDArray[Any]
     b_point: NDArray[np.bool_]
-    places: NDArray[np.uint8] = field(default_factory=lambda: np.array(USUAL_PLACES, np.uint8))
+    places: NDArray[np.uint16] = field(default_factory=lambda: np.array(USUAL_PLACES, np.uint16))
     scale: int = USUAL_PLACES
 
     def __post_init__(self) -> None:
@@ -195,7 +209,7 @@ class ProblemArray:
             np.array([OPERATIONS.index(p.op) for p in problems], np.uint8),
             _integers([p.b.scaled(scale) for p in problems]),
             np.array([p.b.point for p in problems], np.bool_),
-            np.array([p.places for p in problems], np.uint8),
+            np.array([p.places for p in problems], np.uint16),
             scale,
         )
 
@@ -222,7 +236,7 @@ class ProblemArray:
 
     def to_places(self, places: int) -> "ProblemArray":
         """Returns the problems, but all of them ask for `places` places."""
-        return replace(self, places=np.array(places, np.uint8))
+        return replace(self, places=np.array(places, np.uint16))
 
 
 def concatenate(parts: Sequence[ProblemArray]) -> ProblemArray:

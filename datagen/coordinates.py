@@ -125,7 +125,7 @@ def question_coordinates(line: bytes) -> Coordinates:
     """
     result = np.zeros((len(line), N_COORDINATES), np.int16)
     start = line.find(b"(") + 1
-    if not line.startswith(b"$") or not 2 <= start <= 4:
+    if not line.startswith(b"$") or not 2 <= start <= 6:
         return result
     kind = Kind.A_FIELD
     for position in range(start, len(line)):

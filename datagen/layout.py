@@ -9,26 +9,39 @@ import re
 from functools import lru_cache
 
 from datagen.arithmetic import USUAL_PLACES
+from datagen.notation import MAX_WIDTH, PLACES, WIDTH
 from datagen.operations import BY_SIGN, SIGNS
 from datagen.operations.parts import Operand, Question
-from datagen.slots import LOWEST, Kind, Layout, Shape, position_of, shape_cache
+from datagen.slots import LOWEST, MAX_SLOTS, Kind, Layout, Shape, position_of, shape_cache
 
 _SIGN = f"([{re.escape(''.join(SIGNS))}])"
-PROMPT = rf"\$(|[013-9]|[12][0-9]|30)\(([-0-9.]{{10,100}}?){_SIGN}([-0-9.]{{10,100}})\)="
+# After WIDTH characters of A, `-` is an operation.
+_A = rf"([-0-9.]{{{WIDTH}}}[0-9.]{{0,{MAX_WIDTH - WIDTH}}})"
+_B = rf"([-0-9.]{{{WIDTH},{MAX_WIDTH}}})"
+PROMPT = rf"\$({PLACES})\({_A}{_SIGN}{_B}\)="
 _PROMPT = re.compile(PROMPT)
+_CACHED_LENGTH = 200  # of the longest prompt that is kept
 _TO_ONES = str.maketrans("23456789", "11111111")
 
 
 def shape_of(prompt: str) -> Shape | None:
-    """Returns the shape of a prompt `$P(A op B)=`, or None for any other text."""
+    """Returns the shape of a prompt `$P(A op B)=` whose layout can be made: its work has at most
+    MAX_SLOTS characters. Returns None for any other text."""
+    shape = any_shape_of(prompt)
+    return shape if shape and work_length(shape) <= MAX_SLOTS else None
+
+
+def any_shape_of(prompt: str) -> Shape | None:
+    """Returns the shape of a prompt, even if its work is too long for a layout, or None."""
     # Other digits than 0 become 1: the shape is the same, and many prompts share a cache entry. The
     # places stay as they are.
     places, parenthesis, operands = prompt.partition("(")
-    return _cached_shape(places + parenthesis + operands.translate(_TO_ONES))
+    pattern = places + parenthesis + operands.translate(_TO_ONES)
+    return (_cached_shape if len(pattern) <= _CACHED_LENGTH else _shape)(pattern)
 
 
 def require_shape(prompt: str) -> Shape:
-    """Returns the shape of a prompt. Raises ValueError for any other text."""
+    """Returns the shape of a prompt. Raises ValueError if `shape_of` has none."""
     shape = shape_of(prompt)
     if shape is None:
         raise ValueError(f"not a prompt: {prompt!r:.80}")
@@ -40,8 +53,7 @@ def shape_of_line(line: bytes) -> Shape:
     return require_shape(line[: line.index(b"=") + 1].decode("ascii"))
 
 
-@lru_cache(maxsize=2**16)
-def _cached_shape(prompt: str) -> Shape | None:
+def _shape(prompt: str) -> Shape | None:
     match = _PROMPT.fullmatch(prompt)
     if match is None:
         return None
@@ -59,6 +71,9 @@ def _cached_shape(prompt: str) -> Shape | None:
         b_width=len(b),
         by_zero=b_is_zero and BY_SIGN[op].divides,
     )
+
+
+_cached_shape = lru_cache(maxsize=2**16)(_shape)
 
 
 def _digits_and_places(field: str) -> tuple[int, int, bool]:
@@ -80,7 +95,7 @@ def layout(shape: Shape) -> Layout:
 def work_length(shape: Shape) -> int:
     """Returns the number of slots of a layout, including the question, without making the layout.
 
-    A product of two operands of 100 digits has some 20,000 slots.
+    A product of two operands of 10,000 digits would have some 200 million slots.
     """
     question = len(f"${_places_text(shape)}(+)=") + shape.a_width + shape.b_width
     return question + BY_SIGN[shape.op].length(shape) + len("=")

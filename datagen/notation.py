@@ -10,27 +10,35 @@ places the answer is rounded; without it, there are two. `render` and `parse` ar
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 
-from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
+from datagen.arithmetic import (
+    MAX_PLACES,
+    USUAL_PLACES,
+    Number,
+    Problem,
+    answer,
+    integer_from_text,
+    integer_text,
+)
 from datagen.errors import NotationError
 from datagen.operations import BY_SIGN, SIGNS, USUAL
 
 ALPHABET = "".join(sorted({*"$()-.0123456789=an", *USUAL}))
 WORK_ALPHABET = "".join(sorted(ALPHABET + ";|:"))  # with worked steps
 WIDTH = 10  # the least number of characters of an operand or an answer
-MAX_WIDTH = 100  # the largest number of characters of an operand
+MAX_WIDTH = 10_100  # the largest number of characters of an operand
 NAN = "nan"
 
-_BEGINNINGS = {
-    places: f"${'' if places == USUAL_PLACES else places}(" for places in range(MAX_PLACES + 1)
-}
-_PLACES = {beginning: places for places, beginning in _BEGINNINGS.items()}
-# A number as Python writes it: no needless zeros, no -0. The limit of 200 digits is above any
-# answer (the digits of two operands), and below what int() refuses.
+PLACES = "|[013-9]|[1-9][0-9]{1,3}"  # as a question writes them; there are two if it does not
+_BEGINNING = re.compile(rf"\$({PLACES})\(")
+_BEGINS_QUESTION = re.compile(rf"(\$(({PLACES})\(?|2)?)?")
+# A number as Python writes it: no needless zeros, no -0. No answer has more digits before the point
+# than both operands together.
 _NUMBER = re.compile(
-    rf"(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{{0,199}})"
+    rf"(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{{0,{2 * MAX_WIDTH - 1}}})"
     rf"(?:\.(?:[0-9]|[0-9]{{1,{MAX_PLACES - 1}}}[1-9]))?"
 )
 
@@ -38,9 +46,9 @@ _NUMBER = re.compile(
 def number_text(number: Number) -> str:
     """Returns a number as Python writes it, but never with an exponent: `-3`, `12.5`, `0.0`."""
     if not number.point:
-        return str(number.units)
+        return integer_text(number.units)
     sign = "-" if number.units < 0 else ""
-    digits = str(abs(number.units)).zfill(number.places + 1)
+    digits = integer_text(abs(number.units)).zfill(number.places + 1)
     return f"{sign}{digits[: -number.places]}.{digits[-number.places :]}"
 
 
@@ -77,8 +85,8 @@ def operand_field(number: Number) -> str:
 def render_prompt(problem: Problem) -> str:
     """Returns `$(A op B)=`, or `$P(A op B)=` for P places other than two. Raises NotationError
     if `operand_field` does."""
-    beginning = _BEGINNINGS[problem.places]
-    return f"{beginning}{operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
+    places = "" if problem.places == USUAL_PLACES else problem.places
+    return f"${places}({operand_field(problem.a)}{problem.op}{operand_field(problem.b)})="
 
 
 def render_answer(value: Number | None) -> str:
@@ -93,11 +101,10 @@ def render(problem: Problem) -> str:
 
 def parse_prompt(text: str) -> Problem:
     """Inverts `render_prompt`. Raises NotationError for any other text."""
-    beginning = text[: text.find("(") + 1]
-    places = _PLACES.get(beginning)
-    if places is None:
+    beginning = _BEGINNING.match(text)
+    if beginning is None:
         raise _unexpected(text, _first_wrong(text, _begins_question))
-    a, end = _parse_operand(text, len(beginning))
+    a, end = _parse_operand(text, beginning.end())
     _expect(text, end, *SIGNS)
     op = BY_SIGN[text[end]]
     b, end = _parse_operand(text, end + 1)
@@ -105,7 +112,7 @@ def parse_prompt(text: str) -> Problem:
     _expect(text, end + 1, "=")
     if len(text) > end + 2:
         raise _unexpected(text, end + 2)
-    return Problem(a, op, b, places)
+    return Problem(a, op, b, int(beginning[1] or USUAL_PLACES))
 
 
 def parse_answer(field: str, places: int = USUAL_PLACES) -> Number | None:
@@ -131,7 +138,7 @@ def parse(text: str) -> Problem:
 
 def _begins_question(text: str) -> bool:
     """Whether `text` is the beginning of a question up to its parenthesis, or a part of it."""
-    return any(beginning.startswith(text) for beginning in _PLACES)
+    return _BEGINS_QUESTION.fullmatch(text) is not None
 
 
 def _number(text: str) -> Number | None:
@@ -139,7 +146,7 @@ def _number(text: str) -> Number | None:
     if not _NUMBER.fullmatch(text):
         return None
     whole, _, fraction = text.partition(".")
-    return Number(int(whole + fraction), len(fraction))
+    return Number(integer_from_text(whole + fraction), len(fraction))
 
 
 def _begins_number(text: str) -> bool:
@@ -197,7 +204,8 @@ def _begins_answer(text: str, places: int) -> bool:
 
 def _first_wrong(text: str, is_valid_start: Callable[[str], bool]) -> int:
     """Returns the index of the first character after which `text` is not a valid start."""
-    return next((i for i in range(len(text)) if not is_valid_start(text[: i + 1])), len(text))
+    lengths = range(1, len(text) + 1)
+    return bisect_left(lengths, True, key=lambda length: not is_valid_start(text[:length]))
 
 
 def _expect(text: str, position: int, *characters: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen import distributions
-from datagen.arithmetic import MAX_PLACES, ProblemArray
+from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
 from datagen.errors import DataError, check_integer, current_name
 from datagen.formats import renderer
 from datagen.operations import OPERATIONS
@@ -55,7 +55,7 @@ class DatasetPlan:
         for name in ("distribution", "format"):
             object.__setattr__(self, name, current_name(getattr(self, name)))
         if self.places is not None:
-            check_integer("places", self.places, 0, MAX_PLACES)
+            check_integer("places", self.places, 0, MAX_ASKED_PLACES)
 
     @property
     def counts(self) -> dict[Split, int]:

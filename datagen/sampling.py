@@ -131,7 +131,7 @@ def problem_array(a: Decimals, op: Code, b: Decimals, places: Integers) -> Probl
         op=np.full(len(places), op, np.uint8),
         b=b.scaled(scale),
         b_point=b.places > 0,
-        places=places.astype(np.uint8),
+        places=places.astype(np.uint16),
         scale=scale,
     )
 

@@ -18,7 +18,7 @@ MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many 
 WIDTH = 10  # as in `datagen.notation`: the least number of characters of an operand or answer
 LOWEST = 2  # column of a row's lowest digit
 N_KINDS = 64  # rows of a model's tables of kinds: room for kinds that are added later
-MAX_SLOTS = 150_000  # of all that a `ShapeCache` keeps; a slot of a layout takes 200 bytes
+MAX_SLOTS = 150_000  # of a layout, and of all in a `ShapeCache`; one takes 200 bytes
 
 S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
@@ -192,9 +192,9 @@ def position_of(positions: list[int], index: int) -> int:
 
 class ShapeCache(Generic[S, T]):
     """A function of shapes, or of what contains some, that keeps its results until they describe
-    more than MAX_SLOTS slots.
+    more than MAX_SLOTS slots. A result of more is not kept.
 
-    Clients of a service choose the shapes, and a layout may have 50 slots or 3,500. So a limit on
+    Clients of a service choose the shapes, and a layout may have 50 slots or 150,000. So a limit on
     the number of shapes would not limit the memory.
     """
 
@@ -212,8 +212,10 @@ class ShapeCache(Generic[S, T]):
         if result is not None:
             return result
         result = self._function(shape)
+        n_slots = self.n_slots(result)
+        if n_slots > MAX_SLOTS:
+            return result
         with self._lock:
-            n_slots = self.n_slots(result)
             if self.currsize + n_slots > MAX_SLOTS:
                 self._results.clear()
                 self.currsize = 0

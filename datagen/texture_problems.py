@@ -13,7 +13,7 @@ A kind is a function as in `tricky_12_problems`. All arrays have the shape (n,).
 
 import numpy as np
 
-from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MAX_PLACES, MUL, SUB
+from datagen.arithmetic import ADD, DIV, DRAWN_PLACES, MAX_ASKED_PLACES, MUL, SUB
 from datagen.sampling import Decimals, Drawn, Flags, Integers, Sampler, either_side, split_places
 from datagen.tricky_12_problems import MAX_DIGITS, Kind, any_of
 
@@ -96,8 +96,8 @@ def _nearly_equal(sampler: Sampler, places: Integers) -> Drawn:
 def _sum_ties(sampler: Sampler, places: Integers) -> Drawn:
     """A sum or difference at the middle between two answers, or up to a tenth above it, whatever is
     rounded off: 0.1234 + 0.8766005 to five places, 0.0002 - 0.0057 to two."""
-    places = np.minimum(places, MAX_PLACES - 1)
-    dropped = 1 + sampler.below(np.minimum(12, MAX_PLACES - places))
+    places = np.minimum(places, MAX_ASKED_PLACES - 1)
+    dropped = 1 + sampler.below(np.minimum(12, MAX_ASKED_PLACES - places))
     half = 5 * 10 ** (dropped - 1).astype(object)
     answer = 2 * half * (_number(sampler, 8) * ~sampler.one_in(4)) + half
     above = sampler.below(np.maximum(half // 5, 1)) * sampler.one_in(3)
@@ -181,7 +181,11 @@ def _quotient_ties(sampler: Sampler, places: Integers) -> Drawn:
     power = 10 ** fewer.astype(object)
     beside = sampler.choice((0, 0, -1, 1)) * (1 + sampler.below(sampler.choice((1, 10, 1000))))
     a = np.maximum((b * middle + beside) // power, 1)
-    return Decimals(a, np.minimum(a_places + b_places, MAX_PLACES)), DIV, Decimals(b, b_places)
+    return (
+        Decimals(a, np.minimum(a_places + b_places, MAX_ASKED_PLACES)),
+        DIV,
+        Decimals(b, b_places),
+    )
 
 
 def _short_sums(sampler: Sampler, places: Integers) -> Drawn:
@@ -198,7 +202,7 @@ def _last_rows(sampler: Sampler, places: Integers) -> Drawn:
     b = _number(sampler, MAX_DIGITS)
     answer = _number(sampler, 3) * ~sampler.one_in(3)
     hundredths = 100 * answer + sampler.choice((0, 25, 65)) + sampler.below(11)
-    more = np.minimum(sampler.below(4) * sampler.one_in(2), MAX_PLACES - places)
+    more = np.minimum(sampler.below(4) * sampler.one_in(2), MAX_ASKED_PLACES - places)
     power = 10 ** more.astype(object)
     a = b * hundredths // 100 * power + sampler.below(1000) % power
     return Decimals(np.maximum(a, 1), places + more), DIV, Decimals(b, 0 * places)
@@ -208,7 +212,7 @@ def any_number_of_places(sampler: Sampler) -> Integers:
     """Returns the places of answers: 2 in 2/8 of the problems, 8 in 2/8, 0 to 9 in 3/8, and 10 to
     30 in 1/8."""
     common, few = sampler.choice((2, 2, 8, 8, 0, 0, 0, 10)), sampler.below(DRAWN_PLACES + 1)
-    many = DRAWN_PLACES + 1 + sampler.below(MAX_PLACES - DRAWN_PLACES)
+    many = DRAWN_PLACES + 1 + sampler.below(MAX_ASKED_PLACES - DRAWN_PLACES)
     return np.select([common == 0, common == 10], [few, many], common)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datagen.answer_layout import answer_field
+from datagen.arithmetic import integer_from_text
 from datagen.errors import NotationError
 from datagen.layout import layout, shape_of
 from datagen.operations import RULES, STEP_KIND
@@ -93,7 +94,7 @@ class Division:
         """Returns which digits leave less than the divisor, (10,). `text` has an ASCII code for
         each position. The divisor and the dividend in it must be right."""
         divisor, dividend = (
-            int(bytes(text[position] for position in reversed(positions)))
+            integer_from_text(bytes(text[p] for p in reversed(positions)).decode())
             for positions in (self.divisor, self.dividend)
         )
         if text[self.dividend[-1]] == NINE:  # a ten's complement

@@ -4,7 +4,7 @@ problems of them."""
 import numpy as np
 from hypothesis import strategies as st
 
-from datagen.arithmetic import MAX_PLACES, Number, Problem
+from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem
 from datagen.notation import WIDTH, number_text
 from datagen.operations import OPERATIONS
 from datagen.sampling import Words, bit_generator
@@ -52,9 +52,19 @@ problems = st.builds(Problem, numbers, st.sampled_from(OPERATIONS), numbers)
 
 # Numbers of any length, and answers to any number of places, few of them often.
 _units = st.one_of(*[st.integers(-limit, limit) for limit in (1, 1000, 10**12, 10**20, 10**40)])
-_places = st.integers(0, 3) | st.integers(0, 9) | st.integers(0, MAX_PLACES)
+_places = st.integers(0, 3) | st.integers(0, 9) | st.integers(0, MAX_ASKED_PLACES)
 any_numbers = numbers | st.builds(
     lambda units, places: Number.from_units(units, places, places > 0), _units, _places
+)
+# Numbers of up to 6,000 digits: those of 64 random bits, repeated.
+large_numbers = st.builds(
+    lambda seed, n_digits, places, sign: Number.from_units(
+        sign * (seed * (10**n_digits // (10**19 - 1)) % 10**n_digits), places, places > 0
+    ),
+    st.integers(1, 2**64),
+    st.integers(1, 6_000),
+    st.integers(0, 3) | st.integers(0, 6_000),
+    st.sampled_from([-1, 1]),
 )
 any_problems = st.builds(
     Problem, any_numbers, st.sampled_from(OPERATIONS), any_numbers, _places

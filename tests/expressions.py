@@ -56,15 +56,15 @@ def expressions(largest: int = 9_999_999, max_leaves: int = 8) -> st.SearchStrat
 SINGLE, SEVERAL = (
     [
         (name, spelling)
-        for name in FUNCTIONS
-        if (FUNCTIONS[name].most == 1) == is_single
-        for spelling in SPELLINGS.get(name, ())
+        for name in SPELLINGS
+        if (name not in FUNCTIONS or FUNCTIONS[name].most == 1) == is_single
+        for spelling in SPELLINGS[name]
     ]
     for is_single in (True, False)
 )
 POWERS = ("^0.5", "^(1/3)", "^-1.5", "^pi", "^20", "^1/2", "²", "!", "%", "°")
 FACTORS = ("(2)", "π", "√3", "sqrt(2)", "|-2|", "e")
-JOINTS = ("+", "-", "*", "/", "//", " mod ", "^", " ", "", " of ", " plus ")
+JOINTS = ("+", "-", "*", "/", "//", " mod ", "^", " ", "", " of ", " plus ", " choose ")
 NUMBERS = (
     *("0", "1", "2", "3", "8", "16", "27", "30", "45", "90", "100", "360", "0.5", "1.5", "-3"),
     *("1/3", "1e3", "1e20", "1e30", "1e-5", "1e-20", "123456789.123456789", "1,000", "0,5", "½"),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
-from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, ProblemArray
+from datagen.arithmetic import MAX_ASKED_PLACES, USUAL_PLACES, Number, Problem, ProblemArray
 from datagen.operations import (
     ADDITION,
     DIVISION,
@@ -218,7 +218,7 @@ def sum_tie(off: tuple[int, ...]) -> Class:
         drop = random.randint(1, 10)
         middle = random.randrange(10 ** random.randint(1, 20)) * 10**drop + 5 * 10 ** (drop - 1)
         total, a = middle + random.choice(off), digits(random, random.randint(1, 24))
-        return with_answer(random, total, a, min(places + drop, MAX_PLACES), True)
+        return with_answer(random, total, a, min(places + drop, MAX_ASKED_PLACES), True)
 
     return draw
 
@@ -228,7 +228,9 @@ def up_from_nothing(random: Random, places: int) -> Pair:
     drop = random.randint(2, 10)
     total = 5 * 10 ** (drop - 1) + random.randrange(1, 10 ** (drop - 1))
     a = digits(random, random.randint(1, 24))
-    return with_answer(random, total, a, min(places + drop, MAX_PLACES), random.random() < 0.3)
+    return with_answer(
+        random, total, a, min(places + drop, MAX_ASKED_PLACES), random.random() < 0.3
+    )
 
 
 def product_tie(off: tuple[int, ...]) -> Class:
@@ -246,8 +248,8 @@ def product_tie(off: tuple[int, ...]) -> Class:
         share = 2 ** random.randint(0, 8)
         if b % share == 0:
             a, b = a * share, b // share
-        total = min(places + drop, 2 * MAX_PLACES)
-        a_places = random.randint(max(0, total - MAX_PLACES), min(total, MAX_PLACES))
+        total = min(places + drop, 2 * MAX_ASKED_PLACES)
+        a_places = random.randint(max(0, total - MAX_ASKED_PLACES), min(total, MAX_ASKED_PLACES))
         return number(a, a_places), MULTIPLICATION, number(max(b, 1), total - a_places)
 
     return draw
@@ -273,7 +275,7 @@ def quotient_tie(off: tuple[int, ...]) -> Class:
 def nothing_left(random: Random, places: int) -> Pair:
     """Answers that are 0 or round to 0, of either sign."""
     op = random.choice(OPERATIONS)
-    small = number(random.randint(1, 60), min(places + 2, MAX_PLACES))
+    small = number(random.randint(1, 60), min(places + 2, MAX_ASKED_PLACES))
     if op == MULTIPLICATION:
         return small, op, number(random.randint(0, 99), 2)
     if op == DIVISION:

@@ -2,11 +2,11 @@
 
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from calcgpt.inference.expression_stack import Angle, Percent, Style
 from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
-from datagen.arithmetic import MAX_PLACES
+from datagen.arithmetic import MAX_ASKED_PLACES
 
 OnWrong = Literal["report", "error"]
 ON_WRONG: Any = Field(
@@ -18,22 +18,16 @@ MODEL = Field(
     None, description="a name from /v1/models; null means the default", examples=["calculator"]
 )
 EXPRESSION = Field(
-    description="a calculation as people write it: numbers of at most 30 decimal places, "
+    description="a calculation as people write it: numbers of at most 9,999 decimal places, "
     "+ - * / ^ % ! mod // | | ( ), functions such as sqrt and sin, pi, e, and words",
     examples=["12.5+3"],
 )
 PLACES = Field(
     None,
     ge=0,
-    le=MAX_PLACES,
+    le=MAX_ASKED_PLACES,
     description="decimal places of the answer; null means those that the expression asks for, or "
     "`default_places` of the model",
-)
-BEYOND_TESTED = Field(
-    False,
-    validation_alias=AliasChoices("beyond_tested", "unproven"),  # the second: of version 0.1
-    description="whether to ask the model also about numbers and places for which it was not "
-    "measured; then `in_tested_range` of the response says if there were any",
 )
 
 
@@ -48,7 +42,6 @@ class AnswerOptions(Input):
 
     model: str | None = MODEL
     places: int | None = PLACES
-    beyond_tested: bool = BEYOND_TESTED
     percent: Percent = Field("relative", description="100-10% is 90 if `relative`, 99.9 if `plain`")
     angle: Angle = Field(
         "radians", description="what sin(30) is the sine of; sin(30°) is of degrees"

@@ -14,7 +14,7 @@ class Domain(BaseModel):
     operations: list[str] = list(USUAL)
     decimal_places: int = Field(
         USUAL_PLACES,
-        description="maximum decimal places of an answer and of the operations on the way to it",
+        description="maximum decimal places of an answer",
     )
     default_places: int = Field(
         USUAL_PLACES,
@@ -22,16 +22,13 @@ class Domain(BaseModel):
     )
     digits: int | None = Field(
         None,
-        description="maximum number of significant digits of an operand; `beyond_tested` lifts "
-        "this limit and that of the places; null for a model that answers at once",
+        description="the most significant digits of the operands that the model was measured for; "
+        "null if it was not, and for a model that answers at once",
     )
     factor_digits: int | None = Field(
-        None, description="the same in products and quotients, if smaller than `digits`"
+        None, description="the same for products and quotients, if smaller than `digits`"
     )
     max_characters: int = Field(description="maximum number of characters of an operand")
-    below: int | None = Field(
-        None, description="operands are smaller than this in magnitude; null means no such bound"
-    )
     works_in_steps: bool = Field(description="whether the model writes worked steps")
 
 
@@ -93,8 +90,7 @@ EXAMPLE: dict[str, Any] = Model(
         decimal_places=30,
         default_places=8,
         digits=40,
-        max_characters=100,
-        below=None,
+        max_characters=10_100,
         works_in_steps=True,
     ),
     metrics={"n": 10_000, "char_accuracy": 1.0, "exact_match": 1.0, "by_operation": {}},

@@ -142,7 +142,7 @@ export async function* ask(model, question, signal) {
  *   signal?: AbortSignal) => Promise<service.Node & {isNearest: boolean}>} */
 export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
   hashes.set(path, sha256);
-  const payload = { model: path, expression, places, beyond_tested: true };
+  const payload = { model: path, expression, places };
   for await (const { name, data } of engine.run("calculate", payload, signal)) {
     if (name !== "result") continue;
     const [node] = data.nodes;

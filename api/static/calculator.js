@@ -78,7 +78,6 @@ const runner = new Runner({ field, history, inspector }, {
     field.text = formatSigns(text);
     start();
   },
-  askBeyondTested: () => start({ beyond_tested: true }),
   onUnauthorized: askForKey,
 });
 
@@ -88,10 +87,10 @@ let isEdited = false; // whether the user has typed since the address was opened
 
 /** Calculates the expression in the field. Returns whether the result is shown.
  *
- * beyond_tested: whether to ask about numbers for which the model was not measured; opened: the part of the state that
- * the calculation keeps, if an address led to it; isKept: whether the history lists the calculation.
- * @param {{beyond_tested?: boolean, opened?: Partial<State>, isKept?: boolean}} options */
-async function start({ beyond_tested = false, opened, isKept = true } = {}) {
+ * opened: the part of the state that the calculation keeps, if an address led to it; isKept: whether the history lists
+ * the calculation.
+ * @param {{opened?: Partial<State>, isKept?: boolean}} options */
+async function start({ opened, isKept = true } = {}) {
   if (task.isShown) return false;
   field.expand();
   const typed = field.text;
@@ -107,7 +106,6 @@ async function start({ beyond_tested = false, opened, isKept = true } = {}) {
   const options = {
     model: model || undefined,
     places: places ? Number(places) : undefined,
-    beyond_tested: beyond_tested || undefined,
     decimal_comma: state.comma > 0 || undefined,
     angle: state.angle === "degrees" ? /** @type {const} */ ("degrees") : undefined,
   };

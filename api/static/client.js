@@ -17,7 +17,7 @@ const KEY = "calcgpt.key";
  * were switched off, if any.
  * @typedef {{expression: string, reading: string | null, alternative: string | null, result: string | null,
  * exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean,
- * in_tested_range: boolean, confidence: Confidence, nodes: Node[], model: string, off?: string[]}} Calculation */
+ * confidence: Confidence, nodes: Node[], model: string, off?: string[]}} Calculation */
 
 /** The events of a calculation.
  * @typedef {{received: number, total: number}} Progress bytes of a model that is loading; total: 0 if it is not known
@@ -29,16 +29,15 @@ const KEY = "calcgpt.key";
  * | {name: "result", data: Calculation}} CalculationEvent */
 
 /** A model, as the service lists it. It has a domain if it calculates, and else a task: questions of its own.
- * @typedef {{below: number | null, digits: number | null, factor_digits: number | null,
+ * @typedef {{digits: number | null, factor_digits: number | null,
  * decimal_places: number, default_places: number, max_characters: number, works_in_steps: boolean}} Domain
  * @typedef {{examples: string[], characters: string, max_characters: number}} Task
  * @typedef {{id: string, default: boolean, parameters: number, domain: Domain | null, task?: Task | null,
  * metrics: {n: number, exact_match: number} | null}} Model */
 
-/** Options of a calculation. The service chooses those that are missing. beyond_tested: whether to accept numbers for
- * which the model was not measured; decimal_comma: whether `12,500` is 12.5; angle: what sin(30) is the sine of.
- * @typedef {{model?: string, places?: number, beyond_tested?: boolean, decimal_comma?: boolean,
- * angle?: "radians" | "degrees"}} Options */
+/** Options of a calculation. The service chooses those that are missing. decimal_comma: whether `12,500` is 12.5; angle:
+ * what sin(30) is the sine of.
+ * @typedef {{model?: string, places?: number, decimal_comma?: boolean, angle?: "radians" | "degrees"}} Options */
 
 /** Details of an error. type: a URN; position, end: code points of the expression; retryAfter: seconds.
  * @typedef {{type?: string, status?: number, position?: number, end?: number,

@@ -195,8 +195,7 @@ class Checkpoints {
     this.#cards.replaceChildren(...cards);
     for (const [index, { id, name, parameters, domain }] of this.#models.entries()) {
       if (!this.element.isConnected) return; // the panel was closed
-      // A model without a range of digits has no choice of places.
-      const nearest = domain.digits === null ? domain.default_places : Math.min(places, domain.decimal_places);
+      const nearest = Math.min(domain.works_in_steps ? places : domain.default_places, domain.decimal_places);
       /** @type {(error: unknown) => CardContent} */ const failed = (error) => [undefined, false, [messageOf(error)]];
       const [result, isRight, content] = await ask(id, problem, nearest).catch(failed);
       const size = createElement("p", "hint", `${formatCount(parameters)} parameters`);

@@ -164,7 +164,7 @@ export class Models {
     this.#listeners.onChange(model);
   }
 
-  /** Offers the decimal places that the model was measured for. Only a model with worked steps has a choice.
+  /** Offers the decimal places of an answer. Only a model with worked steps has a choice.
    * @param {Domain | null} domain */
   #fillPlaces(domain) {
     const previous = this.#places.value;
@@ -192,9 +192,9 @@ function describeModel({ id, metrics, domain, task }) {
   return `${id}${scores}; ${limits}`;
 }
 
-/** Returns which numbers a model was measured for. @param {Domain} domain */
-function describeDomain({ digits, factor_digits: factorDigits, decimal_places: places, max_characters }) {
+/** Returns which numbers a model was measured for or, if it was not, which it takes. @param {Domain} domain */
+function describeDomain({ digits, factor_digits: factorDigits, max_characters }) {
   const factors = factorDigits ? ` (${factorDigits} in products and quotients)` : "";
-  if (digits) return `numbers of up to ${digits} digits${factors}, ${places} places`;
-  return `numbers of up to ${max_characters} characters`;
+  if (digits) return `measured for numbers of up to ${digits} digits${factors}`;
+  return `numbers of up to ${formatCount(max_characters)} characters`;
 }

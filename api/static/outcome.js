@@ -8,7 +8,6 @@ import {
 } from "./format.js";
 import { repairsOf } from "./repair.js";
 
-const BEYOND_TESTED = "urn:calcgpt:problem:beyond-tested";
 const ASCII_SIGN = /\/\/|(?<!['\p{L}])[-*/]|[-*/](?!['\p{L}])/gu; // except in quoted input and in hyphens
 const ROUNDED_STEPS = "Each step is right, but this model rounds them to too few places.";
 const TIE = "Both are equally near: of such a tie, the even digit is right.";
@@ -48,8 +47,6 @@ export function renderAnswer(calculation, ask) {
   const agreement = createElement("p", "agrees", createIcon("✓"), "Exact arithmetic agrees.");
   if (!verified) lines.before(disagreementBox(calculation));
   lines.append(verified ? agreement : "", confidenceLine(confidence));
-  const unmeasured = "The model was not measured for such numbers or so many places.";
-  if (!calculation.in_tested_range) lines.append(createElement("p", "beyond-tested", unmeasured));
   return fragment;
 }
 
@@ -160,20 +157,16 @@ function describeMistake({ expression, problem, result, exact }) {
 }
 
 /** Returns an error as elements: its message, if its position is known, the expression with the error marked, and buttons
- * for what was probably meant. ask: called when the user asks for that; askBeyondTested: adds a button that calls it if
- * the only problem is that the model was not measured for such numbers.
- * @type {(error: ServiceError, typed: string, ask?: (expression: string) => void,
- *   askBeyondTested?: () => void) => DocumentFragment} */
-export function renderError(error, typed, ask, askBeyondTested) {
+ * for what was probably meant. ask: called when the user asks for that.
+ * @type {(error: ServiceError, typed: string, ask?: (expression: string) => void) => DocumentFragment} */
+export function renderError(error, typed, ask) {
   const fragment = document.createDocumentFragment();
   const line = createElement("p", "failure");
   line.append(createIcon("!"), toSentence(messageWithPosition(error, typed)), retryText(error.retryAfter));
   fragment.append(line);
   const { position, end } = error;
   if (position !== undefined) fragment.append(markedExpression(typed, position, end));
-  if (error.type === BEYOND_TESTED && askBeyondTested) {
-    fragment.append(createButton("plain", "Calculate anyway", askBeyondTested));
-  } else if (position !== undefined && ask) {
+  if (position !== undefined && ask) {
     const repairs = createElement("p", "repairs");
     fragment.append(repairs);
     repairsOf(typed).then((meant) => {

@@ -21,9 +21,9 @@ import { Step } from "./steps.js";
  * @typedef {{field: import("./field.js").Field, history: import("./history.js").History,
  * inspector: import("./inspector.js").Inspector}} Parts */
 
-/** The callbacks of the page. ask: called when the user asks for another reading; askBeyondTested: called when the user
- * asks beyond what the model was measured for; onUnauthorized: called when the service requires a key.
- * @typedef {{ask: (expression: string) => void, askBeyondTested: () => void, onUnauthorized: () => void,
+/** The callbacks of the page. ask: called when the user asks for another reading; onUnauthorized: called when the service
+ * requires a key.
+ * @typedef {{ask: (expression: string) => void, onUnauthorized: () => void,
  *   addPanels: (step: Step, node: import("./client.js").Node, model: string) => void}} Callbacks */
 
 const WRITING = "The model writes …";
@@ -201,7 +201,7 @@ export class Runner {
     this.#finish();
     document.title = TITLE;
     const later = this.#page.field.cancel();
-    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.ask, this.#callbacks.askBeyondTested));
+    byId("error").replaceChildren(renderError(error, typed, this.#callbacks.ask));
     this.#name(later);
     if (error.status === 401) this.#callbacks.onUnauthorized();
     else if (error.position !== undefined && this.#page.field.text === typed) {

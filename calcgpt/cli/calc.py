@@ -49,8 +49,8 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 @click.option(
     "--places",
     type=click.IntRange(0, 30),
-    help="Decimal places of the answer.  [default: what the expression asks for, or 8, or as many "
-    "as the model was measured for]",
+    help="Decimal places of the answer.  [default: what the expression asks for, or 8; 2 for a "
+    "model without worked steps]",
 )
 @click.option("--fraction", is_flag=True, help="Write the exact value as a fraction: 5/6.")
 @click.option(
@@ -67,9 +67,9 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 )
 @click.option("--decimal-comma", is_flag=True, help="Read 12,500 as 12.5 instead of 12500.")
 @click.option(
-    "--beyond-tested",
-    is_flag=True,
-    help="Also answer for numbers and decimal places that the model was not measured on.",
+    "--max-work",
+    type=click.IntRange(1),
+    help="Most characters that the model writes for an expression.  [default: 400,000]",
 )
 @click.option("--require-verified", is_flag=True, help="Give no answer rather than a wrong one.")
 @click.option(
@@ -102,7 +102,7 @@ def calc(
     There, `ans` or `_` is the last answer, `x = 5` names a value, and `*2` continues from the last
     answer.
 
-    An expression has numbers with at most 30 decimal places, + - * / ^ and parentheses, percent
+    An expression has numbers with at most 9,999 decimal places, + - * / ^ and parentheses, percent
     (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, functions (sqrt(16), ln 10, sin 30°,
     2^0.5, max(1,2)), pi, e, and words (what is half of 12?). A function is a program of operations.
 
@@ -150,7 +150,7 @@ class Answering:
     several: bool  # whether notes have to name the expression
     places: int | None
     fraction: bool
-    beyond_tested: bool
+    max_work: int | None
     require_verified: bool
     min_confidence: float
     work: bool
@@ -163,11 +163,13 @@ class Answering:
         line in a file."""
         from calcgpt.errors import ExpressionError
         from calcgpt.inference.calculator import value_of
+        from calcgpt.inference.limits import MAX_WORK
 
         name, start = _assignment(text)
         try:
+            work = self.max_work or MAX_WORK
             calculation = self.calculator.calculate(
-                text[start:], self.places, self.beyond_tested, self.style, self.names
+                text[start:], self.places, work, self.style, self.names
             )
         except ExpressionError as error:
             moved = ExpressionError(
@@ -187,15 +189,11 @@ class Answering:
         return RIGHT if calculation.verified and not withheld else WRONG
 
     def _refuse(self, text: str, error: ExpressionError, line: int | None) -> None:
-        from calcgpt.errors import ExpressionErrorKind
-
-        reason, where = error.reason, f"line {line}: " if line else ""
+        where = f"line {line}: " if line else ""
         if self.as_json:
             click.echo(json.dumps({"expression": text, "error": error.to_dict()}))
             return
-        if error.kind is ExpressionErrorKind.BEYOND_TESTED:
-            reason += "; --beyond-tested answers anyway"
-        click.echo(f"error: {where}{reason}", err=True)
+        click.echo(f"error: {where}{error.reason}", err=True)
         click.echo(marked(text, error.position, error.end), err=True)
 
     def _withheld(self, calculation: Calculation) -> tuple[str, str] | None:

@@ -27,9 +27,9 @@ from calcgpt.errors import check_integer, check_items, check_types
 from calcgpt.inference.drafts import confirm, torch_model
 from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, Sampling, generate
 from calcgpt.inference.results import Confidence, confidence
-from calcgpt.metrics import Accuracy, Scores
+from calcgpt.metrics import MAX_TABLE, Accuracy, Scores
 from datagen import work_errors
-from datagen.arithmetic import USUAL_PLACES
+from datagen.arithmetic import USUAL_PLACES, integer_text
 from datagen.errors import NotationError
 from datagen.notation import parse_prompt
 from datagen.operations import SIGNS
@@ -218,8 +218,8 @@ def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
 
     Row i, column j counts problems with i digits in A and j in B. The digits are those of the
     magnitude in hundredths, or in units of the last place if a number has more than two places; 0
-    has no digits. The tables are square, and their size is that of the longest operand of any
-    operation.
+    has no digits, and none has more than MAX_TABLE - 1. The tables are square, and their size is
+    that of the longest operand of any operation.
     """
     rows = []
     for line, right in zip(evaluation.lines, evaluation.right, strict=True):
@@ -241,8 +241,8 @@ def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
 
 
 def _n_digits(value: int) -> int:
-    """Returns the number of digits of a magnitude; 0 has none."""
-    return len(str(value)) if value else 0
+    """Returns the number of digits of a magnitude, at most MAX_TABLE - 1; 0 has none."""
+    return min(len(integer_text(value)), MAX_TABLE - 1) if value else 0
 
 
 Counts = dict[str, dict[str, int]]  # outputs, by operation and kind

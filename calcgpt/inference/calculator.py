@@ -20,18 +20,18 @@ from calcgpt.errors import (
     ArgumentError,
     DataError,
     ExpressionError,
-    ExpressionErrorKind,
     check_integer,
     check_items,
     check_types,
 )
+from calcgpt.inference import effort
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
 from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, complete
-from calcgpt.inference.limits import Limits, Refusal, limits_of
+from calcgpt.inference.limits import MAX_WORK, MOST_WORK, Limits, accepts, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
 from calcgpt.inference.real import Real
@@ -44,10 +44,12 @@ from calcgpt.inference.results import (
     confidence,
     read_answer,
 )
+from calcgpt.inference.spelling import MAX_LENGTH
 from calcgpt.registry import resolve
-from datagen.arithmetic import MAX_PLACES, Number, Problem, answer, is_rounded
+from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer, is_rounded
 from datagen.notation import NAN, answer_text, render_prompt
 
+EFFORT_OF_READING = 10  # microseconds a character
 USUAL_LENGTH = 200  # characters that the model writes for an operation
 CHECKED_AT_ONCE = 4  # operations
 
@@ -70,27 +72,27 @@ class Computation:
         model: str,
         limits: Limits,
         places: int | None = None,
-        beyond_tested: bool = False,
+        work: int = MAX_WORK,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> None:
         """`places` is the number of decimal places of the answer, by default what the text asks for
-        or the default of the limits. `beyond_tested` allows numbers for which the model was not
-        measured. `style` and `names` are those of `parse`.
+        or the default of the limits. `work` is the most characters that the model writes. `style`
+        and `names` are those of `parse`.
 
         Raises ExpressionError if `text` is not an expression or has no value, or if an operation on
         the right numbers is outside the limits.
         """
+        effort.spend(EFFORT_OF_READING * len(text[:MAX_LENGTH]))
         parsed = parse(text, style, names)
         if places is None:
             places = limits.default_places if parsed.places is None else parsed.places
         self.expression = show(parsed.expression)
         self.places = places
-        self._model, self._limits, self._allows_beyond_tested = model, limits, beyond_tested
-        self._in_tested_range = True
-        if refusal := self._refused(limits.refuse_places(places)):
+        self._model, self._limits = model, limits
+        if refusal := limits.refuse_places(places):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
-        self.plan = make_plan(parsed.expression, places, limits)
+        self.plan = make_plan(parsed.expression, places, limits, work)
         self._readings = [*parsed.readings, *self.plan.readings]
         #: The operations, operands first. Each becomes a node when it is answered.
         self.outline = [
@@ -101,18 +103,6 @@ class Computation:
         self._questions: dict[int, Question] = {}  # by node, like the next two
         self._answered: dict[int, Node] = {}
         self._values: dict[int, Number | None] = {}  # None if the answer is not a number
-
-    def _refused(self, refusal: Refusal | None) -> Refusal | None:
-        """Returns the refusal, or None if the user allows untested problems. In that case, records
-        that the result is beyond the tested range."""
-        if (
-            refusal
-            and refusal.kind is ExpressionErrorKind.BEYOND_TESTED
-            and self._allows_beyond_tested
-        ):
-            self._in_tested_range = False
-            return None
-        return refusal
 
     @property
     def reading(self) -> str | None:
@@ -174,10 +164,8 @@ class Computation:
             return None
         if (a, b) == (step.a.number, step.b.number):  # the plan is within the limits
             return step.problem
-        if any(self._refused(self._limits.refuse_operand(number)) for number in (a, b)):
-            return None
         problem = Problem(a, step.op, b, step.places)
-        return None if self._refused(self._limits.refuse_problem(problem)) else problem
+        return problem if accepts(self._limits, problem) else None
 
     def answer(self, node: int, output: str, probabilities: list[float]) -> Node:
         """Takes what the model wrote after the prompt of a node's question, and the probability of
@@ -219,7 +207,6 @@ class Computation:
             places=self.places,
             rounded=_differs(value, rounded),
             verified=result == exact and all(node.agrees for node in nodes),
-            in_tested_range=self._in_tested_range,
             confidence=Confidence(
                 answer=math.prod(c.answer for c in confidences),
                 weakest_step=min((c.weakest_step for c in confidences), default=1.0),
@@ -286,46 +273,47 @@ class Calculator:
         self,
         expression: str,
         places: int | None = None,
-        beyond_tested: bool = False,
+        work: int = MAX_WORK,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> Computation:
         """Returns the computation of an expression.
 
         The answer has `places` decimal places, by default those that the expression asks for, or
-        those of the limits. `style` says how to read what people write in two ways, `names` are
-        values that the expression may use.
+        those of the limits. `work` is the most characters that the model writes for it. `style`
+        says how to read what people write in two ways, `names` are values that it may use.
 
         Raises ArgumentError for a value of another type, and unless `places` is from 0 to
-        MAX_PLACES, and ExpressionError as `Computation` does.
+        MAX_ASKED_PLACES and `work` from 1 to MOST_WORK, and ExpressionError as `Computation` does.
         """
         check_types(
             expression=(expression, str),
-            beyond_tested=(beyond_tested, bool),
             style=(style, Style),
             names=(names, Mapping, None),
         )
         if places is not None:
-            check_integer("places", places, 0, MAX_PLACES)
+            check_integer("places", places, 0, MAX_ASKED_PLACES)
+        check_integer("work", work, 1, MOST_WORK)
         if names:
             check_items(names=(names, str), values=(names.values(), Expression))
         model = self.checkpoint.name
-        return Computation(expression, model, self.limits, places, beyond_tested, style, names)
+        with effort.current().measured():
+            return Computation(expression, model, self.limits, places, work, style, names)
 
     def calculate(
         self,
         expression: str,
         places: int | None = None,
-        beyond_tested: bool = False,
+        work: int = MAX_WORK,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
         check: Callable[[], object] | None = None,
     ) -> Calculation:
         """Returns the answer; `calculator("1+1")` is short for it. The arguments and the errors are
-        those of `begin`. `check` is called before each few operations, which take about a second at
+        those of `begin`. `check` is called before each few operations, which take a few seconds at
         most; what it raises ends the work."""
         check_types(check=(check, Callable, None))
-        computation = self.begin(expression, places, beyond_tested, style, names)
+        computation = self.begin(expression, places, work, style, names)
         return self._complete([computation], check)[0]
 
     __call__ = calculate
@@ -334,7 +322,7 @@ class Calculator:
         self,
         expressions: Iterable[str],
         places: int | None = None,
-        beyond_tested: bool = False,
+        work: int = MAX_WORK,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
     ) -> list[Calculation | ExpressionError]:
@@ -347,7 +335,7 @@ class Calculator:
         begun: list[Computation | ExpressionError] = []
         for expression in expressions:
             try:
-                begun.append(self.begin(expression, places, beyond_tested, style, names))
+                begun.append(self.begin(expression, places, work, style, names))
             except ExpressionError as error:
                 begun.append(error)
         answers = iter(self._complete([c for c in begun if isinstance(c, Computation)]))

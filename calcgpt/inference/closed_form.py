@@ -259,10 +259,8 @@ def _quotient(n: Polynomial, d: Polynomial) -> Form:
         n = {monomial: c for monomial, c in n.items() if c}
     if not n:
         return Form(frozenset(), _WHOLE)
-    if n.keys() == d.keys() and len(d) > 1:
-        ratios = {n[monomial] / d[monomial] for monomial in d}
-        if len(ratios) == 1:
-            n, d = {_ONE: ratios.pop()}, {_ONE: Fraction(1)}
+    if len(n) == len(d) > 1 and (ratio := _ratio(n, d)):
+        n, d = ratio, {_ONE: Fraction(1)}
     if len(d) == 1 and d != {_ONE: 1}:
         (monomial, c), n_before, n = *d.items(), n, {}
         inverted = [(atom, -e) for atom, e in monomial]
@@ -272,6 +270,17 @@ def _quotient(n: Polynomial, d: Polynomial) -> Form:
     if max(len(n), len(d)) > _MAX_TERMS or any(_bits(c) > _MAX_BITS for c in n.values()):
         raise TooLargeError
     return Form(frozenset(n.items()), frozenset(d.items()))
+
+
+def _ratio(n: Polynomial, d: Polynomial) -> Polynomial | None:
+    """Returns n / d if that is one term."""
+    monomial, c = next(iter(d.items()))
+    inverted = [(atom, -e) for atom, e in monomial]
+    for other, value in n.items():
+        term = dict(_term(value / c, [*other, *inverted]).numerator)
+        if _product(term, d) == n:
+            return term
+    return None
 
 
 def _sum(a: Polynomial, b: Polynomial) -> Polynomial:

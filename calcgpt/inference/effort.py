@@ -1,28 +1,36 @@
 """What planning takes, which is bounded and charged: no text keeps a planner busy for long."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 MAX_EFFORT = 2_000_000  # microseconds of a usual core, about
+EFFORT_OF_CHARACTER = 20  # in which the model writes one
 
 
 class EffortError(ArithmeticError):
-    """Planning an expression takes more than MAX_EFFORT."""
+    """Planning an expression takes more than MAX_EFFORT, or nobody waits for it any more."""
 
 
 class Effort:
-    """Counts what planning takes. `check` is called as it goes on; what it raises ends it."""
+    """Counts what planning takes, in microseconds."""
 
-    def __init__(self, check: Callable[[], object] | None = None) -> None:
+    def __init__(self) -> None:
         self.spent = 0
-        self._check = check
+        self._is_stopped = False
+
+    @property
+    def characters(self) -> int:
+        """How many characters the model would write in this time."""
+        return self.spent // EFFORT_OF_CHARACTER
+
+    def stop(self) -> None:
+        """Ends the planning that counts here, from any thread."""
+        self._is_stopped = True
 
     def spend(self, n: int) -> None:
         self.spent += n
-        if self._check:
-            self._check()
-        if self.spent > MAX_EFFORT:
+        if self._is_stopped or self.spent > MAX_EFFORT:
             raise EffortError
 
     @contextmanager

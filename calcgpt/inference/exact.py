@@ -104,8 +104,9 @@ def _factorial(x: Real) -> Real:
 
 
 def _residue(a: Real, b: Real) -> Real | None:
-    """Returns the remainder of a whole number that is too large to be written out, else None."""
-    if a.exact is not None or not real.is_whole(b) or not b.exact:
+    """Returns the remainder of a whole number, even of one that is too long to write, by another;
+    None if one of them is not whole, or the divisor is 0."""
+    if not real.is_whole(b) or not b.exact:
         return None
     rest = real.residue(a, b.floor())
     return None if rest is None else fraction(Fraction(rest))
@@ -127,7 +128,7 @@ def round_to(value: Fraction, places: int) -> Number:
 
 def equal(a: Number, b: Number) -> bool:
     """Returns whether two numbers have the same value."""
-    return plain_text(a) == plain_text(b)
+    return value_of_number(a) == value_of_number(b)
 
 
 def plain_text(number: Number) -> str:
@@ -137,7 +138,9 @@ def plain_text(number: Number) -> str:
 
 def fraction_text(value: Fraction) -> str | None:
     """Returns a value as `5/6`, a whole one as `3`; None if it has more than FRACTION_DIGITS."""
-    if value.denominator == 1 and abs(value) < 10**FRACTION_DIGITS:
+    if max(abs(value.numerator), value.denominator) >= 10**FRACTION_DIGITS:
+        return None
+    if value.denominator == 1:
         return str(value.numerator)
     digits = len(str(abs(value.numerator))) + len(str(value.denominator))
     return f"{value.numerator}/{value.denominator}" if digits <= FRACTION_DIGITS else None

@@ -21,7 +21,13 @@ from dataclasses import dataclass
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
-from calcgpt.inference.expression_errors import end_of_token, error_at, missing_operation
+from calcgpt.inference.expression_errors import (
+    NAMES,
+    end_of_token,
+    error_at,
+    missing_operation,
+    unknown_word,
+)
 from calcgpt.inference.expression_stack import (
     DEFAULT_STYLE,
     Part,
@@ -30,16 +36,16 @@ from calcgpt.inference.expression_stack import (
     Sign,
     Stack,
     Style,
+    arity,
     literal,
     operation,
 )
-from calcgpt.inference.expression_tree import Expression, postorder, shorten, show
+from calcgpt.inference.expression_tree import Expression, shorten
 from calcgpt.inference.numerals import Numeral, read_numeral
 from calcgpt.inference.phrases import without_phrases
 from calcgpt.inference.spelling import (
     DIGITS,
     MAX_LENGTH,
-    MAX_OPERATIONS,
     MAX_SHOWN,
     MESSAGES,
     SPACES,
@@ -54,7 +60,7 @@ _PATTERNS = {name: re.compile(source) for name, source in spelling.PATTERNS.item
     "factor": spelling.longest_first(spelling.FACTORS),
     "pair": spelling.longest_first(words.rpartition(" ")[0] for words in spelling.PAIRS),
 }
-_SEPARATORS = (",", ";")  # of the numbers of a function
+_TIGHT = ("/", "^", "//", "mod", "binomial", "perm")  # signs after which 2(3) is not a product
 ANSWER = "ans"  # the name of the last answer
 _SYNTAX = ExpressionErrorKind.SYNTAX
 
@@ -88,7 +94,7 @@ class _Reader:
     def __init__(self, text: str, style: Style, names: Mapping[str, Expression]) -> None:
         self._text, self._style, self._names = text, style, names
         self._normal, self._places = without_phrases(spelling.normalize(text))
-        self._stack = Stack(text, style)
+        self._stack = Stack(text, self._normal, style)
         self._has_currency = False
 
     def read(self) -> Parsed:
@@ -107,13 +113,10 @@ class _Reader:
         while position is not None:
             position = self._read_operation(self._read_operand(position))
         whole = self._stack.parts.pop()
-        if sum(node.sign != "" for node in postorder(whole.node)) > MAX_OPERATIONS:
-            reason = MESSAGES["operations"]
-            raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, whole.start, whole.end)
         readings = self._stack.readings
         if self._has_currency:
             readings[:] = [reading for reading in readings if reading.alternative]
-            self._stack.say(self._text, shorten(show(whole.node)))
+            self._stack.say(self._text, whole.node.text)
         return Parsed(whole.node, tuple(readings), self._places)
 
     def _continue(self, start: int) -> int:
@@ -133,8 +136,9 @@ class _Reader:
         while True:
             start, character = self._next(position)
             position = start + 1
-            factor = self._match("factor", start)
-            if factor:
+            if character in ("(", "|"):
+                self._stack.push(Sign(character, Rank.OPENING, start))
+            elif factor := self._match("factor", start):
                 self._read_factor(factor)
                 position = factor.end()
             elif numeral := read_numeral(self._normal, start, self._forms()):
@@ -143,7 +147,7 @@ class _Reader:
             elif the := self._match("the", start):
                 position = the.end()
             elif pair := self._match("pair", start):
-                self._stack.signs.append(Sign(pair[0], Rank.OPENING, start))
+                self._stack.push(Sign(pair[0], Rank.OPENING, start))
                 position = pair.end()
             elif name := self._name(start):
                 self._stack.parts.append(Part(self._names[name], start, start + len(name)))
@@ -156,10 +160,8 @@ class _Reader:
                 return constant.end()
             elif prefix := self._match("prefix", start):
                 sign = "+" if prefix[0] in ("+", "plus") else "-"
-                self._stack.signs.append(Sign(sign, Rank.PREFIX, start))
+                self._stack.push(Sign(sign, Rank.PREFIX, start))
                 position = prefix.end()
-            elif character in ("(", "|"):
-                self._stack.signs.append(Sign(character, Rank.OPENING, start))
             elif not (character and character in spelling.CURRENCIES):
                 raise self._error(start, is_operand=True)
             else:
@@ -181,9 +183,8 @@ class _Reader:
                 self._read_percent(start, position)
             elif superscript := self._match("superscript", start):
                 position = superscript.end()
-                exponent = int("".join(map(spelling.SUPERSCRIPTS.__getitem__, superscript[0])))
-                part = Part(literal(Number(exponent), start, position), start, position)
-                self._stack.parts.append(operation("^", self._stack.parts.pop(), part))
+                exponent = "".join(map(spelling.SUPERSCRIPTS.__getitem__, superscript[0]))
+                self._raise(exponent, start, position)
             elif postfix := self._match("postfix", start):
                 position = postfix.end()
                 self._read_postfix(spelling.POSTFIXES[single_spaced(postfix[0])], start, position)
@@ -191,8 +192,8 @@ class _Reader:
                 return self._stack.wait("*", start, start)
             elif character in (")", "|") and self._stack.closes(character):
                 self._stack.close(position)
-            elif character in _SEPARATORS and self._stack.separate():
-                return position
+            elif (comma := self._match("separator", start)) and self._stack.separate(start):
+                return comma.end()
             elif between := self._pair(start):
                 return self._stack.wait_for_second(*between)
             else:
@@ -202,6 +203,10 @@ class _Reader:
 
     def _add_numeral(self, start: int, numeral: Numeral) -> None:
         end = numeral.end
+        typed = zip(self._text[start:end], self._normal[start:end], strict=True)
+        if len({ord(digit) - ord(usual) for digit, usual in typed if usual in DIGITS}) > 1:
+            reason = MESSAGES["scripts"].format(typed=repr(shorten(self._text[start:end])))
+            raise ExpressionError(_SYNTAX, reason, start, end)
         node = None if numeral.whole is None else literal(numeral.whole, start, end)
         if numeral.fraction:
             a, b = (literal(number, start, end) for number in numeral.fraction)
@@ -225,20 +230,28 @@ class _Reader:
         """Returns how numbers are written here, as an index of NUMBERS."""
         if self._style.decimal_comma:
             return spelling.COMMA
-        return spelling.LIST if self._stack.in_list() else spelling.POINT
+        return spelling.LIST if self._stack.last.in_list else spelling.POINT
 
     def _read_function(self, typed: re.Match[str]) -> int:
         """Adds a function to the signs that wait. Returns where its name ends, or the parenthesis
         after it."""
         start, end = typed.span()
+        called = self._match("called", end)
+        if called and self._normal[end - 1].isascii():
+            raise unknown_word(self._text, start, called.end() - 1)
         name = "log" if typed.lastindex else spelling.FUNCTIONS[single_spaced(typed[0])]
         base = literal(Number(int(typed[1])), *typed.span(1)) if typed.lastindex else None
         of = self._match("function_of", end)
         end = of.end() if of else end
         if self._normal[end : end + 1] != "(":
-            self._stack.signs.append(Sign(name, Rank.FUNCTION, start))
+            if of and of[0].strip() and arity(name)[1] == 0:  # average of 1, 2 and 3
+                self._stack.push(Sign("of", Rank.OPENING, start, is_said=True, function=name))
+                return end
+            is_joined = end == typed.end() and self._normal[end : end + 1] in DIGITS  # sin2
+            is_said = is_joined and self._normal[end - 1].isascii()
+            self._stack.push(Sign(name, Rank.FUNCTION, start, is_said))
             return end
-        self._stack.signs.append(Sign("(", Rank.OPENING, start, function=name, base=base))
+        self._stack.push(Sign("(", Rank.OPENING, start, function=name, base=base))
         return end + 1
 
     def _name(self, start: int) -> str:
@@ -274,7 +287,7 @@ class _Reader:
         """Returns whether `of` or `off` may stand at `start`."""
         before = self._normal[max(0, start - 100) : start].rstrip(" ")
         if _PATTERNS["ends_in_percent"].search(before):
-            return self._stack.last_sign() != "/"
+            return self._stack.last.last != "/"
         return word == "of" and _PATTERNS["ends_in_fraction"].search(before) is not None
 
     def _time(self, colon: int) -> re.Match[str] | None:
@@ -298,32 +311,38 @@ class _Reader:
         self._stack.parts.append(Part(node, part.start, end, is_percentage=True))
 
     def _read_postfix(self, postfix: str, start: int, end: int) -> None:
+        if postfix[0] == "^":
+            self._raise(postfix[1:], start, end)
+            return
         part = self._stack.parts.pop()
-        if postfix == "!":
-            if part.node.sign == "!" and part.end == part.node.end:  # 3!! is a double factorial
-                raise self._error(start)
-            node = Expression("!", (part.node,), part.start, end)
-            self._stack.parts.append(Part(node, part.start, end))
-            return
-        if postfix == "°":
-            self._stack.parts.append(
-                Part(Expression("°", (part.node,), part.start, end), part.start, end)
-            )
-            return
-        exponent = Part(literal(Number(int(postfix[1:])), start, end), start, end)
-        self._stack.parts.append(operation("^", part, exponent))
+        is_double = postfix == "!" == part.node.sign and part.end == part.node.end
+        if is_double:  # 3!! means another
+            raise self._error(start)
+        node = Expression(postfix, (part.node,), part.start, end)
+        self._stack.parts.append(Part(node, part.start, end))
+
+    def _raise(self, exponent: str, start: int, end: int) -> None:
+        """Makes a power of the last part. That of sin 2² is said."""
+        self._stack.say_last()
+        power = Part(literal(Number(int(exponent)), start, end), start, end)
+        self._stack.parts.append(operation("^", self._stack.parts.pop(), power))
 
     def _begins_factor(self, start: int, character: str) -> bool:
         """Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and
-        2^3(4) as well, because people read them in two ways."""
+        2^3(4) and sin 2(3) as well, because people read them in two ways."""
+        is_function = self._match("function", start) is not None
         is_opening = character == "(" or (character == "|" and not self._stack.closes("|"))
-        is_opening |= self._match("function", start) is not None
         is_opening |= character != "e" and self._match("constant", start) is not None
         before = self._normal[max(0, start - 100) : start].rstrip(" ")
-        if not is_opening or self._stack.last_sign() in ("/", "^", "//", "mod"):
+        sign = self._stack.last.last
+        if not (is_opening or is_function) or sign in _TIGHT:
+            return False
+        if sign in NAMES and not is_function:
             return False
         if not _PATTERNS["ends_in_factor"].search(before):
             return False
+        if sign in NAMES:  # sin3cos4 is sin(3)*cos(4)
+            self._stack.say_last()
         is_spaced = before[-1] in DIGITS and self._normal[start - 1] == " "
         fraction = self._match("in_parentheses", start) if is_spaced else None
         if fraction and 0 < int(fraction[1]) < int(fraction[2]):  # with a space, it is not mixed
@@ -347,9 +366,9 @@ class _Reader:
         self._stack.complete(Rank.OPENING)
         closed = []
         while opening := self._stack.last_opening():
-            if opening.character != "(":
+            if opening.character not in ("(", "of"):
                 raise self._error(start)
-            closed.append(opening.start)
+            closed += [opening.start] if opening.character == "(" else []
             self._stack.close(start)
             self._stack.complete(Rank.OPENING)
         if closed:
@@ -362,7 +381,7 @@ class _Reader:
     # The text
 
     def _match(self, pattern: str, position: int) -> re.Match[str] | None:
-        return _PATTERNS[pattern].match(self._normal, max(position, 0))
+        return _PATTERNS[pattern].match(self._normal, position)
 
     def _next(self, position: int) -> tuple[int, str]:
         """Returns the position of the next character that is not a space, and it; "" at the end."""
@@ -374,5 +393,5 @@ class _Reader:
         """Returns the error for what is at `start`, where an operation or operand is expected."""
         opening = self._stack.last_opening()
         where = (opening.character, opening.start) if opening else ("", 0)
-        last_sign = self._stack.last_sign()
+        last_sign = self._stack.last.last
         return error_at(start, self._text, self._normal, is_operand, last_sign, where)

@@ -7,6 +7,8 @@ from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import shorten
 from calcgpt.inference.spelling import DIGITS, MESSAGES
 
+NAMES = set(spelling.FUNCTIONS.values()) - set(spelling.OPERATIONS.values())
+_UNKNOWN = re.compile(spelling.PATTERNS["unknown"])
 _WORD = re.compile(spelling.PATTERNS["word"])
 _FUNCTION = spelling.longest_first(spelling.FUNCTIONS)
 _CONSTANT = re.compile(spelling.PATTERNS["constant"])
@@ -25,19 +27,19 @@ def error_at(
         return ExpressionError(ExpressionErrorKind.DECIMAL_COMMA, MESSAGES["comma"], start)
     is_function = _FUNCTION.match(normal, start) or _CONSTANT.match(normal, start)
     if is_function and not is_operand and character != "e":
-        hint = MESSAGES["factor"].format(sign=last_sign) if last_sign in ("/", "^") else ""
-        return missing_operation(normal, start, hint)
+        return missing_operation(normal, start, _factor_hint(last_sign))
+    if is_operand and (unknown := _UNKNOWN.match(normal, start)):
+        return unknown_word(text, *unknown.span())
     if _WORD.match(normal, start):
         word = normal[start:end]
-        name = word if word in ("of", "off") else "word" if is_operand else "unit"
+        name = word if word in ("of", "off") else "unit"
         reason = MESSAGES[name].format(typed=repr(shorten(typed)), only=spelling.ONLY)
     elif is_operand:
         shown = repr(typed) if typed else MESSAGES["the-end"]
         hint = spelling.HINTS.get(character, "")
         reason = MESSAGES["operand"].format(typed=shown, hint=hint)
     elif character in DIGITS or character in ("(", "|"):
-        is_factor = character == "(" and last_sign in ("/", "^")
-        hint = MESSAGES["factor"].format(sign=last_sign) if is_factor else ""
+        hint = "" if character in DIGITS else _factor_hint(last_sign)
         return missing_operation(normal, start, hint)
     elif character in (",", ";"):
         reason = MESSAGES["one"]
@@ -49,6 +51,20 @@ def error_at(
         hint = spelling.HINTS_AFTER_NUMBER.get(character, "")
         reason = MESSAGES["sign"].format(typed=repr(typed), hint=hint)
     return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
+
+
+def unknown_word(text: str, start: int, end: int) -> ExpressionError:
+    """Returns the error for text[start:end], a word that is not known."""
+    typed = repr(shorten(text[start:end]))
+    reason = MESSAGES["word"].format(typed=typed, only=spelling.ONLY)
+    return ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
+
+
+def _factor_hint(last_sign: str) -> str:
+    """Returns why a product needs its sign after these: 6/2(3), sin 2(3)."""
+    if last_sign in ("/", "^"):
+        return MESSAGES["factor"].format(sign=last_sign)
+    return MESSAGES["argument"].format(name=last_sign) if last_sign in NAMES else ""
 
 
 def missing_operation(normal: str, start: int, hint: str) -> ExpressionError:

@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind, unknown_name
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
-from calcgpt.inference.functions import ANGLED, ARCS, FUNCTIONS
+from calcgpt.inference.functions import ANGLED, ARCS, DEFINITIONS, FUNCTIONS
 from calcgpt.inference.spelling import MAX_READINGS, MESSAGES, READINGS, SPACES
 from datagen.arithmetic import Number
 
@@ -83,54 +83,86 @@ class Sign(NamedTuple):
     function: str = ""  # before a parenthesis
     base: Expression | None = None  # of this function: log 2(8)
     n_before: int = 0  # arguments of the function that are complete
+    # Of the signs up to this one: the index of the last opening, the last that is no prefix, and
+    # whether a function of several numbers is open.
+    opening: int = -1
+    last: str = ""
+    in_list: bool = False
+
+
+_NO_SIGN = Sign("", Rank.OPENING, 0)
 
 
 class Stack:
     """The parts of an expression that were read, and the signs that wait for their right side
     (operator precedence; Dijkstra 1961). So nesting needs no recursion."""
 
-    def __init__(self, text: str, style: Style) -> None:
-        self.text, self._style = text, style
+    def __init__(self, text: str, normal: str, style: Style) -> None:
+        self.text, self._normal, self._style = text, normal, style
         self.parts: list[Part] = []
         self.signs: list[Sign] = []
         self.readings: list[Reading] = []
 
-    def in_list(self) -> bool:
-        """Returns whether the numbers here are separated by commas."""
-        opening = self.last_opening()
-        return bool(opening and opening.function and _arity(opening.function)[1] != 1)
+    @property
+    def last(self) -> Sign:
+        """The last sign that waits."""
+        return self.signs[-1] if self.signs else _NO_SIGN
 
-    def separate(self) -> bool:
-        """Ends an argument of a function. Returns whether there can be another."""
-        if not self.in_list():
+    def push(self, sign: Sign) -> None:
+        """Adds a sign to those that wait."""
+        last = self.last
+        is_opening = sign.rank is Rank.OPENING and sign.character not in _APPLIED
+        self.signs.append(
+            sign._replace(
+                opening=len(self.signs) if is_opening else last.opening,
+                last=last.last if sign.rank is Rank.PREFIX else sign.character,
+                in_list=last.in_list or _takes_several(sign.function),
+            )
+        )
+
+    def say_last(self) -> None:
+        """Makes a reading repeat the function that waits for the last operand, if there is one."""
+        if self.last.rank is Rank.FUNCTION:
+            self.signs[-1] = self.last._replace(is_said=True)
+
+    def separate(self, position: int) -> bool:
+        """Ends an argument of a function at a comma, or at the word `and` of a list in words.
+        Returns whether there can be another."""
+        opening = self.last_opening()
+        if not opening or not _takes_several(opening.function):
+            return False
+        if self._normal[position] == "a" and opening.character != "of":
             return False
         self.complete(Rank.OPENING)
-        opening = self.signs.pop()
-        self.signs.append(opening._replace(n_before=opening.n_before + 1))
+        is_said = self.signs.pop().is_said or bool(_THOUSANDS.match(self._normal, position))
+        self.signs.append(opening._replace(n_before=opening.n_before + 1, is_said=is_said))
         return True
 
     def last_opening(self) -> Sign | None:
         """Returns the last parenthesis, bar or pair of words that is open."""
-        openings = (sign for sign in reversed(self.signs) if sign.rank is Rank.OPENING)
-        return next((sign for sign in openings if sign.character not in _APPLIED), None)
+        return self.signs[self.last.opening] if self.last.opening >= 0 else None
 
     def close(self, end: int) -> None:
         """Completes the part since the last parenthesis or bar, which is closed at `end`."""
         self.complete(Rank.OPENING)
         opening, part = self.signs.pop(), self.parts.pop()
         node = part.node
+        if opening.character == "of":
+            end = part.end
         if opening.function:
             first = len(self.parts) - opening.n_before
             nodes = [*(before.node for before in self.parts[first:]), node]
             del self.parts[first:]
-            self._apply(opening.function, nodes, opening.start, end, opening.base)
+            self._apply(opening, nodes, end)
             return
         if opening.character == "|":
             node = Expression("||", (node,), opening.start, end)
         self.parts.append(Part(node, opening.start, end))
 
     def closes(self, character: str) -> bool:
-        """Returns whether a ) or | has its opening."""
+        """Returns whether a ) or | has its opening. A list in words ends before a )."""
+        while character == ")" and (opening := self.last_opening()) and opening.character == "of":
+            self.close(0)
         opening = self.last_opening()
         return opening is not None and opening.character == {")": "(", "|": "|"}[character]
 
@@ -141,37 +173,32 @@ class Stack:
         sign, _, is_reversed = spelling.PAIRS[words]
         first = self.parts.pop()
         self.parts.append(first._replace(start=opening.start))
-        self.signs.append(Sign(sign, Rank.OPENING, start, True, is_reversed))
+        self.push(Sign(sign, Rank.OPENING, start, True, is_reversed))
         return end
 
     def wait(self, sign: str, start: int, end: int) -> int:
         """Adds an operation at text[start:end] to the signs that wait. Returns `end`."""
         rank = _RANKS.get(sign, Rank.PRODUCT)
+        is_said = sign == "^" and self.last.rank is Rank.FUNCTION  # sin 2^2 is sin(2)^2
         # 2^3^2 is 2^(3^2), 2-3-2 is (2-3)-2
         self.complete(rank + 1 if rank is Rank.POWER else rank)
-        typed = spelling.normalize(self.text[start:end])
-        is_said = typed in spelling.SAID or (sign == "mod" and typed == "%")
-        self.signs.append(Sign(sign, rank, start, is_said))
+        typed = self._normal[start:end]
+        is_said |= typed in spelling.SAID or (sign == "mod" and typed == "%")
+        self.push(Sign(sign, rank, start, is_said))
         return end
-
-    def last_sign(self) -> str:
-        """Returns the sign before the last operand, other than its own: "" if there is none."""
-        signs = (sign.character for sign in reversed(self.signs) if sign.rank is not Rank.PREFIX)
-        return next(signs, "")
 
     def complete(self, rank: int) -> None:
         """Applies the waiting signs, back to the first that binds less tightly than `rank`."""
         while self.signs and self.signs[-1].rank >= rank:
             if self.signs[-1].rank is Rank.FUNCTION:
-                sign, right = self.signs.pop(), self.parts.pop()
-                self._apply(sign.character, [right.node], sign.start, right.end)
+                right = self.parts.pop()
+                self._apply(self.signs.pop(), [right.node], right.end)
                 continue
             if self.signs[-1].character not in _APPLIED:
                 break
             sign, right = self.signs.pop(), self.parts.pop()
             if sign.rank is Rank.PREFIX:
-                part = _negative(sign, right) if sign.character == "-" else right
-                self.parts.append(part._replace(start=sign.start))
+                self.parts.append(self._signed(sign, right))
                 continue
             left = self.parts.pop()
             if sign.is_reversed:
@@ -180,37 +207,57 @@ class Stack:
                 self.parts.append(self._percentage(left, sign, right))
                 continue
             part = operation(sign.character, left, right)
-            self.parts.append(part)
-            if len(self.readings) >= MAX_READINGS:
-                continue
-            if sign.is_said:
-                self.say(self.text[part.start : part.end], shorten(show(part.node)))
+            read, other = part.node.text, None
+            if root := _odd_root(sign.character, left, right):
+                part, read = root, READINGS["root"].format(root=root.node.text)
             elif (
-                sign.character == "^" and right.node.sign == "^" and right.start == right.node.start
+                sign.character == right.node.sign == "^"
+                and right.start == right.node.start
+                and len(self.readings) < MAX_READINGS
             ):
                 inner, last = right.node.operands
                 first = operation("^", left, Part(inner, right.start, inner.end))
-                other = operation("^", first, Part(last, last.start, right.end))
-                typed = self.text[left.start : right.end]
-                self.say(typed, show(part.node), left.start, right.end, show(other.node))
+                other = operation("^", first, Part(last, last.start, right.end)).node
+            self.parts.append(part)
+            if root or other or sign.is_said:
+                typed = self.text[part.start : part.end]
+                self.say(typed, read, part.start, part.end, other)
 
-    def _apply(
-        self,
-        name: str,
-        nodes: list[Expression],
-        start: int,
-        end: int,
-        base: Expression | None = None,
-    ) -> None:
+    def _signed(self, sign: Sign, operand: Part) -> Part:
+        """Returns a part with a sign before it, and with those directly before that sign. A minus
+        is the sign of a number, also of one with signs such as % after it."""
+        minuses = [sign] if sign.character == "-" else []
+        while self.last.rank is Rank.PREFIX:
+            sign = self.signs.pop()
+            minuses += [sign] if sign.character == "-" else []
+        node, after = operand.node, []
+        while node.sign in ("%", "°") and node.start == operand.start:
+            after.append(node)
+            node = node.operands[0]
+        if minuses and not node.sign:
+            start, end = minuses[-1].start, node.end if after else operand.end
+            units = -node.number.units if len(minuses) % 2 else node.number.units
+            node = literal(Number(units, node.number.places), start, end)
+            for part in reversed(after):
+                node = Expression(part.sign, (node,), start, part.end)
+        else:
+            node = operand.node
+            for _, _, start, *_ in minuses:
+                zero = literal(Number(0), start, start + 1)
+                node = Expression("-", (zero, node), start, operand.end)
+        return operand._replace(node=node, start=sign.start)
+
+    def _apply(self, sign: Sign, nodes: list[Expression], end: int) -> None:
         """Adds a function of some arguments. Raises ExpressionError for the wrong number of them.
 
         The sine of 30° has a name of its own, so that it is not calculated by way of radians.
         """
+        name, start, base = sign.function or sign.character, sign.start, sign.base
         if base and base.is_number(2):
             name = "log2"
         elif base and not base.is_number(10):
             nodes.append(base)
-        least, most = _arity(name)
+        least, most = arity(name)
         if not least <= len(nodes) <= (most or len(nodes)):
             expected = f"{least} numbers" if least == most > 1 else "1 number"
             expected = expected if least == most else f"{least} to {most} numbers"
@@ -218,7 +265,9 @@ class Stack:
             reason = MESSAGES["arguments"].format(name=name, n=expected, m=len(nodes))
             raise ExpressionError(ExpressionErrorKind.SYNTAX, reason, start, end)
         node = nodes[0]
-        if name in ANGLED and (self._style.angle == "degrees" or node.sign == "°"):
+        if name in DEFINITIONS:
+            node = _defined(DEFINITIONS[name], node, start, end)
+        elif name in ANGLED and (self._style.angle == "degrees" or node.sign == "°"):
             inner = node.operands[0] if node.sign == "°" else node
             node = Expression(f"{name}°", (inner,), start, end)
         else:
@@ -227,13 +276,14 @@ class Stack:
             node = Expression("degrees", (node,), start, end)
         self.parts.append(Part(node, start, end))
         typed = self.text[start:end]
-        if len(nodes) > 1 and _THOUSANDS.search(typed):
-            self.say(typed, show(node))
+        if sign.is_said:
+            self.say(typed, node.text)
         number = nodes[0].number
         is_number = not nodes[0].sign and node.sign in ANGLED
         if is_number and abs(number.units) >= _DEGREES * 10**number.places:
-            read = READINGS["radians"].format(x=show(nodes[0]))
-            self.say(typed, read, start, end, f"{name}({show(nodes[0])}°)")
+            x = show(nodes[0])
+            read = READINGS["radians"].format(x=nodes[0].text)
+            self.say(typed, read, start, end, f"{name}({x}°)")
 
     def _percentage(self, left: Part, sign: Sign, right: Part) -> Part:
         """Returns a part to which a percentage is added or subtracted: 100-10%, 10% off 100. After
@@ -248,9 +298,7 @@ class Stack:
             node = Expression(character, (left.node, right.node), start, end)
             return Part(node, start, end, is_percentage=left.is_percentage)
         node = Expression(f"{character}%", (left.node, right.node), start, end)
-        if len(self.readings) >= MAX_READINGS:
-            return Part(node, start, end)
-        base, percent = (shorten(show(part.node)) for part in (left, right))
+        base, percent = left.node.text, right.node.text
         of = f"({base})" if RANKS[left.node.sign] == 1 else base
         read = READINGS["of"].format(left=base, sign=character, percent=percent, of=of)
         other = None
@@ -261,23 +309,33 @@ class Stack:
         return Part(node, start, end)
 
     def say(
-        self, typed: str, read: str, start: int = 0, end: int = 0, other: str | None = None
+        self,
+        typed: str,
+        read: str,
+        start: int = 0,
+        end: int = 0,
+        other: str | Expression | None = None,
     ) -> None:
         """Adds that a part was read in this way; `other` is text[start:end] in another reading."""
-        if len(self.readings) >= MAX_READINGS:
-            return
         text = READINGS["all"].format(typed=shorten(typed.strip(SPACES)), read=read)
+        if len(self.readings) >= MAX_READINGS or text in [known.text for known in self.readings]:
+            return
+        other = show(other) if isinstance(other, Expression) else other
         alternative = f"{self.text[:start]}{other}{self.text[end:]}" if other else None
-        if text not in [reading.text for reading in self.readings]:
-            self.readings.append(Reading(text, alternative))
+        self.readings.append(Reading(text, alternative))
 
 
 _APPLIED = {*_RANKS, "off"}  # signs that have operands
 _DEGREES = 10  # from here on, an angle may be meant in degrees
-_THOUSANDS = re.compile(spelling.PATTERNS["in_thousands"])
+_THOUSANDS = re.compile(spelling.PATTERNS["thousands"])
 
 
-def _arity(name: str) -> tuple[int, int]:
+def _takes_several(name: str) -> bool:
+    """Returns whether a function takes several numbers."""
+    return bool(name) and arity(name)[1] != 1
+
+
+def arity(name: str) -> tuple[int, int]:
     """Returns the least and the largest number of arguments; 0 for no limit."""
     if name not in FUNCTIONS:  # written as signs, too
         return (2, 2) if name == "mod" else (1, 1)
@@ -295,19 +353,26 @@ def operation(sign: str, left: Part, right: Part) -> Part:
     return Part(Expression(sign, (left.node, right.node), start, end), start, end)
 
 
-def _negative(minus: Sign, operand: Part) -> Part:
-    """Returns a part with a minus before it. It is the sign of a number, also of one with signs
-    such as % after it."""
-    start, node, after = minus.start, operand.node, []
-    while node.sign in ("%", "°"):
-        after.append(node)
-        node = node.operands[0]
-    if node.sign:
-        zero = literal(Number(0), start, start + 1)
-        difference = Expression("-", (zero, operand.node), start, operand.end)
-        return operand._replace(node=difference, start=start)
-    end = node.end if after else operand.end
-    negated = literal(Number(-node.number.units, node.number.places), start, end)
-    for part in reversed(after):
-        negated = Expression(part.sign, (negated,), start, part.end)
-    return operand._replace(node=negated, start=start)
+def _odd_root(sign: str, left: Part, right: Part) -> Part | None:
+    """Returns the real root that is meant by (-8)^(1/3), or None for another power."""
+    fraction = right.node
+    is_negative = sign == "^" and not left.node.sign and left.node.number.units < 0
+    if not is_negative or fraction.sign != "/" or any(part.sign for part in fraction.operands):
+        return None
+    numbers = [part.number for part in fraction.operands]
+    p, q = (number.units for number in numbers)
+    if any(number.places for number in numbers) or q < 0 or q % 2 == 0 or p % q == 0:
+        return None
+    exponent, degree = (right._replace(node=node) for node in fraction.operands)
+    root = operation("root", left, degree)
+    return root if p == 1 else operation("^", root, exponent)
+
+
+def _defined(form: Any, x: Expression, start: int, end: int) -> Expression:
+    """Returns what a form of DEFINITIONS stands for."""
+    if form == "x":
+        return x
+    if isinstance(form, int):
+        return literal(Number(form), start, end)
+    sign, *operands = form
+    return Expression(sign, tuple(_defined(o, x, start, end) for o in operands), start, end)

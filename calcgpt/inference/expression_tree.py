@@ -4,12 +4,13 @@ A tree may be a thousand operations deep, so nothing here is recursive.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
-from calcgpt.inference.spelling import MAX_SHOWN
+from calcgpt.inference.spelling import MAX_OPERATIONS, MAX_SHOWN, MESSAGES
 from datagen.arithmetic import Number
 from datagen.notation import number_text
 
@@ -22,7 +23,8 @@ class Expression:
     """A number, or an operation on other expressions, at `text[start:end]`.
 
     In `(1+2)*3`, the text of the sum is `1+2`, that of the product is all of it: parentheses around
-    an operand belong to the operation that uses it.
+    an operand belong to the operation that uses it. Raises ExpressionError for more than
+    MAX_OPERATIONS.
     """
 
     sign: str  # "" for a number, else one of RANKS; the name of a function or a constant
@@ -30,6 +32,17 @@ class Expression:
     start: int
     end: int
     number: Number = NO_NUMBER
+    text: str = field(init=False)  # as `show` returns it, but without its middle if it is long
+    n_operations: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        n_operations = bool(self.sign) + sum(operand.n_operations for operand in self.operands)
+        if n_operations > MAX_OPERATIONS:
+            kind = ExpressionErrorKind.TOO_LONG
+            raise ExpressionError(kind, MESSAGES["operations"], self.start, self.end)
+        pieces = (piece if isinstance(piece, str) else piece.text for piece in _pieces(self))
+        object.__setattr__(self, "text", shorten("".join(pieces)))
+        object.__setattr__(self, "n_operations", n_operations)
 
     def is_number(self, value: int) -> bool:
         """Returns whether this is a number of this value."""
@@ -38,16 +51,13 @@ class Expression:
 
 # Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
 # hundredth, and `||` a magnitude.
+_NAMED = set(FUNCTIONS) - {"^", "°"}  # the others are written as signs
 RANKS = {
-    **dict.fromkeys((*FUNCTIONS, *CONSTANTS), 5),
     **spelling.RANKS,
     **dict.fromkeys(("+%", "-%"), 1),
     **dict.fromkeys(("!", "%", "°"), 4),
-    **dict.fromkeys(("||", ""), 5),
+    **dict.fromkeys((*_NAMED, *CONSTANTS, "||", ""), 5),
 }
-
-
-_SIGNS = ("^", "°")  # functions that are written as signs
 
 
 def postorder(root: Expression) -> list[Expression]:
@@ -69,56 +79,48 @@ def fold(root: Expression, combine: Callable[[Expression, list[T]], T]) -> T:
     return made[0]
 
 
-def texts(root: Expression) -> list[str]:
-    """Returns the canonical texts of all nodes in the order of `postorder`, long ones shortened."""
-    found = []
-
-    def text(node: Expression, operands: list[str]) -> str:
-        whole = show_node(node, operands)
-        found.append(shorten(whole))
-        return whole
-
-    fold(root, text)
-    return found
-
-
 def show(root: Expression) -> str:
     """Returns the canonical text of a tree, without spaces and superfluous parentheses. `parse`
     returns the same tree for it, except for positions."""
-    return fold(root, show_node)
+    pieces: list[str] = []
+    waiting: list[str | Expression] = [root]
+    while waiting:
+        piece = waiting.pop()
+        if isinstance(piece, str):
+            pieces.append(piece)
+        else:
+            waiting.extend(reversed(_pieces(piece)))
+    return "".join(pieces)
 
 
-def show_node(node: Expression, operands: list[str]) -> str:
-    """Returns the canonical text of a node, given those of its operands."""
-    sign = node.sign
+def _pieces(node: Expression) -> list[str | Expression]:
+    """Returns the canonical text of a node, in which operands stand for their texts."""
+    sign, operands = node.sign, node.operands
     if not sign:
-        return number_text(node.number)
-    parts = [
-        f"({text})" if _needs_parentheses(node, index) else text
-        for index, text in enumerate(operands)
-    ]
+        return [number_text(node.number)]
+    if not operands:
+        return [sign]
     if sign == "||":
-        return f"|{parts[0]}|"
-    if sign in CONSTANTS:
-        return sign
-    if sign.endswith("°") and sign != "°":  # sin°
-        operand = parts[0] if RANKS[node.operands[0].sign] == 5 else f"({parts[0]})"
-        return f"{sign[:-1]}({operand}°)"
-    if sign in FUNCTIONS and sign not in _SIGNS:
-        return f"{sign}({', '.join(parts)})"
-    if sign in ("!", "%", "°"):
-        return f"{parts[0]}{sign}"
-    between = " mod " if sign == "mod" else sign.rstrip("%")
-    return between.join(parts)
+        return ["|", *operands, "|"]
+    if sign in _NAMED and not sign.endswith("°"):
+        others = (piece for operand in operands[1:] for piece in (", ", operand))
+        return [f"{sign}(", operands[0], *others, ")"]
+    parts: list[list[str | Expression]] = [
+        ["(", operand, ")"] if _needs_parentheses(node, index) else [operand]
+        for index, operand in enumerate(operands)
+    ]
+    if sign in _NAMED:  # sin°
+        return [f"{sign[:-1]}(", *parts[0], "°)"]
+    if len(parts) == 1:
+        return [*parts[0], sign]
+    return [*parts[0], " mod " if sign == "mod" else sign.rstrip("%"), *parts[1]]
 
 
 def _needs_parentheses(node: Expression, index: int) -> bool:
     """Returns whether an operand of a node is written in parentheses."""
     sign, operand = node.sign, node.operands[index]
-    rank, operand_rank = RANKS[sign], RANKS[operand.sign]
+    rank, operand_rank = RANKS[sign], RANKS.get(operand.sign, 5)  # a program has names, too
     is_negative = not operand.sign and operand.number.units < 0
-    if sign == "||" or (sign in FUNCTIONS and sign not in _SIGNS):
-        return False
     if sign == "^":
         return bool(operand.sign) if index else operand_rank <= rank or is_negative
     if sign == "!":

@@ -207,6 +207,32 @@ _ROUND: Rows = [
     "p := 10^|y|",
     _if("0 - y", ["a = x/p", "a ~ a 0", "result = a*p"], ["result ~ x y"]),
 ]
+_ATAN2: Rows = [
+    _if("0 - x", ["h := 0 - pi"], ["h := pi"]),
+    _if(
+        "|y|",
+        [_if("y", ["result = atan(x/y)"], ["result = atan(x/y) + h"])],
+        ["result := h/2"],
+    ),
+]
+_GAMMA: Rows = [
+    "m := x//1",
+    _if(
+        "x - m",
+        [
+            "s = sqrt(pi)",
+            _if("m", [_repeat("m - j", ["c := j - 1/2", "s = s*c"])], []),
+            _if("0 - m", [_repeat("m + j", ["c := 1/2 - j", "s = s/c"])], []),
+            "result = s",
+        ],
+        ["a = x - 1", "result = a!"],
+    ),
+]
+_BINOMIAL: Rows = [
+    "k := min(y, x - y)",
+    "result := 1",
+    _if("k", [_repeat("k - j", ["c := x - k + j", "result = result*c/j"])], []),
+]
 _PERM: Rows = [
     "result := 1",
     _if("y", [_repeat("y - j", ["c := x - y + j", "result = result*c"])], []),
@@ -259,6 +285,7 @@ FUNCTIONS: dict[str, Function] = {
     "asin": Function(_ASIN, "A&S 4.4.39"),
     "acos": Function(["h := pi/2", "result = h - asin(x)"], "A&S 4.4.2"),
     "atan": Function(_ATAN, "from the nearest quarter: A&S 4.4.34, 4.4.42"),
+    "atan2": Function(_ATAN2, "the angle of the point (y, x)", 2, 2),
     "sinh": Function(["a = exp(x)", "result = (a - 1/a)/2"], "A&S 4.5.1"),
     "cosh": Function(["a = exp(x)", "result = (a + 1/a)/2"], "A&S 4.5.2"),
     "tanh": Function(_TANH, "A&S 4.5.3"),
@@ -273,6 +300,8 @@ FUNCTIONS: dict[str, Function] = {
     "trunc": Function(_TRUNC, "", is_exact=True),
     "round": Function(_ROUND, "ties to even", most=2),
     "sign": Function(_SIGN, "", is_exact=True),
+    "gamma": Function(_GAMMA, "of whole numbers and halves: A&S 6.1.6, 6.1.12"),
+    "binomial": Function(_BINOMIAL, "", 2, 2, is_exact=True),
     "perm": Function(_PERM, "", 2, 2, is_exact=True),
     "gcd": Function(_GCD, "Euclid, Elements, VII.2", most=0, is_exact=True),
     "lcm": Function(_LCM, "", most=0, is_exact=True),
@@ -285,13 +314,20 @@ FUNCTIONS: dict[str, Function] = {
     "hypot": Function(_HYPOT, "", most=0),
 }
 ANGLED = ("sin", "cos", "tan")  # functions of an angle
-ARCS = ("asin", "acos", "atan")  # and those whose value is one
+ARCS = ("asin", "acos", "atan", "atan2")  # and those whose value is one
 CONSTANTS = ("pi", "e", "tau", "phi")
 SORTED = ("median",)  # functions whose arguments are put in order
+#: Functions that stand for an expression of x: a sign and its operands.
+DEFINITIONS: dict[str, Any] = {
+    "exp2": ("^", 2, "x"),
+    "log1p": ("ln", ("+", 1, "x")),
+    "expm1": ("-", ("exp", "x"), 1),
+    "frac": ("-", "x", ("trunc", "x")),
+}
 
 #: Function -> what people write for it.
 SPELLINGS: dict[str, tuple[str, ...]] = {
-    **{name: (name,) for name in FUNCTIONS if name.isalnum()},
+    **{name: (name,) for name in (*FUNCTIONS, *DEFINITIONS) if name.isalnum()},
     "sqrt": ("sqrt", "√", "square root", "squareroot"),
     "cbrt": ("cbrt", "∛", "cube root"),
     "log": ("log", "lg", "log10"),
@@ -302,6 +338,11 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "asin": ("asin", "arcsin"),
     "acos": ("acos", "arccos"),
     "atan": ("atan", "arctan", "arctg"),
+    "atan2": ("atan2", "arctan2"),
+    "^": ("pow",),
+    "gamma": ("gamma", "Γ"),
+    "binomial": ("binomial", "binom", "ncr", "comb"),
+    "perm": ("perm", "npr"),
     "ceil": ("ceil", "ceiling"),
     "sign": ("sign", "sgn"),
     "gcd": ("gcd", "gcf", "hcf"),

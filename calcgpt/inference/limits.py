@@ -1,8 +1,8 @@
 """The problems that a model accepts, and why it refuses others.
 
 A direct model has two places and operands of at most ten characters; it cannot read others. A model
-that writes worked steps can read any number, and was measured up to some length. Beyond it, its
-answers are untested: it answers only if the user allows that.
+that writes worked steps can read any number. Its context limits what it writes for an operation,
+and MAX_WORK what it writes for an expression.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,19 @@ from typing import NamedTuple
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
-from datagen.arithmetic import MAX_PLACES, USUAL_PLACES, Number, Problem, answer
-from datagen.layout import require_shape, work_length
+from datagen.arithmetic import MAX_ASKED_PLACES, MAX_PLACES, USUAL_PLACES, Number, Problem, answer
+from datagen.layout import any_shape_of, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
-from datagen.operations import ADDITION, SIGNS, USUAL
+from datagen.operations import SIGNS, USUAL
+from datagen.slots import MAX_SLOTS
 
-DEFAULT_PLACES = 8  # of an answer, if the model was measured for as many
-UNMEASURED_DOMAIN = Domain(digits=7, places=2)  # assumed of a model without a measured domain
+DEFAULT_PLACES = 8  # of an answer of a model with worked steps
+MAX_WORK = 400_000  # characters that a model writes for an expression, by default
+MOST_WORK = 100_000_000  # that a user can allow
 
 
 class Refusal(NamedTuple):
-    """Why a model is not asked. If the kind is BEYOND_TESTED, the user can allow it."""
+    """Why a model is not asked."""
 
     kind: ExpressionErrorKind
     reason: str
@@ -65,86 +67,54 @@ class DirectLimits:
         return {
             "operations": list(self.operations),
             "max_characters": WIDTH,
-            "below": None,
             "works_in_steps": False,
         }
 
 
 @dataclass(frozen=True)
 class ScratchpadLimits:
-    """Limits of a model that writes worked steps: what it was measured for, and what its context
-    can hold. The methods are those of `DirectLimits`."""
+    """Limits of a model that writes worked steps: what its context can hold. The methods are those
+    of `DirectLimits`. `measured` is only told."""
 
     measured: Domain | None
     block_size: int
     operations: tuple[str, ...] = USUAL
+    default_places = DEFAULT_PLACES
     most_places = MAX_PLACES
 
-    @property
-    def domain(self) -> Domain:
-        """The domain for which the model was measured, or UNMEASURED_DOMAIN."""
-        return self.measured or UNMEASURED_DOMAIN
-
-    @property
-    def default_places(self) -> int:
-        return min(DEFAULT_PLACES, self.domain.places)
-
     def refuse_places(self, places: int) -> Refusal | None:
-        if places <= self.domain.places:
-            return None
-        return self._beyond_tested(f"an answer to {places} places")
-
-    def refuse_operand(self, number: Number) -> Refusal | None:
-        if not is_operand(number):
-            reason = f"a number of more than {MAX_WIDTH} characters"
-            return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
-        digits = len(str(abs(number.units)))
-        if digits > self.domain.digits:
-            added = ", .0 included" if number.places == 1 and number.units % 10 == 0 else ""
-            return self._beyond_tested(f"a number of {digits} digits{added}")
-        if number.places > self.domain.places:
-            return self._beyond_tested(f"a number with {number.places} places")
         return None
 
-    def refuse_problem(self, problem: Problem) -> Refusal | None:
-        digits = max(len(str(abs(number.units))) for number in (problem.a, problem.b))
-        if problem.op.rank > ADDITION.rank and digits > (self.domain.factor_digits or digits):
-            return self._beyond_tested(f"{problem.op.name} of numbers of {digits} digits")
-        if refusal := self.refuse_places(problem.places):
-            return refusal
-        prompt = render_prompt(problem)
-        length = len(prompt) + self.n_characters(problem)
-        if length <= self.block_size + 1:  # the last character is written but never read
+    def refuse_operand(self, number: Number) -> Refusal | None:
+        if is_operand(number):
             return None
-        reason = (
-            f"its work has {length:,} characters; this model's context holds {self.block_size:,}"
-        )
+        reason = f"a number of more than {MAX_WIDTH:,} characters"
+        return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
+
+    def refuse_problem(self, problem: Problem) -> Refusal | None:
+        length = len(render_prompt(problem)) + self.n_characters(problem)
+        room = min(self.block_size, MAX_SLOTS)
+        if length <= room + 1:  # the last character is written but never read
+            return None
+        reason = f"its work has {length:,} characters; this model's context holds {room:,}"
         return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
 
     def n_characters(self, problem: Problem) -> int:
         prompt = render_prompt(problem)
-        return work_length(require_shape(prompt)) - len(prompt) + _answer_length(problem)
+        shape = any_shape_of(prompt)
+        assert shape
+        return work_length(shape) - len(prompt) + _answer_length(problem)
 
     def describe(self) -> dict[str, list[str] | int | bool | None]:
         return {
             "operations": list(self.operations),
-            "decimal_places": self.domain.places,
+            "decimal_places": MAX_ASKED_PLACES,
             "default_places": self.default_places,
-            "digits": self.domain.digits,
-            "factor_digits": self.domain.factor_digits,
+            "digits": self.measured.digits if self.measured else None,
+            "factor_digits": self.measured.factor_digits if self.measured else None,
             "max_characters": MAX_WIDTH,
-            "below": None,
             "works_in_steps": True,
         }
-
-    def _beyond_tested(self, what: str) -> Refusal:
-        digits, places, factor_digits = self.domain.digits, self.domain.places, ""
-        if self.domain.factor_digits:
-            factor_digits = f" ({self.domain.factor_digits} in products and quotients)"
-        source = "was measured for" if self.measured else "was never measured, so it takes"
-        most = f"numbers of at most {digits} digits{factor_digits}, {places} places"
-        reason = f"{what}; this model {source} {most}"
-        return Refusal(ExpressionErrorKind.BEYOND_TESTED, reason)
 
 
 Limits = DirectLimits | ScratchpadLimits
@@ -157,6 +127,17 @@ def accepts(limits: Limits, problem: Problem) -> bool:
     ):
         return False
     return not limits.refuse_problem(problem)
+
+
+def refuse_work(n_characters: int, most: int) -> Refusal | None:
+    """Returns why a model does not write so many characters for an expression, or None if it may
+    write as many as `most`."""
+    if n_characters <= most:
+        return None
+    unit = 10 ** (len(str(n_characters)) - 3)  # three digits of the cost are told
+    about = f"about {(n_characters + unit // 2) // unit * unit:,}"
+    reason = f"the model would write {about} characters; the limit is {most:,}"
+    return Refusal(ExpressionErrorKind.TOO_LONG, reason)
 
 
 def _answer_length(problem: Problem) -> int:

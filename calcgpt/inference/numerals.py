@@ -6,7 +6,7 @@ from typing import NamedTuple
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
 from calcgpt.inference.spelling import DIGITS, MESSAGES
-from datagen.arithmetic import MAX_PLACES, Number
+from datagen.arithmetic import MAX_PLACES, Number, integer_from_text
 from datagen.notation import number_text
 
 _NUMBERS = [[(re.compile(form), mark) for form, mark in forms] for forms in spelling.NUMBERS]
@@ -81,12 +81,13 @@ def _number(digits: str, places: str, shift: int, start: int, end: int) -> Numbe
     if len(digits) + len(kept) + max(shift, 0) > spelling.MAX_DIGITS:
         reason = MESSAGES["digits"]
         raise ExpressionError(ExpressionErrorKind.OUT_OF_RANGE, reason, start, end)
-    excess = len(kept) - shift - MAX_PLACES
-    if excess > 0 and int(digits + kept or "0"):
-        reason = MESSAGES["places"].format(n=MAX_PLACES)
+    units, n_places = integer_from_text(digits + kept or "0"), len(kept) - shift
+    if not units:
+        return Number(0)
+    if n_places > MAX_PLACES:
+        reason = MESSAGES["places"].format(n=f"{MAX_PLACES:,}")
         first = start if shift else end - len(places) + MAX_PLACES
         raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
-    units, n_places = int(digits + kept or "0"), len(kept) - shift
     if n_places < 0:
         units, n_places = units * 10**-n_places, 0
     while n_places and units % 10 == 0:  # 5.0 is 5
@@ -107,11 +108,11 @@ def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
             typed = normal[start : over.end()]
             reason = MESSAGES["grouped"].format(
                 typed=typed,
-                grouped=f"{whole.units}/{denominator}",
+                grouped=f"{number_text(whole)}/{denominator}",
                 mixed=f"{first.replace(' ', '')}+{numerator}/{denominator}",
             )
             raise ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, over.end())
-    text = str(whole.units)
+    text = number_text(whole)
     if vulgar := spelling.VULGAR.get(normal[_skip(normal, end) : _skip(normal, end) + 1]):
         return Numeral(_skip(normal, end) + 1, whole, _fraction(*vulgar))
     after = _AFTER_WHOLE.match(normal, end) or _IN_PARENTHESES.match(normal, end)

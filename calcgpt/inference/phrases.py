@@ -4,7 +4,7 @@ import re
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
-from datagen.arithmetic import MAX_PLACES
+from datagen.arithmetic import MAX_ASKED_PLACES
 
 _LEADING = spelling.longest_first(spelling.LEADING)
 _PLACES = re.compile(spelling.PATTERNS["places"])
@@ -23,13 +23,15 @@ def without_phrases(normal: str) -> tuple[str, int | None]:
             start += 1
     is_changed, between = True, " "
     while is_changed:
-        end, between = max(start, len(normal[:end].rstrip(between))), " ,"
-        before, is_changed = normal[start:end], False
+        while end > start and normal[end - 1] in between:
+            end -= 1
+        is_changed, between = False, " ,"
         for phrase in spelling.TRAILING:
-            if before.endswith(phrase) and not (
-                phrase[0] in _LETTERS and before[-len(phrase) - 1 : -len(phrase)] in _LETTERS
+            first = end - len(phrase)
+            if normal.endswith(phrase, start, end) and not (
+                phrase[0] in _LETTERS and first > start and normal[first - 1] in _LETTERS
             ):
-                end, is_changed = end - len(phrase), True
+                end, is_changed = first, True
                 break
         tail = max(start, end - _TAIL)
         if places is None and (asked := _PLACES.search(normal[tail:end])):
@@ -43,7 +45,7 @@ def without_phrases(normal: str) -> tuple[str, int | None]:
             continue
         if places is not None:
             end, is_changed = tail + asked.start(), True
-    if places is not None and places > MAX_PLACES:
-        reason = spelling.MESSAGES["asked-places"].format(n=MAX_PLACES)
+    if places is not None and places > MAX_ASKED_PLACES:
+        reason = spelling.MESSAGES["asked-places"].format(n=MAX_ASKED_PLACES)
         raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, end, len(normal))
     return " " * start + normal[start:end] + " " * (len(normal) - end), places

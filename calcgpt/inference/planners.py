@@ -13,7 +13,7 @@ from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.effort import EffortError, spend
 from calcgpt.inference.exact import value_of_number
 from calcgpt.inference.expression_stack import Reading
-from calcgpt.inference.expression_tree import Expression, shorten, show
+from calcgpt.inference.expression_tree import Expression
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.programs import Term, run
 from calcgpt.inference.real import Real, is_whole
@@ -52,12 +52,11 @@ class Step(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The nodes of an expression in the order of `postorder`, their texts and values, how many more
-    places each needs than the result, the operations that the model knows, by the signs of nodes,
-    and the result."""
+    """The nodes of an expression in the order of `postorder`, their values, how many more places
+    each needs than the result, the operations that the model knows, by the signs of nodes, and the
+    result."""
 
     nodes: list[Expression]
-    texts: list[str]
     values: list[Real]
     more_places: list[int]
     operations: dict[str, Operation]
@@ -204,9 +203,9 @@ class Planner(ABC, Generic[T]):
             return
         if is_whole(a / b):
             return
-        left, right = (shorten(show(operand)) for operand in self._node.operands)
+        left, right = (operand.text for operand in self._node.operands)
         read = READINGS[self._node.sign].format(a=left, b=right)
-        text = READINGS["all"].format(typed=self.parts.texts[self._index], read=read)
+        text = READINGS["all"].format(typed=self._node.text, read=read)
         self.readings.append(Reading(text, None))
 
     def ask(self, a: Operand, op: Operation, b: Operand, places: int) -> Operand:
@@ -216,9 +215,7 @@ class Planner(ABC, Generic[T]):
         if len(self.steps) == MAX_OPERATIONS:
             reason = MESSAGES["operations"]
             raise ExpressionError(ExpressionErrorKind.TOO_LONG, reason, node.start, node.end)
-        step = Step(
-            a, op, b, places, self.parts.texts[self._index], node.start, node.end, self.path
-        )
+        step = Step(a, op, b, places, self._node.text, node.start, node.end, self.path)
         self.steps.append(step)
         right = right_answer(step)
         return Operand(right, len(self.steps) - 1)

@@ -21,9 +21,9 @@ from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.effort import EffortError
 from calcgpt.inference.exact import equal, evaluate, plain_text, reason_of, round_to
 from calcgpt.inference.expression_stack import Reading
-from calcgpt.inference.expression_tree import Expression, postorder, shorten, texts
+from calcgpt.inference.expression_tree import Expression, postorder, shorten
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
-from calcgpt.inference.limits import Limits, Refusal
+from calcgpt.inference.limits import MAX_WORK, Limits, Refusal, refuse_work
 from calcgpt.inference.number_planners import Fractions, Rounding
 from calcgpt.inference.planners import Operand, Parts, Planner, Step
 from calcgpt.inference.real import Real, is_whole
@@ -33,7 +33,6 @@ from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
 
-MAX_WORK = 400_000  # characters that a model writes for an expression, unless the user allows more
 # Guard places to try: of arithmetic, and of functions, which never need none.
 _GUARDS = (0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48)
 _GUARDS_OF_FUNCTIONS = (3, 7, 15, 30, 60, 120, 240, 480)
@@ -75,10 +74,8 @@ class Plan:
             if refusal := limits.refuse_problem(step.problem):
                 reason = f"{step.text}: {refusal.reason}"
                 return Refusal(refusal.kind, reason), step.start, step.end
-        if (n := self.n_characters(limits)) > work:
-            reason = MESSAGES["work"].format(n=f"{n:,}", limit=f"{work:,}")
-            return Refusal(ExpressionErrorKind.TOO_LONG, reason), root.start, root.end
-        return None
+        refusal = refuse_work(self.n_characters(limits), work)
+        return refusal and (refusal, root.start, root.end)
 
     def n_characters(self, limits: Limits) -> int:
         """Returns how many characters the model writes, if it makes no mistake."""
@@ -102,6 +99,8 @@ def make_plan(root: Expression, places: int, limits: Limits, work: int = MAX_WOR
     except (EffortError, ArithmeticError) as error:
         kind, reason = reason_of(error)
         raise ExpressionError(kind, reason, root.start, root.end) from None
+    if not first and plans.error:
+        raise plans.error
     if not first:
         kind, reason = ExpressionErrorKind.OUT_OF_RANGE, MESSAGES["no-plan"]
         raise ExpressionError(kind, reason, root.start, root.end)
@@ -113,6 +112,7 @@ class _Plans:
     """The plans of an expression that are right, in the order in which they are to be tried."""
 
     def __init__(self, root: Expression, places: int, limits: Limits) -> None:
+        self.error: ExpressionError | None = None
         values = evaluate(root)
         self._value, self._places, self._limits = values[-1].settle(), places, limits
         if self._value.size() > MAX_DIGITS:
@@ -129,7 +129,7 @@ class _Plans:
             raise ExpressionError(kind, reason, root.start, root.end)
         more = more_places(nodes, values) if self._approaches else [0] * len(nodes)
         known = {BY_SIGN[sign].spellings[0]: BY_SIGN[sign] for sign in limits.operations}
-        self._parts = Parts(nodes, texts(root), values, more, known, self._right)
+        self._parts = Parts(nodes, values, more, known, self._right)
 
     def in_order(self) -> Iterator[Plan]:
         """Yields plans. All are right, except the last one of a model whose places are fixed."""
@@ -155,7 +155,11 @@ class _Plans:
         return self._plan(Rounding(self._parts, self._places, guard_places), guard_places)
 
     def _plan(self, planner: Planner[Any], guard_places: int | None = None) -> Plan | None:
-        result = planner.plan()
+        try:
+            result = planner.plan()
+        except ExpressionError as error:  # too many operations, perhaps because a series diverges
+            self.error = self.error or error
+            return None
         if result is None:
             return None
         steps, readings = tuple(planner.steps), tuple(planner.readings)

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from calcgpt.errors import ExpressionError
+from calcgpt.inference.effort import spend
 from calcgpt.inference.exact import value_of_node
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
@@ -22,6 +23,7 @@ from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
 
 MAX_TURNS = 400  # of a series or an iteration
 T = TypeVar("T")
+_EFFORT_OF_ROW = 40  # microseconds
 _SIGNS = {"+": ADDITION, "-": SUBTRACTION, "*": MULTIPLICATION, "/": DIVISION}
 _NAME = "="  # the sign of a node that stands for a name, before the name
 _NAMES = ("result", *"abcdghjkmnpqrstuwxyz")  # of a program; e is a constant
@@ -76,6 +78,7 @@ class _Run(Generic[T]):
 
     def rows(self, rows: Rows, turn: str = "") -> None:
         for row in rows:
+            spend(_EFFORT_OF_ROW)
             match row:
                 case ["if", condition, above, other]:
                     self.rows(above if self._value(condition).sign() > 0 else other, turn)
@@ -146,16 +149,13 @@ class _Run(Generic[T]):
         """Plans a node of a row. An operation that changes nothing is left out: x*1, x+0."""
         if node.sign.startswith(_NAME):
             return self.names[node.sign[1:]]
-        real = None
         if not node.operands:
-            real = _value_of(node, [])
-            if not node.sign:
-                return _Constant(real)
+            return _Constant(_value_of(node, []))
         kept: Term[T] | _Constant | None = _unchanged(node.sign, operands)
         if kept:
             return kept
         terms = [Term(self.number(operand), operand.value) for operand in operands]
-        number = self._planner.operation(node, terms, real)
+        number = self._planner.operation(node, terms, None)
         return Term(number, fraction(self._planner.value(number)))
 
     def _value(self, text: str) -> Real:

@@ -57,7 +57,6 @@ EXAMPLE: dict[str, JsonValue] = {
     "places": 8,
     "rounded": False,
     "verified": True,
-    "in_tested_range": True,
     "confidence": EXAMPLE_CONFIDENCE,
     "nodes": [EXAMPLE_NODE],
     "model": "calculator",
@@ -204,11 +203,6 @@ class Calculation(BaseModel):
     verified: bool = Field(
         description="whether every node agrees with exact arithmetic, and `result` equals `exact`"
     )
-    in_tested_range: bool = Field(
-        description="whether the model was measured for all these numbers and places, or, if it "
-        "was never measured, they have at most 7 digits and 2 places; can be false only if "
-        "`beyond_tested` was set"
-    )
     confidence: Confidence = Field(
         description="products over all nodes, and the smallest `weakest_step`"
     )
@@ -231,9 +225,7 @@ class Calculation(BaseModel):
     def notes(self) -> list[str]:
         """What a user should know of the answer, even if it is right."""
         reading = f"read as: {self.reading}" if self.reading else None
-        unmeasured = "the model was not measured for such numbers or so many places"
-        untested = None if self.in_tested_range else unmeasured
-        return [note for note in (reading, self.rounding_note, untested) if note]
+        return [note for note in (reading, self.rounding_note) if note]
 
     @property
     def rounding_note(self) -> str | None:

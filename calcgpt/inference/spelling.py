@@ -27,8 +27,9 @@ _SPACES += "\u2028\u2029\u202f\u205f\u3000"
 SPACES = f" {_SPACES}"
 DIGITS = frozenset(_TEN_DIGITS)
 # Marks that nobody sees, for example around a number that was copied.
-_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
-_INVISIBLE += "\u2060\u2066\u2067\u2068\u2069\ufe0e\ufe0f\ufeff"
+_INVISIBLE = "\u200b\u200c\u200d\u200e\u200f\u2060\ufe0e\ufe0f\ufeff"
+# These change the order in which others are seen.
+_DIRECTIONS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 # Typed character -> the usual one. Both have length 1, so positions in the text do not change.
 NORMAL: dict[str, str] = {
     typed: usual
@@ -55,15 +56,17 @@ OPERATIONS = {  # by their spellings
     **{spelling: op.spellings[0] for op in operations.OPERATIONS for spelling in op.spellings},
     "//": "//",
     **dict.fromkeys(("mod", "modulo"), "mod"),
+    **{"choose": "binomial", "ncr": "binomial", "npr": "perm"},
     **dict.fromkeys(("^", "**", "to the power of", "raised to the power of", "raised to"), "^"),
 }
 CONSTANTS = functions.CONSTANT_SPELLINGS
 # Rank of a sign between two operands, the weakest first; those of prefixes and powers follow.
 RANKS = {
     **{op.spellings[0]: op.rank for op in operations.OPERATIONS},
-    **{"//": 2, "mod": 2, "^": 3},
+    **{"//": 2, "mod": 2, "^": 3, "binomial": 3, "perm": 3},
 }
-SAID = ("—", ":")  # spellings of operations that the reading repeats as they were understood
+# Spellings of operations that the reading repeats as they were understood.
+SAID = ("—", ":", "choose", "ncr", "npr")
 POSTFIXES = {
     **{"squared": "^2", "cubed": "^3", "factorial": "!", "!": "!"},
     **dict.fromkeys(("°", "degrees", "degree", "deg"), "°"),
@@ -163,22 +166,25 @@ PATTERNS = {
     "date": " *[0-9]{4}-[0-9]{2}-[0-9]{2} *$",
     "time": "[0-9]{1,2}:[0-5][0-9](?![0-9])",
     "word": "[a-z]{2,}",
+    "unknown": "[a-z][a-z0-9_]+",
     "token": "[0-9][0-9.]*|[a-z]{2,}",
     "the": "the(?![a-z])",
     "grouped": " ([0-9]{3})$",
     "joint": "(?: +and +| +|-)?",  # between the words of a number
     "name": "[a-z_][a-z0-9_]*",
+    "separator": "[,;](?: *and(?![a-z]))?|and(?![a-z])",
     "function_of": "(?: +of(?![a-z]))? *",  # after the name of a function
     "log": r"log(?:_| +)?([0-9]{1,40}) *(?=\()",  # log 2(8)
-    "constant": "(?:" + "|".join(functions.CONSTANT_SPELLINGS) + ")(?![a-z0-9])",
-    "in_thousands": "[0-9],[0-9]{3}(?![0-9])",
+    "called": r"[0-9_][a-z0-9_]*\(",  # after the name of a function: sin2(3)
+    "constant": "(?:" + "|".join(functions.CONSTANT_SPELLINGS) + ")(?![a-z0-9_])",
+    "thousands": "(?<=[0-9]),[0-9]{3}(?![0-9])",
     "prefix": "[-+—]|(?:minus|plus|negative)(?![a-z])",
     "of": "of(?![a-z])",
     "off": "off(?![a-z])",
     "between": "(?:and|to|from|by)(?![a-z])",
-    "places": r" *,? *(?:rounded )?(?:to|with) ([0-9]{1,4}|[a-z]+) "
+    "places": r"(?:rounded )?(?:to|with) ([0-9]{1,4}|[a-z]+) "
     r"(?:decimal places?|decimals?|places?|dp|d\.p\.)$",
-    "nearest": r" *,? *(?:rounded )?to the nearest ([a-z]+(?: number)?)$",
+    "nearest": r"(?:rounded )?to the nearest ([a-z]+(?: number)?)$",
     "ends_in_percent": "(?:%|per ?cent|pct)$",
     "ends_in_fraction": "(?:^|[^0-9./,])[0-9]+ ?[/⁄] ?[0-9]+$|[" + "".join(VULGAR) + "]$",
     "ends_in_factor": r"[0-9.)" + "".join(VULGAR) + r"]$",
@@ -205,8 +211,10 @@ MESSAGES = {
     "tangent": "the tangent is not defined there",
     "whole": "only for whole numbers",
     "round-places": "a number of places is whole, from -30 to 30",
+    "binomial": "n and k are whole, k from 0 to n; one of k and n-k is at most 1,000",
+    "gamma": f"only for whole numbers above 0 and for halves, up to {MAX_FACTORIAL:,}",
+    "origin": "(0, 0) has no angle",
     "arguments": "{name} takes {n}, not {m}",
-    "work": "the model would write about {n} characters; the limit is {limit}",
     "no-plan": "no number of places was found with which this comes out right",
     "direct": "a model without worked steps has no functions",
     "large-exponent": f"an exponent must be from -{MAX_EXPONENT:,} to {MAX_EXPONENT:,}",
@@ -216,6 +224,7 @@ MESSAGES = {
     "one": "one expression at a time",
     "time": "{typed} looks like a time; to divide, write /",
     "date": "{typed} looks like a date",
+    "scripts": "{typed} has digits of several scripts",
     "word": "{typed} is not known: {only}",
     "unit": "{typed} is not known: write numbers without units; {only}",
     "of": "'of' may only follow a percentage or a fraction that is not a divisor: 20% of 50",
@@ -226,6 +235,7 @@ MESSAGES = {
     "no-operation": "an operation is missing: one of + - * / ^{hint}",
     "percent-of": "; write 20% of (50), or 20 mod (50)",
     "factor": "; 6{sign}2(3) is (6{sign}2)*3 to some and 6{sign}(2*3) to others",
+    "argument": "; {name} 2(3) is {name}(2)*3 to some and {name}(2*3) to others",
     "grouped": "{typed} is {grouped} to some and {mixed} to others",
     "closing": "a ) without its (",
     "bar": "a | is missing: the | at position {n} is not closed",
@@ -239,10 +249,16 @@ READINGS = {
     "mod": "a remainder with the sign of {b}",
     "//": "{a}/{b} rounded down",
     "radians": "an angle of {x} radians",
+    "root": "{root}, the real root; the principal one is complex",
 }
 # Hints by a character that is not understood where a number is expected, and an operation.
-HINTS = {**dict.fromkeys("∜Π∞∑∏∫", f"; {ONLY}"), "i": "; complex numbers are not known"}
+_OF_DIRECTIONS = dict.fromkeys(_DIRECTIONS, "; it changes the order in which others are seen")
+HINTS = {
+    **_OF_DIRECTIONS,
+    **{**dict.fromkeys("∜Π∞∑∏∫", f"; {ONLY}"), "i": "; complex numbers are not known"},
+}
 HINTS_AFTER_NUMBER = {
+    **_OF_DIRECTIONS,
     **dict.fromkeys("kmgs", "; write numbers without units"),
     "x": "; to multiply, write *",
     "e": "; write 12e3 for 12 times 1,000, and 12*e",
@@ -260,7 +276,7 @@ _PAGE += (
 _PAGE += (
     " SCALES NEAREST VULGAR SUPERSCRIPTS CURRENCIES NUMBERS FUNCTIONS CONSTANTS PROGRAMS ANGLED"
 )
-_PAGE += " ARCS SORTED PATTERNS ONLY MESSAGES READINGS HINTS HINTS_AFTER_NUMBER"
+_PAGE += " DEFINITIONS ARCS SORTED PATTERNS ONLY MESSAGES READINGS HINTS HINTS_AFTER_NUMBER"
 
 
 def normalize(text: str) -> str:
@@ -295,6 +311,8 @@ def alternatives(spellings: Iterable[str]) -> str:
 
 def _pattern(spelling: str) -> str:
     escaped = re.sub(r"[*+^?|]", r"\\\g<0>", spelling).replace(" ", " +")
+    if spelling[-1].isdigit():  # log100 is log(100), not log10(0)
+        return escaped + "(?![a-z0-9])"
     return escaped + ("(?![a-z])" if spelling[-1].isalpha() else "")
 
 
@@ -304,6 +322,7 @@ def tables() -> dict[str, object]:
         "PROGRAMS": {name: f._asdict() for name, f in functions.FUNCTIONS.items()},
         "ANGLED": functions.ANGLED,
         "ARCS": functions.ARCS,
+        "DEFINITIONS": functions.DEFINITIONS,
         "SORTED": functions.SORTED,
     }
     patterns = {

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.random import Generator
 
-from datagen.arithmetic import MAX_PLACES
+from datagen.arithmetic import MAX_ASKED_PLACES
 from datagen.slots import Kind
 from tools.cases.contexts import CONTEXTS, MANY_ROWS, RANDOM, Context, Group, group_of, row_groups
 from tools.cases.questions import Question, number, question, split_question, sum_question
@@ -110,7 +110,7 @@ def _magnitudes(context: Context, rng: Generator) -> Iterator[Question]:
             digits += rng.integers(10, size=rng.integers(2, 12)).tolist()
         middle = len(lowest) + times
         for drop in {0, middle - 1, middle, middle + 1, middle + 2} & {
-            *range(min(len(digits), MAX_PLACES) + 1)
+            *range(min(len(digits), MAX_ASKED_PLACES) + 1)
         }:
             if made := split_question(top, digits, drop, rng):
                 yield made
@@ -143,7 +143,7 @@ def _products(context: Context, rng: Generator) -> Iterator[Question]:
             digits[-1:] = [*rng.integers(10, size=4).tolist(), *digits[-1:]]
         middle = len(digits) - 1 - r if context.name != RANDOM else len(digits) - 5 - r
         # The digit `high` is kept, half, or below; or all are kept.
-        drop = min((middle, middle + 1, middle + 3, 0)[part], MAX_PLACES)
+        drop = min((middle, middle + 1, middle + 3, 0)[part], MAX_ASKED_PLACES)
         yield Question(question(number(digits), "*", 1, 0, drop, 0))
 
 
@@ -177,10 +177,10 @@ def _product_roundings(context: Context, rng: Generator) -> Iterator[Question]:
         length = len(str(x)) + len(str(y))
         digits = str(x * y).zfill(length)
         case = int(digits[0]), int(digits[1]), not int(digits[1:])
-        if case in seen or x % 10 == 0 or y % 10 == 0 or length > MAX_PLACES:
+        if case in seen or x % 10 == 0 or y % 10 == 0 or length > MAX_ASKED_PLACES:
             continue
         seen.add(case)
-        x_places = min(length, MAX_PLACES - 2)
+        x_places = min(length, MAX_ASKED_PLACES - 2)
         for places in (0, 1):
             yield Question(question(x, "*", y, x_places + places, length - x_places, places))
         yield Question(question(x, "*", y, length - 1, 0, 0))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from datagen.arithmetic import MAX_PLACES, Number
+from datagen.arithmetic import MAX_ASKED_PLACES, Number
 from datagen.notation import number_text
 from datagen.slots import MIN_DIVISOR
 from tools.cases.quotients import LEAST, LIMIT, choices, leading_digits
@@ -90,7 +90,7 @@ def split_question(top: int, digits: Sequence[int], drop: int, rng: Generator) -
         return None
     direction = 1 if top == 1 else -1
     sign, op = _signs(direction, a, b, rng)
-    places = min(drop + int(rng.integers(3)), MAX_PLACES) if drop else 0
+    places = min(drop + int(rng.integers(3)), MAX_ASKED_PLACES) if drop else 0
     text = question(
         sign * a, "+" if op == 1 else "-", sign * op * direction * b, places, places, places - drop
     )

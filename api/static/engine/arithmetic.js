@@ -3,12 +3,16 @@
 
 import { OPERATIONS } from "./operations.js";
 
-export const MAX_PLACES = 30; // of a number or an answer
+export const MAX_PLACES = 9_999; // of a number or an answer
+export const MAX_ASKED_PLACES = 30; // of an answer that a user asks for
 export const USUAL_PLACES = 2; // of an answer, if the prompt does not say how many
 export const WIDTH = 10; // the least number of characters of an operand or an answer
-export const MAX_WIDTH = 100; // the largest number of characters of an operand
+export const MAX_WIDTH = 10_100; // the largest number of characters of an operand
 
-const NUMBER = /^(?!-0(?:\.0)?$)-?(?:0|[1-9][0-9]{0,199})(?:\.(?:[0-9]|[0-9]{1,29}[1-9]))?$/;
+// No answer has more digits before the point than both operands together.
+const NUMBER = new RegExp(
+  `^(?!-0(?:\\.0)?$)-?(?:0|[1-9][0-9]{0,${2 * MAX_WIDTH - 1}})(?:\\.(?:[0-9]|[0-9]{1,${MAX_PLACES - 1}}[1-9]))?$`,
+);
 
 /** The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it has a point,
  * and no trailing zero after the first place.
@@ -27,8 +31,9 @@ const tenTo = (exponent) => 10n ** BigInt(exponent);
 export function decimal(units, places, point) {
   if (!point) return { units: units / tenTo(places), places: 0 };
   if (places === 0) return { units: 10n * units, places: 1 };
-  while (places > 1 && units % 10n === 0n) [units, places] = [units / 10n, places - 1];
-  return { units, places };
+  if (places === 1 || units % 10n) return { units, places };
+  const zeros = Math.min(places - 1, units ? /0*$/.exec(String(units))?.[0].length ?? 0 : places);
+  return { units: units / tenTo(zeros), places: places - zeros };
 }
 
 /** Returns the exact answer rounded to the problem's places, ties to even, and whether rounding changed the value. The

@@ -12,23 +12,19 @@ import { makePlan } from "./planning.js";
 import { Text } from "./text.js";
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
-/** @import { Refusal } from "./limits.js" */
 /** @import { Operand, Step } from "./planners.js" */
 /** @import { Span } from "../client.js" */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
 
 /** Options of a calculation, by their names in the service's API. places: of the answer, by default what the text asks
- * for or those of the limits; beyond_tested: whether numbers are allowed for which the model was not measured; percent,
- * decimal_comma and angle: see `Style`.
- * @typedef {{places?: number | null, beyond_tested?: boolean, percent?: "relative" | "plain",
- * decimal_comma?: boolean, angle?: "radians" | "degrees"}} Options */
+ * for or those of the limits; percent, decimal_comma and angle: see `Style`.
+ * @typedef {{places?: number | null, percent?: "relative" | "plain", decimal_comma?: boolean,
+ * angle?: "radians" | "degrees"}} Options */
 
 /** An expression, its questions to the model, and the answers so far. */
 export class Computation {
   #model;
   #limits;
-  #allowsBeyondTested;
-  #isInTestedRange = true;
   #plan;
   #readings;
   /** @type {Problem | null} */ #problem = null;
@@ -41,31 +37,19 @@ export class Computation {
    * @throws {ExpressionError} if the text is not an expression or has no value, or if an operation on the right
    * numbers is outside the limits */
   constructor(text, options, names) {
-    const { model, limits, places, beyond_tested = false } = options;
+    const { model, limits, places } = options;
     const { percent = "relative", decimal_comma: decimalComma = false, angle = "radians" } = options;
     const parsed = parse(text, { percent, decimalComma, angle }, names);
     this.expression = show(parsed.expression);
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
-    this.#allowsBeyondTested = beyond_tested;
     const refusal = limits.refusePlaces(this.places);
-    if (refusal && !this.#isAllowed(refusal)) {
-      throw new ExpressionError(refusal.kind, refusal.reason, 0, new Text(text).length);
-    }
-    this.#plan = makePlan(parsed.expression, this.places, limits, beyond_tested);
-    this.#isInTestedRange &&= this.#plan.isInTestedRange;
+    if (refusal) throw new ExpressionError(refusal.kind, refusal.reason, 0, new Text(text).length);
+    this.#plan = makePlan(parsed.expression, this.places, limits);
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
     this.outline = this.#plan.steps.map(({ text, start, end, path }) => ({ expression: text, position: start, end, path }));
-  }
-
-  /** Returns whether the model may be asked. If it was not measured for that, the result is out of the tested range.
-   * @param {Refusal | null} refusal */
-  #isAllowed(refusal) {
-    if (refusal?.kind !== "beyond-tested" || !this.#allowsBeyondTested) return !refusal;
-    this.#isInTestedRange = false;
-    return true;
   }
 
   /** Yields each question whose operands have values, operands first. Call `answer` before you request the next
@@ -90,9 +74,9 @@ export class Computation {
     const valueOf = (/** @type {Operand} */ { number, step }) => (step === null ? number : this.#values[step]);
     const [a, b] = [valueOf(first), valueOf(second)];
     if (!a || !b) return null;
-    if (![a, b].every((number) => this.#isAllowed(this.#limits.refuseOperand(number)))) return null;
+    if ([a, b].some((number) => this.#limits.refuseOperand(number))) return null;
     const problem = { a, op, b, places };
-    return this.#isAllowed(this.#limits.refuseProblem(problem)) ? problem : null;
+    return this.#limits.refuseProblem(problem) ? null : problem;
   }
 
   /** How many characters the model writes if it answers the last question rightly. */
@@ -142,7 +126,6 @@ export class Computation {
       places: this.places,
       rounded: rounded.units * value.d !== value.n * 10n ** BigInt(rounded.places),
       verified: result === exact && nodes.every((node) => node.agrees),
-      in_tested_range: this.#isInTestedRange,
       confidence: {
         answer: product(confidences.map((c) => c.answer)),
         weakest_step: Math.min(1, ...confidences.map((c) => c.weakest_step)),

@@ -20,10 +20,10 @@ export class CoordinateReader {
    * text: the coordinates of characters outside the notation are 0.
    * @type {(line: string, start: number) => Coordinates[]} */
   read(line, start) {
-    const prompt = line.slice(0, line.indexOf("=") + 1);
-    const shape = prompt ? shapeOf(prompt) : null;
-    if (!shape) return coordinatesOfQuestion(line).slice(start);
-    if (!this.#layout || prompt !== this.#prompt) {
+    if (!this.#layout || !line.startsWith(this.#prompt)) {
+      const prompt = line.slice(0, line.indexOf("=") + 1);
+      const shape = prompt ? shapeOf(prompt) : null;
+      if (!shape) return coordinatesOfQuestion(line).slice(start);
       const layout = new Layout(shape);
       this.#prompt = prompt;
       this.#layout = layout;
@@ -58,7 +58,7 @@ function coordinatesOfSlots(slots) {
 function coordinatesOfQuestion(line) {
   const result = Array.from(line, noCoordinates);
   let start = line.indexOf("(") + 1;
-  if (!line.startsWith("$") || start < 2 || start > 4) return result;
+  if (!line.startsWith("$") || start < 2 || start > 6) return result;
   let kind = KIND.A_FIELD;
   for (let position = start; position < line.length; position += 1) {
     const character = line[position];

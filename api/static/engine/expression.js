@@ -1,9 +1,9 @@
 // Expressions: text that people type to a tree of operations on numbers, and how it was read where a reader
 // could think of something else (calcgpt/inference/expression.py).
 
-import { ExpressionError, endOfToken, errorAt, missingOperation } from "./expression_errors.js";
-import { RANK, Stack, literal, operation } from "./expression_stack.js";
-import { expression, postorder, show } from "./expression_tree.js";
+import { ExpressionError, NAMES, endOfToken, errorAt, missingOperation, quoted, unknownWord } from "./expression_errors.js";
+import { RANK, Stack, arity, literal, operation } from "./expression_stack.js";
+import { expression } from "./expression_tree.js";
 import { COMMA, LIST, POINT, isProper, readNumeral } from "./numerals.js";
 import { withoutPhrases } from "./phrases.js";
 import tables from "./tables.js";
@@ -18,7 +18,8 @@ import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, stri
 
 export const { MAX_LENGTH } = tables; // characters of an expression
 export const ANSWER = "ans"; // the name of the last answer
-const { CURRENCIES, FACTORS, MAX_OPERATIONS, MESSAGES, OPERATIONS, PAIRS, POSTFIXES, SUPERSCRIPTS } = tables;
+const { CURRENCIES, FACTORS, MESSAGES, OPERATIONS, PAIRS, POSTFIXES, SUPERSCRIPTS } = tables;
+const TIGHT = ["/", "^", "//", "mod", "binomial", "perm"]; // signs after which 2(3) is not a product
 /** @type {Style} */ const DEFAULT_STYLE = { percent: "relative", decimalComma: false, angle: "radians" };
 
 /** Returns the expression that a text stands for. Does not check the range of numbers or division by zero. names:
@@ -49,7 +50,7 @@ class Reader {
     this.#style = style;
     this.#names = names;
     [this.#normal, this.#places] = withoutPhrases(text.normalize());
-    this.#stack = new Stack(text, style);
+    this.#stack = new Stack(text, this.#normal, style);
   }
 
   /** Returns the whole expression.
@@ -68,12 +69,9 @@ class Reader {
     if (continues || (isOperation && !isPrefix && !this.#match("function", start))) position = this.#continue(start);
     while (position !== null) position = this.#readOperation(this.#readOperand(position));
     const whole = this.#stack.pop();
-    if (postorder(whole.node).filter(({ sign }) => sign).length > MAX_OPERATIONS) {
-      throw new ExpressionError("too-long", MESSAGES.operations, whole.start, whole.end);
-    }
     if (this.#hasCurrency) {
       this.#stack.readings = this.#stack.readings.filter(({ alternative }) => alternative);
-      this.#stack.say(this.#text.slice(0), shorten(show(whole.node)));
+      this.#stack.say(this.#text.slice(0), whole.node.text);
     }
     return { expression: whole.node, readings: this.#stack.readings, places: this.#places };
   }
@@ -96,7 +94,9 @@ class Reader {
       /** @type {Match | null} */ let found;
       let numeral;
       let name;
-      if ((found = this.#match("factor", start))) {
+      if (character === "(" || character === "|") {
+        this.#stack.push({ character, rank: RANK.OPENING, start });
+      } else if ((found = this.#match("factor", start))) {
         this.#readFactor(found);
         position = found.end;
       } else if ((numeral = readNumeral(this.#normal, start, this.#forms()))) {
@@ -104,7 +104,7 @@ class Reader {
         return this.#skipCurrency(numeral.end);
       } else if ((found = this.#match("the", start))) position = found.end;
       else if ((found = this.#match("pair", start))) {
-        this.#stack.signs.push({ character: found[0], rank: RANK.OPENING, start });
+        this.#stack.push({ character: found[0], rank: RANK.OPENING, start });
         position = found.end;
       } else if ((name = this.#name(start))) {
         const end = start + name.word.length;
@@ -118,10 +118,8 @@ class Reader {
         return end;
       } else if ((found = this.#match("prefix", start))) {
         const sign = found[0] === "+" || found[0] === "plus" ? "+" : "-";
-        this.#stack.signs.push({ character: sign, rank: RANK.PREFIX, start });
+        this.#stack.push({ character: sign, rank: RANK.PREFIX, start });
         position = found.end;
-      } else if (character === "(" || character === "|") {
-        this.#stack.signs.push({ character, rank: RANK.OPENING, start });
       } else if (character && CURRENCIES.includes(character)) this.#hasCurrency = true;
       else throw this.#error(start, true);
     }
@@ -149,7 +147,7 @@ class Reader {
         this.#readPostfix(POSTFIXES[singleSpaced(found[0])], start, position);
       } else if (this.#beginsFactor(start, character)) return this.#stack.wait("*", start, start);
       else if ((character === ")" || character === "|") && this.#stack.closes(character)) this.#stack.close(position);
-      else if ((character === "," || character === ";") && this.#stack.separate()) return position;
+      else if ((found = this.#match("separator", start)) && this.#stack.separate(start)) return found.end;
       else if ((between = this.#pair(start))) return this.#stack.waitForSecond(...between);
       else if (!character || character === "=") {
         this.#end(start, position);
@@ -162,13 +160,20 @@ class Reader {
 
   /** @type {(start: number, numeral: import("./numerals.js").Numeral) => void} */
   #addNumeral(start, { end, whole, fraction, reading, alternative }) {
+    const typed = this.#text.slice(start, end);
+    const isDigitOf = (/** @type {number} */ index) => isDigit(this.#normal[start + index]);
+    const scripts = Array.from(typed, (digit, index) =>
+      isDigitOf(index) ? digit.charCodeAt(0) - this.#normal.charCodeAt(start + index) : []).flat();
+    if (new Set(scripts).size > 1) {
+      throw new ExpressionError("syntax", format(MESSAGES.scripts, { typed: quoted(shorten(typed)) }), start, end);
+    }
     let node = whole && literal(whole, start, end);
     if (fraction) {
       const quotient = expression("/", fraction.map((number) => literal(number, start, end)), start, end);
       node = node ? expression("+", [node, quotient], start, end) : quotient;
     }
     this.#stack.parts.push({ node: /** @type {Expression} */ (node), start, end });
-    if (reading !== null) this.#stack.say(this.#text.slice(start, end), reading, start, end, alternative);
+    if (reading !== null) this.#stack.say(typed, reading, start, end, alternative);
   }
 
   /** Adds the factor of words such as `half of`, and the product that waits. @param {Match} factor */
@@ -182,21 +187,29 @@ class Reader {
   /** Returns how numbers are written here. */
   #forms() {
     if (this.#style.decimalComma) return COMMA;
-    return this.#stack.inList() ? LIST : POINT;
+    return this.#stack.last.inList ? LIST : POINT;
   }
 
   /** Adds a function to the signs that wait. Returns where its name ends, or the parenthesis after it.
    * @param {Match} typed */
   #readFunction({ 0: words, 1: digits, index: start, end: after }) {
+    const called = this.#match("called", after);
+    if (called && this.#normal[after - 1] < "\x80") throw unknownWord(this.#text, start, called.end - 1);
     const name = digits ? "log" : tables.FUNCTIONS[singleSpaced(words)];
     const first = start + words.search(/[0-9]/);
     const base = digits ? integer(digits, first, first + digits.length) : null; // log 2(8)
-    const end = /** @type {Match} */ (this.#match("function_of", after)).end;
-    if (this.#normal[end] !== "(") {
-      this.#stack.signs.push({ character: name, rank: RANK.FUNCTION, start });
+    const { 0: of, end } = /** @type {Match} */ (this.#match("function_of", after));
+    if (this.#normal[end] !== "(" && of.trim() && arity(name).most === 0) { // average of 1, 2 and 3
+      const list = { name, base: null, nBefore: 0 };
+      this.#stack.push({ character: "of", rank: RANK.OPENING, start, isSaid: true, called: list });
       return end;
     }
-    this.#stack.signs.push({ character: "(", rank: RANK.OPENING, start, called: { name, base, nBefore: 0 } });
+    if (this.#normal[end] !== "(") {
+      const isSaid = end === after && isDigit(this.#normal.charAt(end)) && this.#normal[end - 1] < "\x80"; // sin2
+      this.#stack.push({ character: name, rank: RANK.FUNCTION, start, isSaid });
+      return end;
+    }
+    this.#stack.push({ character: "(", rank: RANK.OPENING, start, called: { name, base, nBefore: 0 } });
     return end + 1;
   }
 
@@ -238,7 +251,7 @@ class Reader {
   /** @type {(word: string, start: number) => boolean} */
   #mayFollow(word, start) {
     const before = this.#before(start);
-    if (search("ends_in_percent", before)) return this.#stack.lastSign() !== "/";
+    if (search("ends_in_percent", before)) return this.#stack.last.last !== "/";
     return word === "of" && search("ends_in_fraction", before) !== null;
   }
 
@@ -274,21 +287,26 @@ class Reader {
     this.#stack.parts.push({ node: expression(postfix, [part.node], part.start, end), start: part.start, end });
   }
 
-  /** Makes a power of the last part. @type {(exponent: string, start: number, end: number) => void} */
+  /** Makes a power of the last part. That of sin 2² is said. @type {(exponent: string, start: number, end: number) => void} */
   #raise(exponent, start, end) {
+    this.#stack.sayLast();
     const part = { node: integer(exponent, start, end), start, end };
     this.#stack.parts.push(operation("^", this.#stack.pop(), part));
   }
 
-  /** Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and 2^3(4) as well, because
-   * people read them in two ways.
+  /** Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and 2^3(4) and sin 2(3) as
+   * well, because people read them in two ways.
    * @type {(start: number, character: string) => boolean} */
   #beginsFactor(start, character) {
     const isBracket = character === "(" || (character === "|" && !this.#stack.closes("|"));
-    const isName = this.#match("function", start) ?? (character !== "e" && this.#match("constant", start));
-    if (!(isBracket || isName) || ["/", "^", "//", "mod"].includes(this.#stack.lastSign())) return false;
+    const isFunction = this.#match("function", start) !== null;
+    const isConstant = character !== "e" && this.#match("constant", start) !== null;
+    const sign = this.#stack.last.last;
+    if (!(isBracket || isFunction || isConstant) || TIGHT.includes(sign)) return false;
+    if (NAMES.has(sign) && !isFunction) return false;
     const before = this.#before(start);
     if (!search("ends_in_factor", before)) return false;
+    if (NAMES.has(sign)) this.#stack.sayLast(); // sin3cos4 is sin(3)*cos(4)
     const isMixed = isDigit(before.slice(-1)) && this.#normal[start - 1] === " "; // but for the space
     const fraction = isMixed && this.#match("in_parentheses", start);
     if (fraction && isProper(fraction[1], fraction[2])) {
@@ -313,8 +331,8 @@ class Reader {
     this.#stack.complete(RANK.OPENING);
     const closed = [];
     for (let opening; (opening = this.#stack.lastOpening()); this.#stack.complete(RANK.OPENING)) {
-      if (opening.character !== "(") throw this.#error(start);
-      closed.push(opening.start);
+      if (opening.character !== "(" && opening.character !== "of") throw this.#error(start);
+      if (opening.character === "(") closed.push(opening.start);
       this.#stack.close(start);
     }
     if (closed.length) {
@@ -347,7 +365,7 @@ class Reader {
   /** Returns the error for what is at `start`, where an operation or operand is expected. @param {number} start */
   #error(start, isOperand = false) {
     const opening = this.#stack.lastOpening() ?? { character: "", start: 0 };
-    const lastSign = this.#stack.lastSign();
+    const lastSign = this.#stack.last.last;
     return errorAt({ text: this.#text, normal: this.#normal, isOperand, lastSign, opening }, start);
   }
 }

@@ -5,6 +5,8 @@ import tables from "./tables.js";
 import { format, isDigit, match, shorten, singleSpaced } from "./text.js";
 
 const { HINTS, HINTS_AFTER_NUMBER, MESSAGES, ONLY } = tables;
+const OPERATIONS = Object.values(tables.OPERATIONS);
+export const NAMES = new Set(Object.values(tables.FUNCTIONS).filter((name) => !OPERATIONS.includes(name)));
 
 /** What a reader knows where it does not understand the text. isOperand: whether an operand is expected, not an
  * operation; lastSign: before the last operand, "" for none; opening: the last parenthesis, bar or pair of words that
@@ -37,24 +39,37 @@ export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
   }
   const isFunction = match("function", normal, start) ?? match("constant", normal, start);
   if (isFunction && !isOperand && character !== "e") {
-    const isFactor = lastSign === "/" || lastSign === "^";
-    return missingOperation(normal, start, isFactor ? format(MESSAGES.factor, { sign: lastSign }) : "");
+    return missingOperation(normal, start, factorHint(lastSign));
   }
+  const unknown = isOperand && match("unknown", normal, start);
+  if (unknown) return unknownWord(text, start, unknown.end);
   if (match("word", normal, start)) {
     const word = normal.slice(start, end);
-    const name = word === "of" || word === "off" ? word : isOperand ? "word" : "unit";
+    const name = word === "of" || word === "off" ? word : "unit";
     reason = format(MESSAGES[name], { typed, only: ONLY });
   } else if (isOperand) {
     const shown = start < end ? typed : MESSAGES["the-end"];
     reason = format(MESSAGES.operand, { typed: shown, hint: HINTS[character] ?? "" });
   } else if (isDigit(character) || character === "(" || character === "|") {
-    const isFactor = character === "(" && (lastSign === "/" || lastSign === "^");
-    return missingOperation(normal, start, isFactor ? format(MESSAGES.factor, { sign: lastSign }) : "");
+    return missingOperation(normal, start, isDigit(character) ? "" : factorHint(lastSign));
   } else if (character === "," || character === ";") reason = MESSAGES.one;
   else if (character === ")") reason = MESSAGES.closing;
   else if (!character || character === "=") reason = notClosed(opening);
   else reason = format(MESSAGES.sign, { typed, hint: HINTS_AFTER_NUMBER[character] ?? "" });
   return new ExpressionError("syntax", reason, start, end);
+}
+
+/** Returns the error for a word that is not known.
+ * @type {(text: import("./text.js").Text, start: number, end: number) => ExpressionError} */
+export function unknownWord(text, start, end) {
+  const typed = quoted(shorten(text.slice(start, end)));
+  return new ExpressionError("syntax", format(MESSAGES.word, { typed, only: ONLY }), start, end);
+}
+
+/** Returns why a product needs its sign after these: 6/2(3), sin 2(3). @param {string} lastSign */
+function factorHint(lastSign) {
+  if (lastSign === "/" || lastSign === "^") return format(MESSAGES.factor, { sign: lastSign });
+  return NAMES.has(lastSign) ? format(MESSAGES.argument, { name: lastSign }) : "";
 }
 
 /** Returns the error for an operand where an operation is expected.
@@ -79,7 +94,7 @@ export function endOfToken(normal, start) {
 }
 
 /** Returns a text in quotation marks, as Python's repr does: an invisible character is escaped. @param {string} text */
-function quoted(text) {
+export function quoted(text) {
   if (text === "'") return `"'"`;
   return `'${text.replace(/\\/g, "\\\\").replace(/(?! )[\p{C}\p{Z}]/gu, escaped)}'`;
 }

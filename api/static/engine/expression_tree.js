@@ -2,32 +2,41 @@
 // thousand operations deep, so nothing here is recursive (calcgpt/inference/expression_tree.py).
 
 import { numberText } from "./arithmetic.js";
+import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
 import { shorten } from "./text.js";
 
 /** @typedef {import("./arithmetic.js").Decimal} Decimal */
 
 /** A number, or an operation on other expressions, with its position in code points. The parentheses around an operand
- * belong to the operation that uses it. sign: "" for a number, else one of RANKS; the name of a function or a constant.
- * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal}} Expression */
+ * belong to the operation that uses it. sign: "" for a number, else one of RANKS; the name of a function or a constant;
+ * text: as `show` returns it, but without its middle if it is long.
+ * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal, text: string,
+ * nOperations: number}} Expression */
 
 /** @import { Fraction } from "./fractions.js" */
-const { PROGRAMS } = tables;
+const { MAX_OPERATIONS, MESSAGES, PROGRAMS } = tables;
 const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
-const SIGNS = ["^", "°"]; // functions that are written as signs
+const NAMED = new Set(Object.keys(PROGRAMS).filter((name) => name !== "^" && name !== "°")); // others are signs
 /** @type {Decimal} */ const NO_NUMBER = { units: 0n, places: 0 }; // of an operation
 /** Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
  * hundredth, and `||` a magnitude.
  * @type {Record<string, number>} */
 export const RANKS = {
-  ...Object.fromEntries([...Object.keys(PROGRAMS), ...CONSTANTS].map((name) => [name, 5])),
   ...tables.RANKS,
+  ...Object.fromEntries([...NAMED, ...CONSTANTS].map((name) => [name, 5])),
   ...{ "+%": 1, "-%": 1, "!": 4, "%": 4, "°": 4, "||": 5, "": 5 },
 };
 
-/** @type {(sign: string, operands: Expression[], start: number, end: number, number?: Decimal) => Expression} */
+/** Returns a node.
+ * @throws {ExpressionError} for more than MAX_OPERATIONS
+ * @type {(sign: string, operands: Expression[], start: number, end: number, number?: Decimal) => Expression} */
 export function expression(sign, operands, start, end, number = NO_NUMBER) {
-  return { sign, operands, start, end, number };
+  const nOperations = operands.reduce((sum, operand) => sum + operand.nOperations, sign ? 1 : 0);
+  if (nOperations > MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
+  const node = { sign, operands, start, end, number, text: "", nOperations };
+  node.text = shorten(piecesOf(node).map((piece) => (typeof piece === "string" ? piece : piece.text)).join(""));
+  return node;
 }
 
 /** Returns whether a node is a number of this value. @type {(node: Expression, value: bigint) => boolean} */
@@ -66,54 +75,41 @@ export function fold(root, combine) {
   return made[0];
 }
 
-/** Returns the canonical texts of all nodes in the order of `postorder`, long ones shortened.
- * @param {Expression} root */
-export function texts(root) {
-  /** @type {string[]} */ const found = [];
-  fold(root, (node, /** @type {string[]} */ operands) => {
-    const whole = showNode(node, operands);
-    found.push(shorten(whole));
-    return whole;
-  });
-  return found;
-}
-
 /** Returns the canonical text of a tree, without spaces and superfluous parentheses. `parse` returns the same tree for
  * it, except for positions.
  * @type {(root: Expression) => string} */
 export function show(root) {
-  return fold(root, showNode);
-}
-
-/** Returns the canonical text of a node, given those of its operands.
- * @type {(node: Expression, operands: string[]) => string} */
-function showNode(node, operands) {
-  const { sign, number } = node;
-  if (!sign) return numberText(number);
-  const parts = operands.map((text, index) => (needsParentheses(node, index) ? `(${text})` : text));
-  if (sign === "||") return `|${parts[0]}|`;
-  if (isConstant(node)) return sign;
-  if (sign.length > 1 && sign.endsWith("°")) {
-    const operand = RANKS[node.operands[0].sign] === 5 ? parts[0] : `(${parts[0]})`;
-    return `${sign.slice(0, -1)}(${operand}°)`;
+  let text = "";
+  /** @type {(string | Expression)[]} */ const waiting = [root];
+  for (let piece; (piece = waiting.pop()) !== undefined; ) {
+    if (typeof piece === "string") text += piece;
+    else waiting.push(...piecesOf(piece).reverse());
   }
-  if (isNamed(sign)) return `${sign}(${parts.join(", ")})`;
-  if (["!", "%", "°"].includes(sign)) return `${parts[0]}${sign}`;
-  return parts.join(sign === "mod" ? " mod " : sign.replace("%", ""));
+  return text;
 }
 
-/** Returns whether a function is written with its name. @param {string} sign */
-function isNamed(sign) {
-  return Object.hasOwn(PROGRAMS, sign) && !SIGNS.includes(sign);
+/** Returns the canonical text of a node, in which operands stand for their texts.
+ * @type {(node: Expression) => (string | Expression)[]} */
+function piecesOf(node) {
+  const { sign, operands, number } = node;
+  if (!sign) return [numberText(number)];
+  if (!operands.length) return [sign];
+  if (sign === "||") return ["|", operands[0], "|"];
+  if (NAMED.has(sign) && !sign.endsWith("°")) {
+    return [`${sign}(`, operands[0], ...operands.slice(1).flatMap((operand) => [", ", operand]), ")"];
+  }
+  const parts = operands.map((operand, index) => (needsParentheses(node, index) ? ["(", operand, ")"] : [operand]));
+  if (NAMED.has(sign)) return [`${sign.slice(0, -1)}(`, ...parts[0], "°)"];
+  if (parts.length === 1) return [...parts[0], sign];
+  return [...parts[0], sign === "mod" ? " mod " : sign.replace("%", ""), ...parts[1]];
 }
 
 /** Returns whether an operand of a node is written in parentheses.
  * @type {(node: Expression, index: number) => boolean} */
 function needsParentheses({ sign, operands }, index) {
   const operand = operands[index];
-  const [rank, operandRank] = [RANKS[sign], RANKS[operand.sign]];
+  const [rank, operandRank] = [RANKS[sign], RANKS[operand.sign] ?? 5]; // a program has names, too
   const isNegative = !operand.sign && operand.number.units < 0n;
-  if (sign === "||" || isNamed(sign)) return false;
   if (sign === "^") return index ? Boolean(operand.sign) : operandRank <= rank || isNegative;
   if (sign === "!") return operandRank <= rank || isNegative;
   if ((sign === "+" || sign === "-") && index) {

@@ -2,7 +2,7 @@
 // which is written from Python's.
 // The question determines all slots but those of the answer, which also depend on the result row.
 
-import { USUAL_PLACES, WIDTH } from "./arithmetic.js";
+import { MAX_WIDTH, USUAL_PLACES, WIDTH } from "./arithmetic.js";
 import { KIND, LOWEST, NOWHERE, OPERATIONS } from "./operations.js";
 
 /** The properties of a question that determine its layout (datagen.slots.Shape).
@@ -15,12 +15,22 @@ import { KIND, LOWEST, NOWHERE, OPERATIONS } from "./operations.js";
  *   } Slot */
 
 const SIGNS = Object.keys(OPERATIONS).map((sign) => `\\${sign}`).join("");
-export const PROMPT = new RegExp(
-  `^\\$(|[013-9]|[12][0-9]|30)\\(([-0-9.]{10,100}?)([${SIGNS}])([-0-9.]{10,100})\\)=$`,
-);
+const A = `([-0-9.]{${WIDTH}}[0-9.]{0,${MAX_WIDTH - WIDTH}})`; // then `-` is an operation
+const B = `([-0-9.]{${WIDTH},${MAX_WIDTH}})`;
+export const PROMPT = new RegExp(`^\\$(|[013-9]|[1-9][0-9]{1,3})\\(${A}([${SIGNS}])${B}\\)=$`);
+export const MAX_SLOTS = 150_000; // of a layout
 
-/** Returns the shape of a prompt `$P(A op B)=`, or null for any other text. @type {(prompt: string) => Shape | null} */
+/** Returns the shape of a prompt `$P(A op B)=` whose layout can be made: its work has at most MAX_SLOTS characters.
+ * Returns null for any other text.
+ * @type {(prompt: string) => Shape | null} */
 export function shapeOf(prompt) {
+  const shape = anyShapeOf(prompt);
+  return shape && workLength(shape) <= MAX_SLOTS ? shape : null;
+}
+
+/** Returns the shape of a prompt, even if its work is too long for a layout, or null.
+ * @type {(prompt: string) => Shape | null} */
+export function anyShapeOf(prompt) {
   const match = PROMPT.exec(prompt);
   if (!match) return null;
   const [, places, a, op, b] = match;
@@ -133,7 +143,7 @@ function slotWithoutCoordinates(kind) {
 }
 
 /** Returns the number of slots of a layout, question included, without making the layout: a product of two operands of
- * 100 digits has about 20,000 slots.
+ * 10,000 digits would have some 200 million slots.
  * @param {Shape} shape */
 export function workLength(shape) {
   const question = `$${placesText(shape)}(+)=`.length + shape.aWidth + shape.bWidth;

@@ -1,20 +1,20 @@
 // The limits of a model: which problems it is asked, and the reason for which others are refused
 // (calcgpt/inference/limits.py).
 
-import { MAX_PLACES, MAX_WIDTH, USUAL_PLACES, WIDTH, answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
-import { shapeOf, workLength } from "./layout.js";
+import { MAX_ASKED_PLACES, MAX_PLACES, MAX_WIDTH, USUAL_PLACES, WIDTH } from "./arithmetic.js";
+import { answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
+import { MAX_SLOTS, anyShapeOf, workLength } from "./layout.js";
 import { OPERATIONS } from "./operations.js";
 import { formatCount } from "./text.js";
 
-const DEFAULT_PLACES = 8; // decimal places of an answer, if the model was measured for so many
-const NOT_MEASURED = { digits: 7, places: 2, factor_digits: null };
+const DEFAULT_PLACES = 8; // of an answer of a model with worked steps
+const MAX_WORK = 400_000; // characters that a model writes for an expression
 
-/** The reason for which a model is not asked. If the kind is `beyond-tested`, the user may ask it anyway.
- * @typedef {{kind: string, reason: string}} Refusal */
+/** The reason for which a model is not asked. @typedef {{kind: string, reason: string}} Refusal */
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Shape } from "./layout.js" */
-/** @typedef {{digits: number, places: number, factor_digits: number | null}} Measured the measured domain */
+/** @typedef {{digits: number, factor_digits: number | null}} Measured the measured domain */
 /** @typedef {DirectLimits | ScratchpadLimits} Limits */
 
 /** Returns the limits of a model. @type {(manifest: Record<string, any>) => Limits} */
@@ -38,7 +38,7 @@ class DirectLimits {
     /** The domain, as the service's list of models has it. */
     this.domain = {
       ...{ operations, decimal_places: USUAL_PLACES, default_places: USUAL_PLACES, digits: null, factor_digits: null },
-      ...{ max_characters: WIDTH, below: null, works_in_steps: false },
+      ...{ max_characters: WIDTH, works_in_steps: false },
     };
   }
 
@@ -66,78 +66,57 @@ class DirectLimits {
   }
 }
 
-/** The limits of a model that writes worked steps: what it was measured for, and what fits in its context. The methods
- * are those of DirectLimits. */
+/** The limits of a model that writes worked steps: what fits in its context. The methods are those of DirectLimits. */
 class ScratchpadLimits {
+  defaultPlaces = DEFAULT_PLACES;
   mostPlaces = MAX_PLACES;
-  #isMeasured;
-  #bounds;
-  #blockSize;
+  #room;
 
-  /** @param {Measured | null} measured @param {number} blockSize @param {string[]} operations */
+  /** @param {Measured | null} measured is only told @param {number} blockSize @param {string[]} operations */
   constructor(measured, blockSize, operations) {
     this.operations = operations;
-    this.#isMeasured = measured !== null;
-    this.#bounds = measured ?? NOT_MEASURED;
-    this.#blockSize = blockSize;
-    const { digits, places, factor_digits } = this.#bounds;
-    this.defaultPlaces = Math.min(DEFAULT_PLACES, places);
+    this.#room = Math.min(blockSize, MAX_SLOTS);
+    const { digits = null, factor_digits = null } = measured ?? {};
     this.domain = {
-      ...{ operations, decimal_places: places, default_places: this.defaultPlaces, digits, factor_digits },
-      ...{ max_characters: MAX_WIDTH, below: null, works_in_steps: true },
+      ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES, digits, factor_digits },
+      ...{ max_characters: MAX_WIDTH, works_in_steps: true },
     };
   }
 
   /** @type {(places: number) => Refusal | null} */
-  refusePlaces(places) {
-    return places <= this.#bounds.places ? null : this.#beyondTested(`an answer to ${places} places`);
+  refusePlaces(_places) {
+    return null;
   }
 
   /** @type {(number: Decimal) => Refusal | null} */
   refuseOperand(number) {
-    if (numberText(number).length > MAX_WIDTH) {
-      return refusalOf("out-of-range", `a number of more than ${MAX_WIDTH} characters`);
-    }
-    const digits = nDigits(number);
-    const added = number.places === 1 && number.units % 10n === 0n ? ", .0 included" : "";
-    if (digits > this.#bounds.digits) return this.#beyondTested(`a number of ${digits} digits${added}`);
-    return number.places <= this.#bounds.places ? null : this.#beyondTested(`a number with ${number.places} places`);
+    if (numberText(number).length <= MAX_WIDTH) return null;
+    return refusalOf("out-of-range", `a number of more than ${formatCount(MAX_WIDTH)} characters`);
   }
 
   /** @type {(problem: Problem) => Refusal | null} */
   refuseProblem(problem) {
-    const digits = Math.max(nDigits(problem.a), nDigits(problem.b));
-    const { name, rank } = OPERATIONS[problem.op];
-    if (rank > OPERATIONS["+"].rank && digits > (this.#bounds.factor_digits ?? digits)) {
-      return this.#beyondTested(`${name} of numbers of ${digits} digits`);
-    }
-    const refusal = this.refusePlaces(problem.places);
-    if (refusal) return refusal;
     const length = renderPrompt(problem).length + this.nCharacters(problem);
-    if (length <= this.#blockSize + 1) return null; // the last character is never read
-    const context = `this model's context holds ${formatCount(this.#blockSize)}`;
+    if (length <= this.#room + 1) return null; // the last character is never read
+    const context = `this model's context holds ${formatCount(this.#room)}`;
     return refusalOf("out-of-range", `its work has ${formatCount(length)} characters; ${context}`);
   }
 
   /** @param {Problem} problem */
   nCharacters(problem) {
     const prompt = renderPrompt(problem);
-    return workLength(/** @type {Shape} */ (shapeOf(prompt))) - prompt.length + answerLength(problem);
-  }
-
-  /** Returns the refusal of what the model was not measured for. @param {string} what */
-  #beyondTested(what) {
-    const { digits, places, factor_digits: factor } = this.#bounds;
-    const factors = factor ? ` (${factor} in products and quotients)` : "";
-    const source = this.#isMeasured ? "was measured for" : "was never measured, so it takes";
-    const bounds = `numbers of at most ${digits} digits${factors}, ${places} places`;
-    return refusalOf("beyond-tested", `${what}; this model ${source} ${bounds}`);
+    return workLength(/** @type {Shape} */ (anyShapeOf(prompt))) - prompt.length + answerLength(problem);
   }
 }
 
-/** @param {Decimal} number */
-function nDigits({ units }) {
-  return String(units < 0n ? -units : units).length;
+/** Returns why a model does not write so many characters for an expression, or null if it may.
+ * @type {(nCharacters: number) => Refusal | null} */
+export function refuseWork(nCharacters) {
+  if (nCharacters <= MAX_WORK) return null;
+  const unit = 10 ** (String(nCharacters).length - 3); // three digits of the cost are told
+  const about = `about ${formatCount(Math.floor((nCharacters + unit / 2) / unit) * unit)}`;
+  const reason = `the model would write ${about} characters; the limit is ${formatCount(MAX_WORK)}`;
+  return refusalOf("too-long", reason);
 }
 
 /** Returns the length of the answer field, with the closing `$`. @param {Problem} problem */

@@ -4,7 +4,7 @@
 import { MAX_PLACES, numberText } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
-import { format, isDigit, match, search, skip, sticky } from "./text.js";
+import { format, formatCount, isDigit, match, search, skip, sticky } from "./text.js";
 
 const { MAX_DIGITS, MAX_EXPONENT, MESSAGES, NUMBER_WORDS, SCALES, VULGAR } = tables;
 export const [POINT, COMMA, LIST] = [0, 1, 2]; // how numbers are written
@@ -74,9 +74,10 @@ function numberOf(whole, places, shift, start, end) {
     throw new ExpressionError("out-of-range", MESSAGES.digits, start, end);
   }
   let [units, n] = [BigInt(whole + kept), kept.length - shift];
-  if (units && n > MAX_PLACES) {
+  if (!units) return { units, places: 0 };
+  if (n > MAX_PLACES) {
     const first = shift ? start : end - places.length + MAX_PLACES;
-    throw new ExpressionError("too-many-places", format(MESSAGES.places, { n: MAX_PLACES }), first, end);
+    throw new ExpressionError("too-many-places", format(MESSAGES.places, { n: formatCount(MAX_PLACES) }), first, end);
   }
   if (n < 0) [units, n] = [units * 10n ** BigInt(-n), 0];
   while (n && units % 10n === 0n) [units, n] = [units / 10n, n - 1]; // 5.0 is 5

@@ -1,10 +1,10 @@
 // What people say around a calculation, and the decimal places that they ask for
 // (calcgpt/inference/phrases.py).
 
-import { MAX_PLACES } from "./arithmetic.js";
+import { MAX_ASKED_PLACES } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
-import { format, isDigit, match, search, stripEnd } from "./text.js";
+import { format, isDigit, match, search } from "./text.js";
 
 const TAIL = 60; // characters of the end of a text in which places are asked for
 /** @type {Map<string, number>} */ const NEAREST = new Map(Object.entries(tables.NEAREST));
@@ -22,11 +22,13 @@ export function withoutPhrases(normal) {
     while ([" ", ",", ":"].includes(normal[start])) start += 1;
   }
   for (let [isChanged, between] = [true, " "]; isChanged; between = " ,") {
-    end = Math.max(start, stripEnd(normal.slice(0, end), between).length);
-    const before = normal.slice(start, end);
-    /** @param {string} words */
-    const isInWord = (words) => /^[a-z]/.test(words) && /[a-z]$/.test(before.slice(0, -words.length));
-    const phrase = tables.TRAILING.find((words) => before.endsWith(words) && !isInWord(words));
+    while (end > start && between.includes(normal[end - 1])) end -= 1;
+    /** @param {number} index */
+    const isLetter = (index) => index >= start && /[a-z]/.test(normal[index]);
+    const phrase = tables.TRAILING.find((words) => {
+      const first = end - words.length;
+      return first >= start && normal.endsWith(words, end) && !(isLetter(first) && isLetter(first - 1));
+    });
     isChanged = phrase !== undefined;
     end -= phrase?.length ?? 0;
     if (places !== null) continue;
@@ -38,8 +40,8 @@ export function withoutPhrases(normal) {
     places = digits && isDigit(word[0]) ? Number(word) : ((digits ? NUMBER_WORDS : NEAREST).get(word) ?? null);
     if (places !== null) [end, isChanged] = [tail + asked.index, true];
   }
-  if (places !== null && places > MAX_PLACES) {
-    const reason = format(tables.MESSAGES["asked-places"], { n: MAX_PLACES });
+  if (places !== null && places > MAX_ASKED_PLACES) {
+    const reason = format(tables.MESSAGES["asked-places"], { n: MAX_ASKED_PLACES });
     throw new ExpressionError("too-many-places", reason, end, normal.length);
   }
   return [" ".repeat(start) + normal.slice(start, end) + " ".repeat(normal.length - end), places];

@@ -1,7 +1,7 @@
 // Planners: they make operations of an expression, each for the model, and the value by them
 // (calcgpt/inference/planners.py). A planner calculates with exact arithmetic what the model should answer.
 
-import { MAX_PLACES, answer } from "./arithmetic.js";
+import { MAX_ASKED_PLACES as MAX_PLACES, answer } from "./arithmetic.js";
 import { plainText, roundTo } from "./exact.js";
 import { ExpressionError } from "./expression_errors.js";
 import { isConstant, isFunction, show } from "./expression_tree.js";

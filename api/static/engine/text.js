@@ -14,11 +14,15 @@ const [PATTERNS, SEARCHED] = [compile("y"), compile("")];
 
 /** A text as it was typed, by code points. */
 export class Text {
+  #text;
   #characters;
+  /** @type {number[]} */ #offsets = [0]; // of code points, in UTF-16 units
 
   /** @param {string} text */
   constructor(text) {
+    this.#text = text;
     this.#characters = [...text];
+    for (const [index, { length }] of this.#characters.entries()) this.#offsets.push(this.#offsets[index] + length);
   }
 
   get length() {
@@ -26,8 +30,8 @@ export class Text {
   }
 
   /** @type {(start: number, end?: number) => string} */
-  slice(start, end) {
-    return this.#characters.slice(start, end).join("");
+  slice(start, end = this.length) {
+    return this.#text.slice(this.#offsets[start], this.#offsets[end]);
   }
 
   /** Returns a text of the same length with usual characters in lower case, all of one UTF-16 unit. */
@@ -45,7 +49,7 @@ export function sticky(source) {
  * @type {(pattern: string | RegExp, normal: string, position: number) => Match | null} */
 export function match(pattern, normal, position) {
   const expression = typeof pattern === "string" ? PATTERNS[pattern] : pattern;
-  expression.lastIndex = Math.max(position, 0);
+  expression.lastIndex = position;
   const found = expression.exec(normal);
   return found && Object.assign(found, { end: expression.lastIndex });
 }

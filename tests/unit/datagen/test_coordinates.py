@@ -50,7 +50,9 @@ def test_coordinates_follow_from_the_text_so_far(prompt: str, data: st.DataObjec
     assert np.array_equal(coordinates(line[:length], start), part[start:])
 
 
-@pytest.mark.parametrize("text", ["(0000000001", "$123(0000000001", "x(0000000001", "$0000000001"])
+@pytest.mark.parametrize(
+    "text", ["(0000000001", "$12345(0000000001", "x(0000000001", "$0000000001"]
+)
 def test_what_is_no_question_has_no_coordinates(text: str) -> None:
     assert not coordinates(text.encode()).any()
 
@@ -138,6 +140,18 @@ def test_a_full_cache_forgets_its_results() -> None:
         assert shape
         cache(shape)
     assert computed == [*shapes, *shapes]
+
+
+def test_a_result_larger_than_the_cache_is_not_kept() -> None:
+    cache = ShapeCache(
+        lambda shape: [shape], n_slots=lambda result: MAX_SLOTS - 10 + result[0].a_width
+    )
+    small, large = (shape_of(f"$({1:0{width}}+0000000001)=") for width in (10, 11))
+    assert small
+    assert large
+    kept = cache(small)
+    assert cache(large) is not cache(large)
+    assert cache(small) is kept
 
 
 @pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])

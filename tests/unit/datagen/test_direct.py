@@ -72,8 +72,8 @@ def test_a_number_longer_than_the_field(number: Number) -> None:
         assert render_lines(ProblemArray.from_problems(some)) == expected(some)
 
 
-def test_an_operand_of_more_than_a_hundred_characters() -> None:
-    batch = [Problem(whole(n), ADDITION, whole(1)) for n in (10**99, 10**100, -(10**99))]
+def test_an_operand_of_too_many_characters() -> None:
+    batch = [Problem(whole(n), ADDITION, whole(1)) for n in (10**10_099, 10**10_100, -(10**10_099))]
     array = ProblemArray.from_problems(batch)
     assert render_lines(array[:1]) == expected(batch[:1])
     for row in (1, 2):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen import distributions, work
-from datagen.arithmetic import MAX_PLACES, ProblemArray
+from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
 from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS, blog, distribution, wide, wide_words
 from datagen.errors import DataError
@@ -64,11 +64,11 @@ def test_each_problem_depends_on_its_own_words(name: str) -> None:
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> None:
     operands = np.object_ if name in LONGEST else np.int64
-    for column, kind in (("a", operands), ("b", operands), ("op", np.uint8), ("places", np.uint8)):
+    for column, kind in (("a", operands), ("b", operands), ("op", np.uint8), ("places", np.uint16)):
         assert getattr(draw(name, 1000), column).dtype == kind
     problems = draw(name, 20_000)
     assert set(problems.op) == {0, 1, 2, 3}
-    drawn_places = range(MAX_PLACES + 1) if name in ("texture", "ties") else range(1, 10)
+    drawn_places = range(MAX_ASKED_PLACES + 1) if name in ("texture", "ties") else range(1, 10)
     assert set(problems.places) == ({2} if name in HUNDREDTHS else set(drawn_places))
     assert problems.scale == (2 if name in HUNDREDTHS else drawn_places[-1])
     unit = 10**problems.scale
@@ -104,7 +104,7 @@ def test_any_words_give_a_problem_that_is_rendered_parsed_and_checked(
 
 
 @settings(max_examples=100)
-@given(longest=st.integers(1, 40), places=st.integers(1, MAX_PLACES), data=st.data())
+@given(longest=st.integers(1, 40), places=st.integers(1, MAX_ASKED_PLACES), data=st.data())
 def test_any_words_give_a_problem_of_any_width(
     longest: int, places: int, data: st.DataObject
 ) -> None:

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from datagen.coordinates import determined_coordinates
-from datagen.layout import layout, shape_of, work_length
+from datagen.arithmetic import Number, Problem
+from datagen.coordinates import coordinates, determined_coordinates
+from datagen.layout import any_shape_of, layout, shape_of, work_length
+from datagen.notation import render_prompt
+from datagen.operations import MULTIPLICATION, OPERATIONS, Operation
 from datagen.work import render
 from tools.javascript import javascript
 
@@ -80,12 +85,29 @@ def test_every_text_and_its_coordinates_are_what_they_were(op: str) -> None:
     assert digest.hexdigest()[:16] == TEXTS[op]
 
 
-@pytest.mark.parametrize("op", PROBLEMS)
-def test_the_length_of_a_layout_is_known_without_making_it(op: str) -> None:
-    shapes = [shape_of(prompt) for prompt in prompts(op)]
-    assert [work_length(shape) for shape in shapes] == [
-        len(layout(shape).slots) for shape in shapes
-    ]
+operands = st.tuples(st.integers(1, 120), st.integers(0, 300)).map(
+    lambda size: Number.from_units(10 ** size[0] - 1, size[1], size[1] > 0)
+)
+
+
+@settings(max_examples=50)
+@given(operands, st.sampled_from(OPERATIONS), operands | st.just(Number(0)), st.integers(0, 300))
+def test_the_length_of_a_layout_is_known_without_making_it(
+    a: Number, op: Operation, b: Number, places: int
+) -> None:
+    shape = shape_of(render_prompt(Problem(a, op, b, places)))
+    assert shape
+    assert work_length(shape) == len(layout(shape).slots)
+
+
+def test_a_work_of_too_many_characters_has_no_layout() -> None:
+    """A product of two operands of 10,000 digits would have some 200 million slots."""
+    prompt = render_prompt(Problem(Number(10**10_000), MULTIPLICATION, Number(10**10_000)))
+    assert shape_of(prompt) is None
+    shape = any_shape_of(prompt)
+    assert shape
+    assert work_length(shape) > 200_000_000
+    assert coordinates(prompt.encode()).shape == (len(prompt), 6)
 
 
 def test_the_page_has_the_same_operations() -> None:

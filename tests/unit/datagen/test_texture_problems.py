@@ -9,7 +9,7 @@ from datagen_strategies import words_of
 from exact_values import exact
 from hypothesis import given
 
-from datagen.arithmetic import MAX_PLACES, Problem
+from datagen.arithmetic import MAX_ASKED_PLACES, Problem
 from datagen.operations import ADDITION, DIVISION, MULTIPLICATION, SUBTRACTION
 from datagen.sampling import Sampler, Words, bit_generator
 from datagen.texture_problems import KINDS, TIES, WORDS, texture, textured
@@ -62,10 +62,10 @@ def test_multiples(samples: dict[str, list[Problem]]) -> None:
 
 def test_all_numbers_of_places_occur() -> None:
     words = bit_generator(8, 0, 0).random_raw(WORDS * N).reshape(WORDS, N)
-    assert set(texture(words).places.tolist()) == set(range(MAX_PLACES + 1))
+    assert set(texture(words).places.tolist()) == set(range(MAX_ASKED_PLACES + 1))
 
 
 @given(words_of(WORDS))
 def test_any_words_are_a_problem(words: Words) -> None:
     (problem,) = texture(words).to_problems()
-    assert 0 <= problem.places <= MAX_PLACES
+    assert 0 <= problem.places <= MAX_ASKED_PLACES

@@ -165,6 +165,6 @@ def test_every_rule_has_a_kind_of_step() -> None:
 
 
 def test_the_longest_operands_have_a_shape() -> None:
-    longest = "9" * notation.MAX_WIDTH
-    prompt = notation.render_prompt(Problem(Number(int(longest)), MULTIPLICATION, Number(7)))
+    longest = Number(10**notation.MAX_WIDTH - 1)
+    prompt = notation.render_prompt(Problem(longest, MULTIPLICATION, Number(7)))
     assert first_error_of_completion(prompt, completion(prompt)) is None

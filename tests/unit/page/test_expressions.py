@@ -31,13 +31,36 @@ NUMBERS = (
 )
 SIGNS = (
     *("+", "-", "*", "/", "^", "**", "//", "×", "÷", "—", "–", ":", "⁄", "x", "%", " % ", "·", "!"),
-    *(" plus ", " minus ", " times ", " over ", " divided by ", " mod ", " to the power of "),
+    *(
+        " choose ",
+        " plus ",
+        " minus ",
+        " times ",
+        " over ",
+        " divided by ",
+        " mod ",
+        " to the power of ",
+    ),
     *(" of ", " off ", "% of ", "% off ", " and ", " squared", " cubed", "%", "+15%", "-10%", " "),
 )
 AROUND = (
     *("(", ")", "[", "]", "|", "-", "+", "=", "?", ",", ";", "$", " €", "#", "√", "\x00", "😀"),
     *("what is ", "please ", " to 4 places", " to the nearest integer", "half of ", "sum of "),
-    *("subtract ", " from ", "the ", "\u00a0", "\u200b", "\x85", "km", "sqrt", "ans", "_"),
+    *(
+        "average of ",
+        ", and ",
+        "(-8)^",
+        "subtract ",
+        " from ",
+        "the ",
+        "\u00a0",
+        "\u200b",
+        "\x85",
+        "km",
+        "sqrt",
+        "ans",
+        "_",
+    ),
 )
 # Computes what `described` returns, on the page's side.
 DESCRIBE = """async (asked) => {

@@ -2,12 +2,17 @@
 
 import ast
 import pickle
+import random
+import re
+import sys
+from contextlib import suppress
 from decimal import Decimal
+from types import FrameType
 from typing import Any
 
 import pytest
 from datagen_strategies import numbers
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calcgpt.errors import ConfigError, ExpressionError
@@ -19,6 +24,7 @@ from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, postorder, show
 from calcgpt.inference.spelling import MAX_OPERATIONS
 from datagen.arithmetic import Number
+from tools.slowest import recipe
 
 BINARY = ("+", "-", "*", "/", "//", "mod")
 
@@ -218,6 +224,49 @@ def test_a_thousand_operations_are_read_however_they_nest() -> None:
     with pytest.raises(ExpressionError, match="more than 1,000 operations") as refused:
         parse("+".join(["1"] * (MAX_OPERATIONS + 2)))
     assert refused.value.kind is Kind.TOO_LONG
+    whole = parse("+".join(["1"] * (MAX_OPERATIONS + 1))).expression
+    with pytest.raises(ExpressionError, match="more than 1,000 operations"):
+        parse("x+1", names={"x": whole})
+
+
+def work(text: str) -> int:
+    """Returns how many lines run until a text is read or refused, those of loops every time."""
+    n_lines, before = 0, sys.gettrace()
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal n_lines
+        n_lines += 1
+        return count
+
+    sys.settrace(count)
+    try:
+        with suppress(ExpressionError):
+            parse(text)
+    finally:
+        sys.settrace(before)
+    return n_lines
+
+
+long_texts = st.integers(0, 2**64).map(lambda seed: recipe(random.Random(seed)).text(2_000))
+
+
+@given(long_texts)
+@example("-" * 1_999 + "1")
+@example("√" * 1_999 + "1")
+@example("2^" * 999 + "1")
+@example("0e-9999+" * 250 + "1")
+def test_reading_is_linear_in_the_text(text: str) -> None:
+    assert work(text) < 250 * len(text)
+
+
+@pytest.mark.parametrize("digits", ["1", "2", "10", "25", "3x", "_2"])
+def test_a_name_with_digits_is_another_name(digits: str) -> None:
+    for name in filter(str.isascii, [*spelling.FUNCTIONS, *spelling.CONSTANTS]):
+        called = f"{name}{digits}("
+        if called[:-1] not in spelling.FUNCTIONS and not re.match(spelling.PATTERNS["log"], called):
+            outcome = read(f"{called}1,2)")
+            assert isinstance(outcome, ExpressionError)
+            assert str(outcome).startswith(f"'{called[:-1]}' is not known")
 
 
 def test_what_is_said_is_bounded() -> None:

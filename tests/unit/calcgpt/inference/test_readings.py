@@ -4,7 +4,6 @@ from pathlib import Path
 
 from readings import Row, rows
 
-from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
 from calcgpt.inference.calculator import Computation
@@ -13,7 +12,7 @@ from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import ScratchpadLimits
 
 PAGE = Path(__file__).parents[4] / "api" / "static"
-LIMITS = ScratchpadLimits(Domain(digits=40, places=30), block_size=4_096)
+LIMITS = ScratchpadLimits(None, block_size=32_768)
 
 
 def read(row: Row) -> Row:
@@ -29,7 +28,7 @@ def read(row: Row) -> Row:
         asked = Computation(row.typed, "model", LIMITS, places, style=style)
     except ExpressionError as error:
         return row._replace(expression="", result="", reading="", error=error.kind.value)
-    result = plain_text(round_to(asked.plan.exact, asked.places))
+    result = plain_text(round_to(asked.plan.rounded, asked.places))
     assert plain_text(asked.plan.result.number) == result
     reading = asked.reading or ""
     return row._replace(expression=asked.expression, result=result, reading=reading, error="")
