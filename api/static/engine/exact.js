@@ -4,7 +4,7 @@ import { divideHalfEven, numberText } from "./arithmetic.js";
 import { ArithmeticError, EffortError } from "./effort.js";
 import { ExpressionError } from "./expression_errors.js";
 import { fold, isConstant } from "./expression_tree.js";
-import { fraction as ratio, magnitude, whole } from "./fractions.js";
+import { magnitude, ofDecimal, whole } from "./fractions.js";
 import { DomainError, call, constant, power } from "./function_values.js";
 import { DECIDED_DIGITS, DivisionError, UndecidedError, factorial, fraction, isWhole, residue } from "./real.js";
 import tables from "./tables.js";
@@ -90,15 +90,16 @@ function factorialOf(x) {
 
 /** Returns the value of a decimal number. @param {Decimal} number */
 export function valueOfNumber({ units, places }) {
-  return ratio(units, 10n ** BigInt(places));
+  return ofDecimal(units, places);
 }
 
 /** Returns a value rounded to decimal places, ties to even, as a number without superfluous zeros.
  * @type {(value: Fraction, places: number) => Decimal} */
 export function roundTo({ n, d }, places) {
-  let units = divideHalfEven(n * 10n ** BigInt(places), d);
-  while (places && units % 10n === 0n) [units, places] = [units / 10n, places - 1];
-  return { units, places };
+  const units = divideHalfEven(n * 10n ** BigInt(places), d);
+  if (!places || units % 10n) return { units, places };
+  const zeros = units ? Math.min(places, String(units).length - String(units).replace(/0+$/, "").length) : places;
+  return { units: units / 10n ** BigInt(zeros), places: places - zeros };
 }
 
 /** Returns whether two numbers have the same value. @type {(a: Decimal, b: Decimal) => boolean} */

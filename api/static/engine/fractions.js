@@ -1,6 +1,10 @@
 // Fractions of integers. Their greatest common divisors are found from their parts, which are shorter (Knuth, The Art
 // of Computer Programming, 4.5.1).
 
+import { spend } from "./effort.js";
+
+const LONG = 500n; // bits of a number for which Lehmer's algorithm is faster
+
 /** @typedef {{n: bigint, d: bigint}} Fraction n / d in lowest terms; d is positive */
 
 /** @param {bigint} n */
@@ -12,6 +16,17 @@ export function whole(n) {
 export function fraction(n, d) {
   const divisor = d < 0n ? -gcd(n, d) : gcd(n, d);
   return { n: n / divisor, d: d / divisor };
+}
+
+/** Returns the decimal number n / 10**places, for which no other common divisors are looked for than powers of 2 and 5.
+ * @type {(n: bigint, places: number) => Fraction} */
+export function ofDecimal(n, places) {
+  let d = 10n ** BigInt(places);
+  if (!n) return whole(0n);
+  for (const divisor of [1n << 64n, 5n ** 27n, 2n, 5n]) {
+    for (; d % divisor === 0n && n % divisor === 0n; d /= divisor) n /= divisor;
+  }
+  return { n, d };
 }
 
 /** @type {(a: Fraction, b: Fraction) => Fraction} */
@@ -71,8 +86,29 @@ export function compare(a, b) {
 /** @type {(a: bigint, b: bigint) => bigint} */
 export function gcd(a, b) {
   [a, b] = [magnitude(a), magnitude(b)];
+  if (a < b) [a, b] = [b, a];
+  if (b >> LONG) [a, b] = shortened(a, b);
   while (b) [a, b] = [b, a % b];
   return a;
+}
+
+/** Returns shorter numbers with the same common divisors: Lehmer's algorithm, which takes many steps of Euclid's at once
+ * by the leading digits (Knuth, 4.5.2, algorithm L). @type {(a: bigint, b: bigint) => [bigint, bigint]} */
+function shortened(a, b) {
+  spend((bitLength(b) / 340) ** 2);
+  while (b >> LONG) {
+    const shift = BigInt(bitLength(a) - 52);
+    let [x, y] = [Number(a >> shift), Number(b >> shift)];
+    let [[p, q], [r, s]] = [[1, 0], [0, 1]];
+    while (y + r && y + s) {
+      const quotient = Math.floor((x + p) / (y + r));
+      if (quotient !== Math.floor((x + q) / (y + s))) break;
+      [p, r, q, s, x, y] = [r, p - quotient * r, s, q - quotient * s, y, x - quotient * y];
+    }
+    if (q) [a, b] = [BigInt(p) * a + BigInt(q) * b, BigInt(r) * a + BigInt(s) * b];
+    else [a, b] = [b, a % b];
+  }
+  return [a, b];
 }
 
 /** Returns the remainder with the sign of the modulus. @type {(n: bigint, modulus: bigint) => bigint} */

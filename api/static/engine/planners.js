@@ -103,16 +103,16 @@ export class Planner {
     if (isConstant(node)) return this.way.constant(/** @type {Real} */ (real));
     const isFunction = sign === "^" ? !isWhole(operands[1].value) : Object.hasOwn(PROGRAMS, sign);
     if (isFunction) return run(this, sign, operands);
-    const { number: a, value: exact } = operands[0];
+    const [{ number: a }] = operands;
     if (sign === "%") return apply("/", a, this.#integer(100n));
-    if (sign === "||") return exact.sign() < 0 ? apply("-", this.#integer(0n), a) : a;
-    if (sign === "!") return this.#factorial(exact.floor());
-    const { number: b, value: second } = operands[1];
-    if (sign === "^") return this.#power(a, second.floor());
+    if (sign === "||") return operands[0].value.sign() < 0 ? apply("-", this.#integer(0n), a) : a;
+    if (sign === "!") return this.#factorial(operands[0].value.floor());
+    const { number: b } = operands[1];
+    if (sign === "^") return this.#power(a, operands[1].value.floor());
     if (sign === "+%" || sign === "-%") return apply(sign[0], a, apply("*", b, a));
     const operation = this.parts.operations[sign];
     if (operation) return apply(operation, a, b);
-    const quotient = this.#floor(a, b, exact.over(second).floor());
+    const quotient = this.#floor(a, b, operands[0].value.over(operands[1].value).floor());
     return sign === "//" ? quotient : apply("-", a, apply("*", quotient, b));
   }
 

@@ -132,9 +132,15 @@ class Run {
     return this.#term(this.#planner.way.rounded(this.number(name), Number(this.#value(places).floor())));
   }
 
-  /** @type {(number: T) => Term<T>} */
+  /** Returns the term of a number. Few of their values are asked for. @type {(number: T) => Term<T>} */
   #term(number) {
-    return { number, value: fraction(this.#planner.way.value(number)) };
+    const { way } = this.#planner;
+    return {
+      number,
+      get value() {
+        return fraction(way.value(number));
+      },
+    };
   }
 
   /** Returns the number of a name. @type {(name: string) => T} */
@@ -148,8 +154,13 @@ class Run {
   }
 
   /** @type {(named: Named<T>) => T} */
-  #numberOf({ number, value }) {
-    return number ?? this.#planner.way.constant(value, this.#morePlaces);
+  #numberOf(named) {
+    return named.number ?? this.#planner.way.constant(named.value, this.#morePlaces);
+  }
+
+  /** @type {(named: Named<T>) => Term<T>} */
+  #termOf(named) {
+    return "number" in named ? /** @type {Term<T>} */ (named) : { number: this.#numberOf(named), value: named.value };
   }
 
   /** Plans a node of a row. An operation that changes nothing is left out: x*1, x+0.
@@ -159,8 +170,7 @@ class Run {
     if (!node.operands.length) return { value: valueIn(node, []) };
     const kept = unchanged(node.sign, operands);
     if (kept) return kept;
-    const terms = operands.map((operand) => ({ number: this.#numberOf(operand), value: operand.value }));
-    return this.#term(this.#planner.operation(node, terms, null));
+    return this.#term(this.#planner.operation(node, operands.map((operand) => this.#termOf(operand)), null));
   };
 
   /** Returns the value of an expression that the planner works out. @type {(text: string) => Real} */
@@ -186,7 +196,7 @@ function valueIn(node, operands) {
 function unchanged(sign, [a, b]) {
   if (!["+", "-", "*", "/"].includes(sign)) return null;
   /** @type {(named: Named<any>, n: bigint) => boolean} */
-  const is = ({ number, value: { exact } }, n) => number === undefined && exact?.n === n && exact.d === 1n;
+  const is = (named, n) => !("number" in named) && named.value.exact?.n === n && named.value.exact.d === 1n;
   const neutral = sign === "+" || sign === "-" ? 0n : 1n;
   const isProduct = sign === "*" || sign === "/";
   if (is(b, neutral) || (isProduct && is(a, 0n))) return a;

@@ -122,18 +122,15 @@ export class Real {
   /** Returns the number rounded to decimal places, which may be negative; ties to even.
    * @param {number} places @throws {ArithmeticError} what `floor` throws @returns {Fraction} */
   rounded(places) {
-    const scale = fractions.power(whole(10n), BigInt(places));
+    const [n, d] = places < 0 ? [1n, 10n ** BigInt(-places)] : [10n ** BigInt(places), 1n]; // what it is multiplied by
     let units;
-    if (this.exact) {
-      const { n, d } = fractions.multiply(this.exact, scale);
-      units = divideHalfEven(n, d);
-    } else {
-      const half = fractions.multiply(scale, whole(2n));
-      let halves = this.times(fraction(half)).#nearest();
-      if (halves % 2n) halves += BigInt(this.compare(fractions.multiply(whole(halves), fractions.inverse(half))));
+    if (this.exact) units = divideHalfEven(this.exact.n * n, this.exact.d * d);
+    else {
+      let halves = this.times(fraction(fractions.fraction(2n * n, d))).#nearest();
+      if (halves % 2n) halves += BigInt(this.compare(fractions.fraction(halves * d, 2n * n)));
       units = divideHalfEven(halves, 2n);
     }
-    return fractions.multiply(whole(units), fractions.inverse(scale));
+    return places < 0 ? whole(units * d) : fractions.ofDecimal(units, places);
   }
 
   /** Returns a whole number that is less than 1 from this number. */
@@ -203,7 +200,7 @@ export class Real {
 
 /** Returns a fraction as a real number. @param {Fraction} value */
 export function fraction(value) {
-  spend(1 + Math.floor(sizeOf(value) / 1_000) ** 2);
+  spend(1 + sizeOf(value) / 1_000);
   const real = new Real();
   real.exact = value;
   return real;
