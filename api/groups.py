@@ -22,7 +22,7 @@ from calcgpt.inference.generate import Completion, Decoder, Generation, GreedyWr
 # Other jobs join between two turns, so that the turns of many rows are short.
 TURN, MIN_TURN, MAX_TURN = 96, 16, 32
 REPORTED = 3  # times the work of others, about: `Lockstep` writes with Python between two tokens
-USUAL_LENGTH = 337  # tokens: the estimate of `_weight` for two operands of ten characters
+USUAL_LENGTH = 337  # tokens of a text whose weight is 1
 
 
 @dataclass(eq=False)
@@ -46,7 +46,8 @@ class Job:
     weight: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.weight = _weight(len(self.prompt), self.decoder.config.block_size)
+        length = len(self.prompt) + self.n_characters
+        self.weight = _weight(min(length, self.decoder.config.block_size + 1))
         # Once: a check of a protocol takes 10 us.
         self._writer = self.decoder if isinstance(self.decoder, GreedyWriter) else None
 
@@ -75,15 +76,10 @@ class Job:
         return not jobs or (len(jobs) + 1) * largest <= max_batch
 
 
-def _weight(n: int, block_size: int) -> float:
-    """Returns the weight of a job with `n` prompt tokens.
-
-    Keys and values take memory for each token, and each token attends to all earlier ones, so the
-    weight grows faster than the text. The work of a product has a digit and a carry for each pair
-    of digits. No text is longer than the context.
-    """
-    max_length = min(n + n * n // 2, block_size + 1)
-    return max(1.0, math.pow(max_length / USUAL_LENGTH, 1.5))
+def _weight(length: int) -> float:
+    """Returns the weight of a text of so many tokens. Keys and values take memory for each token,
+    and each token attends to all earlier ones, so the weight grows faster than the text."""
+    return max(1.0, math.pow(length / USUAL_LENGTH, 1.5))
 
 
 @dataclass(frozen=True)

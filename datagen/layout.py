@@ -9,10 +9,20 @@ import re
 from functools import lru_cache
 
 from datagen.arithmetic import USUAL_PLACES
-from datagen.notation import MAX_WIDTH, PLACES, WIDTH
 from datagen.operations import BY_SIGN, SIGNS
 from datagen.operations.parts import Operand, Question
-from datagen.slots import LOWEST, MAX_SLOTS, Kind, Layout, Shape, position_of, shape_cache
+from datagen.slots import (
+    LOWEST,
+    MAX_SLOTS,
+    MAX_WIDTH,
+    PLACES,
+    WIDTH,
+    Kind,
+    Layout,
+    Shape,
+    position_of,
+    shape_cache,
+)
 
 _SIGN = f"([{re.escape(''.join(SIGNS))}])"
 # After WIDTH characters of A, `-` is an operation.

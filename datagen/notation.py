@@ -25,14 +25,14 @@ from datagen.arithmetic import (
 )
 from datagen.errors import NotationError
 from datagen.operations import BY_SIGN, SIGNS, USUAL
+from datagen.slots import MAX_WIDTH as MAX_WIDTH
+from datagen.slots import PLACES
+from datagen.slots import WIDTH as WIDTH
 
 ALPHABET = "".join(sorted({*"$()-.0123456789=an", *USUAL}))
 WORK_ALPHABET = "".join(sorted(ALPHABET + ";|:"))  # with worked steps
-WIDTH = 10  # the least number of characters of an operand or an answer
-MAX_WIDTH = 10_100  # the largest number of characters of an operand
 NAN = "nan"
 
-PLACES = "|[013-9]|[1-9][0-9]{1,3}"  # as a question writes them; there are two if it does not
 _BEGINNING = re.compile(rf"\$({PLACES})\(")
 _BEGINS_QUESTION = re.compile(rf"(\$(({PLACES})\(?|2)?)?")
 # A number as Python writes it: no needless zeros, no -0. No answer has more digits before the point

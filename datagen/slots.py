@@ -15,7 +15,9 @@ from enum import IntEnum, StrEnum
 from typing import Any, Generic, TypeVar
 
 MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
-WIDTH = 10  # as in `datagen.notation`: the least number of characters of an operand or answer
+WIDTH = 10  # the least number of characters of an operand or an answer
+MAX_WIDTH = 10_100  # the largest number of characters of an operand
+PLACES = "|[013-9]|[1-9][0-9]{1,3}"  # as a question writes them; there are two if it does not
 LOWEST = 2  # column of a row's lowest digit
 N_KINDS = 64  # rows of a model's tables of kinds: room for kinds that are added later
 MAX_SLOTS = 150_000  # of a layout, and of all in a `ShapeCache`; one takes 200 bytes

@@ -115,7 +115,6 @@ RESULT: dict[str, Any] = {
     "places": 8,
     "rounded": False,
     "verified": True,
-    "in_tested_range": True,
     "confidence": {"answer": 1, "weakest_step": 1, "whole": 1},
     "nodes": [],
     "model": "",

@@ -207,7 +207,7 @@ def _test_file(data: Path | None) -> Path | None:
 @click.option(
     "--digits",
     type=click.IntRange(1, 100),
-    help="Maximum number of digits that the model was measured for. The calculator accepts these.",
+    help="Maximum number of digits that the model was measured for.",
 )
 @click.option(
     "--factor-digits",
@@ -239,9 +239,8 @@ def publish(
 ) -> None:
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
-    OUT holds the model, its scores and its model card, without the state of the training. Without
-    --digits and --places, a model with worked steps that was never measured accepts numbers of at
-    most 7 digits and 2 places.
+    OUT holds the model, its scores and its model card, without the state of the training.
+    --digits and --places say for which numbers a model with worked steps was measured.
     """
     from calcgpt.config import Domain
     from calcgpt.evaluation.report import publish as write

@@ -3,8 +3,10 @@
 A tree may be a thousand operations deep, so nothing here is recursive.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
@@ -40,8 +42,12 @@ class Expression:
         if n_operations > MAX_OPERATIONS:
             kind = ExpressionErrorKind.TOO_LONG
             raise ExpressionError(kind, MESSAGES["operations"], self.start, self.end)
-        pieces = (piece if isinstance(piece, str) else piece.text for piece in _pieces(self))
-        object.__setattr__(self, "text", shorten("".join(pieces)))
+        if self.sign:
+            pieces = (piece if isinstance(piece, str) else piece.text for piece in _pieces(self))
+            text = shorten("".join(pieces))
+        else:
+            text = _short(self.number.units, self.number.places)
+        object.__setattr__(self, "text", text)
         object.__setattr__(self, "n_operations", n_operations)
 
     def is_number(self, value: int) -> bool:
@@ -128,6 +134,18 @@ def _needs_parentheses(node: Expression, index: int) -> bool:
     if sign in ("+", "-") and index:
         return operand_rank <= rank or operand.sign == "%"  # 100-10% is 100-10% of 100
     return operand_rank < rank + index
+
+
+@lru_cache(64)  # -(-(-(9...9))) has two numbers
+def _short(units: int, places: int) -> str:
+    """Returns the text of a number as `shorten` does. One of the many digits of 1e9990 is not
+    written out for that, which takes long."""
+    n_dropped = int(units.bit_length() * math.log10(2)) - 2 * MAX_SHOWN
+    if places or n_dropped <= 0:
+        return shorten(number_text(Number(units, places)))
+    half = MAX_SHOWN // 2
+    first = f"{'-' * (units < 0)}{abs(units) // 10**n_dropped}"
+    return f"{first[:half]}...{abs(units) % 10**half:0{half}}"
 
 
 def shorten(text: str) -> str:

@@ -76,9 +76,9 @@ class ScratchpadLimits:
     """Limits of a model that writes worked steps: what its context can hold. The methods are those
     of `DirectLimits`. `measured` is only told."""
 
-    measured: Domain | None
     block_size: int
     operations: tuple[str, ...] = USUAL
+    measured: Domain | None = None
     default_places = DEFAULT_PLACES
     most_places = MAX_PLACES
 
@@ -134,7 +134,7 @@ def refuse_work(n_characters: int, most: int) -> Refusal | None:
     write as many as `most`."""
     if n_characters <= most:
         return None
-    unit = 10 ** (len(str(n_characters)) - 3)  # three digits of the cost are told
+    unit = 10 ** max(0, len(str(n_characters)) - 3)  # three digits of the cost are told
     about = f"about {(n_characters + unit // 2) // unit * unit:,}"
     reason = f"the model would write {about} characters; the limit is {most:,}"
     return Refusal(ExpressionErrorKind.TOO_LONG, reason)
@@ -149,5 +149,5 @@ def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
     operations = tuple(filter(checkpoint.tokenizer.has_characters, SIGNS))
     if checkpoint.recipe.has_work:
-        return ScratchpadLimits(checkpoint.domain, block_size, operations)
+        return ScratchpadLimits(block_size, operations, checkpoint.domain)
     return DirectLimits(operations)

@@ -89,10 +89,9 @@ def _number(digits: str, places: str, shift: int, start: int, end: int) -> Numbe
         first = start if shift else end - len(places) + MAX_PLACES
         raise ExpressionError(ExpressionErrorKind.TOO_MANY_PLACES, reason, first, end)
     if n_places < 0:
-        units, n_places = units * 10**-n_places, 0
-    while n_places and units % 10 == 0:  # 5.0 is 5
-        units, n_places = units // 10, n_places - 1
-    return Number(units, n_places)
+        return Number(units * 10**-n_places)
+    n_zeros = min(n_places, len(digits) - len(digits.rstrip("0")) if not kept else 0)
+    return Number(units // 10**n_zeros, n_places - n_zeros)  # 50e-1 is 5
 
 
 def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
@@ -112,12 +111,12 @@ def _mixed(normal: str, start: int, numeral: Numeral) -> Numeral:
                 mixed=f"{first.replace(' ', '')}+{numerator}/{denominator}",
             )
             raise ExpressionError(ExpressionErrorKind.NO_OPERATION, reason, start, over.end())
-    text = number_text(whole)
     if vulgar := spelling.VULGAR.get(normal[_skip(normal, end) : _skip(normal, end) + 1]):
         return Numeral(_skip(normal, end) + 1, whole, _fraction(*vulgar))
     after = _AFTER_WHOLE.match(normal, end) or _IN_PARENTHESES.match(normal, end)
     if not after or not 0 < int(after[1]) < int(after[2]):
         return numeral
+    text = number_text(whole)
     reading = f"{text}+{after[1]}/{after[2]}"
     in_parentheses = after[0].startswith("(")
     alternative = f"{text}*({after[1]}/{after[2]})" if in_parentheses else None

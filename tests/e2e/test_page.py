@@ -172,9 +172,8 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
     expect(choice).to_have_value("calculator")
-    expect(facts).to_contain_text("calculator; numbers of up to 100 digits")
-    domain = "numbers of up to 100 digits (60 in products and quotients), 30 places"
-    expect(facts).to_contain_text(domain)
+    domain = "measured for numbers of up to 100 digits (60 in products and quotients)"
+    expect(facts).to_contain_text(f"calculator; {domain}")
     expect(page.locator("footer")).to_contain_text("a GPT of 206,016 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("direct, exact on 64.12%")
@@ -188,14 +187,13 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     assert names <= set(choice.locator("option").all_inner_texts())
 
 
-def test_a_model_can_be_asked_beyond_what_it_was_measured_for(page: Page) -> None:
-    number = "123456789" * 6 + "1234567"
+def test_numbers_have_any_size_whose_work_fits_in_the_context(page: Page) -> None:
+    number = "123456789" * 13
     calculate(page, f"{number}*2", "calculator")
-    expect(page.get_by_role("alert")).to_contain_text("measured for numbers of at most 100 digits")
-    page.get_by_role("button", name="Calculate anyway").click()
-    expect(page.locator("#answer")).to_contain_text("for such numbers or so many places.")
     expect(page.get_by_role("alert")).to_be_empty()
     expect(page.locator("#nodes h3")).to_contain_text(f"{number}×2 = ")
+    calculate(page, f"{number * 2}*{number * 2}", "calculator")
+    expect(page.get_by_role("alert")).to_contain_text("this model's context holds 32,768")
 
 
 def test_the_history_survives_a_reload(page: Page) -> None:

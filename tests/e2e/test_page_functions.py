@@ -11,7 +11,6 @@ import pytest
 from browser import answered, calculate, leave_to_service, press
 from fake_decoder import right_with_work
 
-from calcgpt.config import Domain
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import ScratchpadLimits
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
-LIMITS = ScratchpadLimits(Domain(digits=40, places=30), block_size=4_096)
+LIMITS = ScratchpadLimits(block_size=4_096)
 Write = Callable[[str], str]
 
 

@@ -1,7 +1,7 @@
 // Balls: a middle and a radius, between which a real number is known to lie (Johansson 2017, Arb). Whatever is rounded
 // makes the radius larger, so no step loses the number.
 
-import { bitLength, magnitude } from "./fractions.js";
+import { bitLength, magnitude, whole } from "./fractions.js";
 
 const RADIUS_BITS = 32;
 
@@ -16,7 +16,9 @@ export function ball(m, r, e, bits) {
   const excess = Math.max(bitLength(m) - bits, bitLength(r) - RADIUS_BITS);
   if (excess <= 0) return { m, r, e };
   const shift = BigInt(excess);
-  return { m: m >> shift, r: (r >> shift) + 2n, e: e + shift };
+  const middle = m >> shift;
+  const isExact = !r && middle << shift === m;
+  return { m: middle, r: isExact ? 0n : (r >> shift) + 2n, e: e + shift };
 }
 
 /** @type {(value: Fraction, bits: number) => Ball} */
@@ -80,6 +82,22 @@ export function signOf(a) {
 /** Returns n for which the numbers are below 2**n, without their sign. @param {Ball} a */
 export function upperBits({ m, r, e }) {
   return BigInt(bitLength(magnitude(m) + r)) + e;
+}
+
+/** Returns the middle as a fraction. @param {Ball} a */
+export function middleOf({ m, e }) {
+  if (e >= 0n) return whole(m << e);
+  const d = 1n << -e;
+  const factor = m & -m; // the largest power of two that divides it
+  const common = factor && factor < d ? factor : d;
+  return { n: m / common, d: d / common };
+}
+
+/** Returns the exponent of the middle of a ball, which is rounded first, so that it is that of other balls with the same
+ * number: 0 for 0. @param {Ball} ball */
+export function logarithm({ m, e }) {
+  const excess = BigInt(Math.max(0, bitLength(m) - 64));
+  return BigInt(bitLength((magnitude(m) + ((1n << excess) >> 1n)) >> excess)) + excess + e;
 }
 
 /** Returns how many bits of the middle are right. @param {Ball} a */

@@ -3,6 +3,7 @@
 
 import { numberText } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
+import { bitLength, magnitude } from "./fractions.js";
 import tables from "./tables.js";
 import { shorten } from "./text.js";
 
@@ -14,7 +15,7 @@ import { shorten } from "./text.js";
  * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal, text: string,
  * nOperations: number}} Expression */
 
-const { MAX_OPERATIONS, MESSAGES, PROGRAMS } = tables;
+const { MAX_OPERATIONS, MAX_SHOWN, MESSAGES, PROGRAMS } = tables;
 const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
 const NAMED = new Set(Object.keys(PROGRAMS).filter((name) => name !== "^" && name !== "°")); // others are signs
 /** @type {Decimal} */ const NO_NUMBER = { units: 0n, places: 0 }; // of an operation
@@ -34,8 +35,31 @@ export function expression(sign, operands, start, end, number = NO_NUMBER) {
   const nOperations = operands.reduce((sum, operand) => sum + operand.nOperations, sign ? 1 : 0);
   if (nOperations > MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
   const node = { sign, operands, start, end, number, text: "", nOperations };
-  node.text = shorten(piecesOf(node).map((piece) => (typeof piece === "string" ? piece : piece.text)).join(""));
+  if (sign) node.text = shorten(piecesOf(node).map((piece) => (typeof piece === "string" ? piece : piece.text)).join(""));
+  else node.text = short(number);
   return node;
+}
+
+/** @type {Map<bigint, {places: number, text: string}>} */ const known = new Map(); // -(-(-(9...9))) has two numbers
+
+/** Returns the text of a number as `shorten` does. @param {Decimal} number */
+function short(number) {
+  const found = known.get(number.units);
+  if (found?.places === number.places) return found.text;
+  if (known.size > 64) known.clear();
+  const text = shortened(number);
+  known.set(number.units, { places: number.places, text });
+  return text;
+}
+
+/** One of the many digits of 1e9990 is not written out, which takes long. @param {Decimal} number */
+function shortened(number) {
+  const { units, places } = number;
+  const nDropped = Math.floor(bitLength(units) * Math.log10(2)) - 2 * MAX_SHOWN;
+  if (places || nDropped <= 0) return shorten(numberText(number));
+  const half = MAX_SHOWN / 2;
+  const first = `${units < 0n ? "-" : ""}${magnitude(units) / 10n ** BigInt(nDropped)}`;
+  return `${first.slice(0, half)}...${String(magnitude(units) % 10n ** BigInt(half)).padStart(half, "0")}`;
 }
 
 /** Returns whether a node is a number of this value. @type {(node: Expression, value: bigint) => boolean} */

@@ -149,6 +149,26 @@ export function bitLength(n) {
   return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
 }
 
+/** Returns the number of binary digits of the longer one of numerator and denominator. @param {Fraction} value */
+export function sizeOf({ n, d }) {
+  return Math.max(bitLength(n), bitLength(d));
+}
+
+/** Returns the last convergent of a value's continued fraction whose denominator is at most `most`. If a fraction with
+ * such a denominator is near, it is this one (Legendre).
+ * @type {(value: Fraction, most: bigint) => Fraction} */
+export function simplified(value, most) {
+  let [before, last] = [{ n: 0n, d: 1n }, { n: 1n, d: 0n }];
+  for (let { n, d } = value; d; ) {
+    const quotient = floor({ n, d });
+    const next = { n: before.n + quotient * last.n, d: before.d + quotient * last.d };
+    if (next.d > most) break;
+    [before, last] = [last, next];
+    [n, d] = [d, n - quotient * d];
+  }
+  return last;
+}
+
 /** Returns the decimal digits of a fraction without its sign, and the period that they end in, "" for none. Returns null
  * if there are more than `most` digits.
  * @type {(value: Fraction, most: number) => {whole: string, digits: string, period: string} | null} */

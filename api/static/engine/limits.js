@@ -21,7 +21,7 @@ const MAX_WORK = 400_000; // characters that a model writes for an expression
 export function limitsOf({ has_work: hasWork, domain, model, vocabulary }) {
   const known = Object.entries(OPERATIONS).filter(([sign, { usual }]) => vocabulary?.includes(sign) ?? usual);
   const operations = known.map(([sign]) => sign);
-  return hasWork ? new ScratchpadLimits(domain, model.block_size, operations) : new DirectLimits(operations);
+  return hasWork ? new ScratchpadLimits(model.block_size, operations, domain) : new DirectLimits(operations);
 }
 
 /** @type {(kind: string, reason: string) => Refusal} */ const refusalOf = (kind, reason) => ({ kind, reason });
@@ -72,8 +72,8 @@ class ScratchpadLimits {
   mostPlaces = MAX_PLACES;
   #room;
 
-  /** @param {Measured | null} measured is only told @param {number} blockSize @param {string[]} operations */
-  constructor(measured, blockSize, operations) {
+  /** @param {number} blockSize @param {string[]} operations @param {Measured | null} measured is only told */
+  constructor(blockSize, operations, measured) {
     this.operations = operations;
     this.#room = Math.min(blockSize, MAX_SLOTS);
     const { digits = null, factor_digits = null } = measured ?? {};
@@ -113,7 +113,7 @@ class ScratchpadLimits {
  * @type {(nCharacters: number) => Refusal | null} */
 export function refuseWork(nCharacters) {
   if (nCharacters <= MAX_WORK) return null;
-  const unit = 10 ** (String(nCharacters).length - 3); // three digits of the cost are told
+  const unit = 10 ** Math.max(0, String(nCharacters).length - 3); // three digits of the cost are told
   const about = `about ${formatCount(Math.floor((nCharacters + unit / 2) / unit) * unit)}`;
   const reason = `the model would write ${about} characters; the limit is ${formatCount(MAX_WORK)}`;
   return refusalOf("too-long", reason);

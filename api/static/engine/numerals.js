@@ -4,7 +4,7 @@
 import { MAX_PLACES, numberText } from "./arithmetic.js";
 import { ExpressionError } from "./expression_errors.js";
 import tables from "./tables.js";
-import { format, formatCount, isDigit, match, search, skip, sticky } from "./text.js";
+import { format, formatCount, isDigit, match, search, skip, sticky, stripEnd } from "./text.js";
 
 const { MAX_DIGITS, MAX_EXPONENT, MESSAGES, NUMBER_WORDS, SCALES, VULGAR } = tables;
 export const [POINT, COMMA, LIST] = [0, 1, 2]; // how numbers are written
@@ -69,19 +69,19 @@ function digitsOf(normal, typed, mark) {
  * @type {(whole: string, places: string, shift: number, start: number,
  *   end: number) => { units: bigint; places: number; }} */
 function numberOf(whole, places, shift, start, end) {
-  const kept = places.replace(/0+$/, "");
+  const kept = stripEnd(places, "0");
   if (whole.length + kept.length + Math.max(shift, 0) > MAX_DIGITS) {
     throw new ExpressionError("out-of-range", MESSAGES.digits, start, end);
   }
-  let [units, n] = [BigInt(whole + kept), kept.length - shift];
+  const [units, n] = [BigInt(whole + kept), kept.length - shift];
   if (!units) return { units, places: 0 };
   if (n > MAX_PLACES) {
     const first = shift ? start : end - places.length + MAX_PLACES;
     throw new ExpressionError("too-many-places", format(MESSAGES.places, { n: formatCount(MAX_PLACES) }), first, end);
   }
-  if (n < 0) [units, n] = [units * 10n ** BigInt(-n), 0];
-  while (n && units % 10n === 0n) [units, n] = [units / 10n, n - 1]; // 5.0 is 5
-  return { units, places: n };
+  if (n < 0) return { units: units * 10n ** BigInt(-n), places: 0 };
+  const zeros = kept ? 0 : Math.min(n, whole.length - stripEnd(whole, "0").length);
+  return { units: units / 10n ** BigInt(zeros), places: n - zeros }; // 50e-1 is 5
 }
 
 /** Returns the mixed number that begins with a numeral, or the numeral itself: 1 1/2, 1½, 3(3/4).

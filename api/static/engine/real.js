@@ -12,7 +12,7 @@ import * as closedForm from "./closed_form.js";
 import { ArithmeticError, EffortError, spend } from "./effort.js";
 import * as elementary from "./elementary.js";
 import * as fractions from "./fractions.js";
-import { bitLength, magnitude, modulo, powerModulo, product, whole } from "./fractions.js";
+import { bitLength, magnitude, modulo, powerModulo, product, sizeOf, whole } from "./fractions.js";
 import { separation } from "./separation.js";
 
 const MAX_BITS = 2 ** 15; // of enclosures
@@ -138,7 +138,7 @@ export class Real {
     if (this.exact) return divideHalfEven(this.exact.n, this.exact.d);
     for (const ball of this.#approximations()) {
       if (ball.r && BigInt(bitLength(ball.r)) + ball.e > -2n) continue;
-      const { n, d } = middleOf(ball);
+      const { n, d } = balls.middleOf(ball);
       return divideHalfEven(n, d);
     }
     throw new UndecidedError();
@@ -149,7 +149,7 @@ export class Real {
     for (; bits <= MAX_BITS; bits *= 2) {
       const ball = this.enclose(bits);
       if (!ball) continue;
-      if (magnitude(logarithm(ball)) > MAX_EXACT_BITS) throw new ArithmeticError();
+      if (magnitude(balls.logarithm(ball)) > MAX_EXACT_BITS) throw new ArithmeticError();
       yield ball;
     }
   }
@@ -165,7 +165,7 @@ export class Real {
       if (balls.accuracy(ball) >= wanted || BigInt(bitLength(ball.r)) + ball.e <= -1000n) break;
     }
     if (!last) throw new ArithmeticError();
-    return middleOf(last);
+    return balls.middleOf(last);
   }
 
   /** Returns the decimal logarithm of the magnitude, about: -Infinity for 0, also if the number may be 0. It decides
@@ -178,7 +178,7 @@ export class Real {
     let ball = null;
     for (let bits = 2 * FIRST_BITS; bits <= MAX_BITS; bits *= 2) {
       ball = this.enclose(bits);
-      if (ball && balls.signOf(ball)) return Number(logarithm(ball)) * Math.log10(2);
+      if (ball && balls.signOf(ball)) return Number(balls.logarithm(ball)) * Math.log10(2);
     }
     return ball ? -Infinity : Infinity;
   }
@@ -188,7 +188,7 @@ export class Real {
     if (this.exact) return this;
     try {
       const near = this.approximate(2 * SIMPLE_DIGITS);
-      const simple = simplified(near);
+      const simple = fractions.simplified(near, SIMPLE);
       const { n, d } = fractions.subtract(simple, near);
       if (magnitude(n) * 10n ** BigInt(SIMPLE_DIGITS) < d) this.compare(simple);
     } catch (error) {
@@ -366,7 +366,7 @@ const ELEMENTARY = { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf,
 /** Returns the microseconds that a ball takes, about. @type {(real: Real, bits: number) => number} */
 function costOf({ exact, operation }, bits) {
   if (exact || ["+", "*", "/"].includes(operation)) return 2 + bits / 400;
-  return operation === "!" ? 400 + (bits / 16) ** 2 : 20 + (bits / 250) ** 2;
+  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 250) ** 2;
 }
 
 /** Returns the numbers that one is made of, operands first, without those that are known and what these are made of.
@@ -394,36 +394,4 @@ function exactRoot(value, degree) {
   if (degree > sizeOf(value)) return null;
   const root = { n: elementary.integerRoot(value.n, degree), d: elementary.integerRoot(value.d, degree) };
   return root.n ** degree === value.n && root.d ** degree === value.d ? root : null;
-}
-
-/** Returns the last convergent of a value's continued fraction whose denominator is at most SIMPLE. If a fraction with
- * such a denominator is near, it is this one (Legendre).
- * @param {Fraction} value */
-function simplified(value) {
-  let [before, last] = [{ n: 0n, d: 1n }, { n: 1n, d: 0n }];
-  for (let { n, d } = value; d; ) {
-    const quotient = fractions.floor({ n, d });
-    const next = { n: before.n + quotient * last.n, d: before.d + quotient * last.d };
-    if (next.d > SIMPLE) break;
-    [before, last] = [last, next];
-    [n, d] = [d, n - quotient * d];
-  }
-  return last;
-}
-
-/** @param {Ball} ball */
-function middleOf({ m, e }) {
-  return fractions.multiply(whole(m), fractions.power(whole(2n), e));
-}
-
-/** Returns the exponent of the middle of a ball, which is rounded first, so that it is that of other balls with the same
- * number: 0 for 0. @param {Ball} ball */
-function logarithm({ m, e }) {
-  const excess = BigInt(Math.max(0, bitLength(m) - 64));
-  return BigInt(bitLength((magnitude(m) + ((1n << excess) >> 1n)) >> excess)) + excess + e;
-}
-
-/** Returns the number of binary digits of the longer one of numerator and denominator. @param {Fraction} value */
-export function sizeOf({ n, d }) {
-  return Math.max(bitLength(n), bitLength(d));
 }

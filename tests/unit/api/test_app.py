@@ -70,12 +70,11 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
     assert [model["default"] for model in listed["data"]] == [True, False, False]
     assert listed["data"][0]["domain"] == {
         "operations": ["+", "-", "*", "/"],
-        "decimal_places": 2,
-        "default_places": 2,
-        "digits": 7,
+        "decimal_places": 30,
+        "default_places": 8,
+        "digits": None,
         "factor_digits": None,
-        "max_characters": 100,
-        "below": None,
+        "max_characters": 10_100,
         "works_in_steps": True,
     }
     assert listed["data"][1]["domain"]["works_in_steps"] is False

@@ -93,13 +93,13 @@ def test_the_rows_of_a_batch_are_limited(max_batch: int) -> None:
     assert max(decoder.batches) == max_batch
 
 
-@pytest.mark.parametrize(("digits", "rows"), [(10, 8), (20, 5), (40, 1)])
-def test_long_texts_count_as_several(digits: int, rows: int) -> None:
+@pytest.mark.parametrize(("length", "rows"), [(10, 8), (1_032, 5), (4_000, 1)])
+def test_long_texts_count_as_several(length: int, rows: int) -> None:
     decoder = completing_decoder(CHECKPOINT.tokenizer, right, block_size=4_096)
 
     async def work(batcher: Batcher) -> None:
-        prompt = f"$({'1' * digits}+{'2' * digits})="
-        await complete_together(batcher, [job(decoder, prompt) for _ in range(8)])
+        jobs = [job(decoder, n_characters=length) for _ in range(8)]
+        await complete_together(batcher, jobs)
 
     run(work)
     assert max(decoder.batches) == rows

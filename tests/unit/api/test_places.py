@@ -1,7 +1,6 @@
-"""Places and untested numbers in requests and responses of the calculator's endpoints."""
+"""Places in requests and responses of the calculator's endpoints."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from fake_decoder import calculator_model, worked_model
@@ -30,47 +29,31 @@ def test_an_answer_has_the_places_of_the_request(
     answered = ask(client, "1/3", places=places).json()
     assert (answered["result"], answered["places"]) == (result, 8 if places is None else places)
     assert answered["fraction"] == "1/3"
-    for name in ("rounded", "verified", "in_tested_range"):
-        assert answered[name] is True
+    assert (answered["rounded"], answered["verified"]) == (True, True)
     assert answered["nodes"][0]["rounded"] is True
     exact = ask(client, "100000.001+1", places=places).json()
     assert exact["rounded"] == (places in (0, 1, 2))
 
 
 def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
-    options = {"places": 3, "beyond_tested": True}
-    asked = batch(client, ["1/3", "1/0", "12345678901234+1"], **options)
+    asked = batch(client, ["1/3", "1/0", "12345678901234+1"], places=3)
     first, second, third = items_of(asked)
     assert first["calculation"]["result"] == "0.333"
     assert second["problem"]["type"].endswith("division-by-zero")
     assert third["calculation"]["result"] == "12345678901235"
-    assert third["calculation"]["in_tested_range"] is False
-    events = events_of(stream(client, "1/3", **options).text)
+    events = events_of(stream(client, "1/3", places=3).text)
     assert events[0][1]["places"] == 3
-    assert events[-1][0] == "result"
-    assert (events[-1][1]["result"], events[-1][1]["in_tested_range"]) == ("0.333", True)
+    assert (events[-1][0], events[-1][1]["result"]) == ("result", "0.333")
 
 
-@pytest.mark.parametrize(
-    ("request_", "part"),
-    [
-        ({"expression": "1+1234567890123"}, "1234567890123"),
-        ({"expression": "1/3", "places": 9}, "1/3"),
-    ],
-)
-def test_what_was_not_measured_is_a_problem_unless_it_is_allowed(
-    client: TestClient, request_: dict[str, Any], part: str
-) -> None:
-    document = problem(client.post("/v1/calculate", json=request_), 422, "beyond-tested")
-    assert "measured for numbers of at most 12 digits, 8 places" in document["detail"]
-    typed = request_["expression"]
-    assert typed[document["position"] : document["end"]] == part
-    answered = client.post("/v1/calculate", json={**request_, "beyond_tested": True}).json()
-    assert (answered["verified"], answered["in_tested_range"]) == (True, False)
+@pytest.mark.parametrize("name", ["beyond_tested", "unproven"])
+def test_options_of_earlier_versions_are_refused(client: TestClient, name: str) -> None:
+    document = problem(ask(client, "1/3", **{name: True}), 422, "invalid-request")
+    assert name in document["detail"]
 
 
 def test_as_many_as_30_places_are_answered(client: TestClient) -> None:
-    answered = ask(client, "2/3", places=30, beyond_tested=True).json()
+    answered = ask(client, "2/3", places=30).json()
     assert (answered["result"], answered["verified"]) == (f"0.{'6' * 29}7", True)
     assert ask(client, "2/3 to 3 places").json()["result"] == "0.667"
 
@@ -106,12 +89,12 @@ def test_places_are_whole_numbers_from_0_to_30(client: TestClient, places: objec
 
 def test_a_model_of_two_places_has_no_others(client: TestClient) -> None:
     assert ask(client, "1/3", model="direct", places=2).json()["result"] == "0.33"
-    refused = ask(client, "1/3", model="direct", places=3, beyond_tested=True)
+    refused = ask(client, "1/3", model="direct", places=3)
     assert "have 2 places, not 3" in problem(refused, 422, "too-many-places")["detail"]
 
 
 def test_a_model_says_what_it_was_measured_for(client: TestClient) -> None:
     wide, direct = (model["domain"] for model in client.get("/v1/models").json()["data"])
-    assert (wide["digits"], wide["decimal_places"], wide["default_places"]) == (12, 8, 8)
-    assert (wide["max_characters"], wide["below"], wide["works_in_steps"]) == (100, None, True)
+    assert (wide["digits"], wide["decimal_places"], wide["default_places"]) == (12, 30, 8)
+    assert (wide["max_characters"], wide["works_in_steps"]) == (10_100, True)
     assert (direct["digits"], direct["decimal_places"], direct["default_places"]) == (None, 2, 2)

@@ -45,7 +45,7 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
     checkpoint, half, task = Checkpoint.load(str(DIRECT)), Number(5, 1), Task(draw)
     calculator = Calculator(str(DIRECT))
     recipe = load_recipe("nano", ["train.steps=1", "train.eval_problems=0"])
-    asked = {"places": 2, "beyond_tested": True, "style": DEFAULT_STYLE, "names": {}}
+    asked = {"places": 2, "work": 400_000, "style": DEFAULT_STYLE, "names": {}}
     scored = {"model": checkpoint.model, "tokenizer": checkpoint.tokenizer, "sampling": None}
     scored |= {"progress": str, "batch_size": 5, "plain": False}
     trained = {"recipe": recipe, "data": "data", "out": "out", "resume": False, "force": True}

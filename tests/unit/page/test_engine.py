@@ -251,7 +251,7 @@ SUGGESTED = """async ({ file, expressions }, read, startWorker) => {
     await ask("load", { model: "last", buffer: read(file) });
     const right = {};
     for (const expression of expressions) {
-        const asked = { model: "last", expression, places: 2, beyond_tested: true };
+        const asked = { model: "last", expression, places: 2 };
         right[expression] = (await ask("calculate", asked)).events.at(-1).data.verified;
     }
     return right;

@@ -11,7 +11,6 @@ from expressions import with_functions
 from fake_decoder import right, right_with_work, wrong_at
 from readings import rows
 
-from calcgpt.config import Domain
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.expression_stack import Style
@@ -21,8 +20,7 @@ from datagen.notation import render_answer
 from datagen.operations import DIVISION
 from tools.node import in_node
 
-DOMAIN = Domain(digits=40, places=30)
-LIMITS = ScratchpadLimits(DOMAIN, block_size=4_096)
+LIMITS = ScratchpadLimits(block_size=4_096)
 NUMBERS = (
     *("0", "1", "2", "3", "7", "10", "25", "100", "0.5", ".25", "12.50", "1,234", "12,34,567"),
     *("12,5", "0,125", "1.234,5", "1.000.000", "1 000", "1'000", "1e3", "2.5e-6", "1e-31", "3E2"),
@@ -67,8 +65,7 @@ DESCRIBE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { limitsOf } = await import("/static/engine/limits.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
-    const domain = { digits: 40, places: 30, factor_digits: null };
-    const limits = limitsOf({ has_work: true, domain, model: { block_size: 4096 } });
+    const limits = limitsOf({ has_work: true, domain: null, model: { block_size: 4096 } });
     const begin = (text, options) =>
         new Computation(text, { model: "model", limits, ...options });
     const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
@@ -80,7 +77,7 @@ DESCRIBE = """async (asked) => {
                 prompts.push(question.prompt);
                 asked.answer(question, answers[prompts.length - 1] ?? "$", [1]);
             }
-            const { nodes, confidence, in_tested_range, model, ...rest } = asked.calculation();
+            const { nodes, confidence, model, ...rest } = asked.calculation();
             const outline = asked.outline.map((span) => Object.values(span));
             const link = begin(linked(text), options).expression;
             return { ...rest, prompts, outline, linked: link };
@@ -176,16 +173,12 @@ TYPED = (
     *("12345678901234*2", "1/12345678901234", "0.123456789+1", "1e12*1e12*1e12", "0.00001*0.00001"),
     *("9" * 60 + "*" + "9" * 60, "9" * 101 + "+1", "12345.67*3", "1/7+1/11", "300!/298!", "2/3*30"),
 )
-LIMITED: tuple[tuple[bool, Domain | None], ...] = (
-    *((True, Domain(digits=13, places=8)), (True, Domain(digits=20, places=30, factor_digits=6))),
-    *((True, None), (False, None)),  # was never measured; answers at once
-)
 # Computes what `whole` returns, on the page's side.
 CALCULATE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { limitsOf } = await import("/static/engine/limits.js");
-    return asked.map(([text, options, has_work, domain, outputs]) => {
-        const limits = limitsOf({ has_work, domain, model: { block_size: 4096 } });
+    return asked.map(([text, options, has_work, outputs]) => {
+        const limits = limitsOf({ has_work, domain: null, model: { block_size: 4096 } });
         try {
             const computation = new Computation(text, { model: "model", limits, ...options });
             for (const question of computation.questions()) {
@@ -204,12 +197,12 @@ CALCULATE = """async (asked) => {
 
 
 def whole(
-    text: str, places: int | None, beyond_tested: bool, limits: Limits, write: Callable[[str], str]
+    text: str, places: int | None, limits: Limits, write: Callable[[str], str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Returns the result for what `write` makes of prompts, or the error, and what it made."""
     outputs: dict[str, str] = {}
     try:
-        asked = Computation(text, "model", limits, places, beyond_tested)
+        asked = Computation(text, "model", limits, places)
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
         return {"kind": error.kind.value, "message": error.reason, **place}, {}
@@ -227,20 +220,19 @@ def unfinished(write: Callable[[str], str], prompt: str) -> str:
 
 
 def test_the_page_gives_the_whole_result_that_python_gives() -> None:
-    """Whatever the model was measured for, and whatever it writes."""
+    """Whatever the model writes."""
     expected, asked = [], []
-    for has_work, domain in LIMITED:
-        limits = ScratchpadLimits(domain, 4_096) if has_work else DirectLimits()
+    for has_work in (True, False):
+        limits = ScratchpadLimits(4_096) if has_work else DirectLimits()
         usual = lru_cache(None)(right_with_work if has_work else right)
         writers = (usual, wrong_at(DIVISION, usual), partial(unfinished, usual))
         asked_places = [(None, write) for write in writers] + [(0, usual), (12, usual)]
-        for text, beyond_tested, (places, write) in product(TYPED, (False, True), asked_places):
-            result, outputs = whole(text, places, beyond_tested, limits, write)
-            options = {"places": places, "beyond_tested": beyond_tested}
+        for text, (places, write) in product(TYPED, asked_places):
+            result, outputs = whole(text, places, limits, write)
             expected.append(result)
-            asked.append((text, options, has_work, domain and domain.model_dump(), outputs))
+            asked.append((text, {"places": places}, has_work, outputs))
     for item, wanted, found in zip(asked, expected, in_node(CALCULATE, asked), strict=True):
-        assert found == wanted, item[:4]
+        assert found == wanted, item[:3]
     kinds = {result.get("kind") for result in expected}
-    assert kinds >= {None, "beyond-tested", "out-of-range", "too-many-places", "division-by-zero"}
+    assert kinds >= {None, "out-of-range", "too-many-places", "division-by-zero"}
     assert {result["verified"] for result in expected if "verified" in result} == {False, True}

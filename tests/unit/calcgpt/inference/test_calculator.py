@@ -117,8 +117,8 @@ def test_every_node_has_its_problem_prompt_work_and_position() -> None:
     first, second = calculation.nodes
     assert (first.expression, first.problem, first.result) == ("12.5+3", "12.5+3", "15.5")
     assert (second.expression, second.problem, second.result) == ("2*(12.5+3)", "2*15.5", "31")
-    assert first.prompt == "$(00000012.5+0000000003)="
-    assert second.prompt == "$(0000000002*00000015.5)="
+    assert first.prompt == "$8(00000012.5+0000000003)="
+    assert second.prompt == "$8(0000000002*00000015.5)="
     assert first.work == "+5210+0300+5510:5510+"
     assert first.output == f"{first.work}=5.51000000$"
     assert "2 × (12.5 + 3)"[first.position : first.end] == "12.5 + 3"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from calcgpt.errors import ConfigError, ExpressionError
 from calcgpt.errors import ExpressionErrorKind as Kind
 from calcgpt.inference import spelling
-from calcgpt.inference.exact import evaluate, plain_text
+from calcgpt.inference.exact import plain_text
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, postorder, show
@@ -164,12 +164,7 @@ def test_any_text_is_understood_or_refused_with_a_place_in_it(text: str, style: 
         assert str(outcome).isprintable()
         return
     again = parse(show(outcome)).expression
-    assert show(again) == show(outcome)
-    try:
-        values = evaluate(outcome)
-    except ExpressionError:
-        return
-    assert evaluate(again)[-1] == values[-1]
+    assert bare(again) == bare(outcome)
     for reading in parse(text, style).readings:
         if reading.alternative:
             parse(reading.alternative, style)

@@ -17,7 +17,7 @@ from calcgpt.inference.functions import DEFINITIONS, FUNCTIONS, SPELLINGS
 from calcgpt.inference.limits import DirectLimits, ScratchpadLimits
 from calcgpt.inference.planning import Plan, make_plan
 
-LIMITS = ScratchpadLimits(None, block_size=32_768)
+LIMITS = ScratchpadLimits(block_size=32_768)
 mp = mpmath.mp.clone()
 mp.dps = 90
 

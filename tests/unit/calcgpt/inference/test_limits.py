@@ -1,4 +1,4 @@
-"""The calculator with a model of worked steps: places, limits and untested results."""
+"""The calculator with a model of worked steps: places, and the limits of work."""
 
 from fractions import Fraction
 from typing import Any
@@ -16,30 +16,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_strategies import prompts
 
-from calcgpt.config import Domain
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.limits import UNMEASURED_DOMAIN, ScratchpadLimits
+from calcgpt.inference.limits import ScratchpadLimits
 from calcgpt.inference.results import confidence, read_answer
+from datagen.arithmetic import Number
 from datagen.notation import parse_prompt
 from datagen.slots import StepKind
 from datagen.work_errors import WrongCharacter, quotient_digits
 
-WIDE = Domain(digits=12, places=8)
 
-
-def wide(
-    domain: Domain | None = WIDE, block_size: int = 4096, completion: Any = None
-) -> Calculator:
+def wide(block_size: int = 4096, completion: Any = None) -> Calculator:
     """Returns a calculator whose model completes prompts by `completion`, by default correctly."""
-    checkpoint = worked_checkpoint("wide", domain, block_size)
+    checkpoint = worked_checkpoint("wide", block_size=block_size)
     write = completion or right_with_work
     return Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, write, block_size))
 
 
 @pytest.fixture(scope="module")
 def exact() -> Calculator:
-    return wide(Domain(digits=100, places=30), 100_000)
+    return wide(100_000)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +58,9 @@ def exact() -> Calculator:
         ("1.05^3*1000", 8, "1157.625", [8, 8, 8]),
         ("17//5*3", 2, "9", [0, 2]),
         # or they are whole numbers, and the last one divides
-        ("2/3*3", 8, "2", [8, 8]),
-        ("1/3+1/3", 8, "0.66666667", [8, 8]),
-        ("1+0.000000001", 8, "1", [8, 8, 8]),
+        ("2/3*3", 30, "2", [31, 30]),
+        ("1/3+1/3", 8, "0.66666667", [9, 9, 8]),
+        ("1+0.000000001", 8, "1", [8]),
     ],
 )
 def test_the_whole_is_rounded_once_to_the_places_of_the_question(
@@ -73,7 +69,6 @@ def test_the_whole_is_rounded_once_to_the_places_of_the_question(
     calculation = wide().calculate(typed, places)
     assert (calculation.result, calculation.exact) == (result, result)
     assert calculation.verified
-    assert calculation.in_tested_range
     assert calculation.places == (8 if places is None else places)
     assert [parse_prompt(node.prompt or "").places for node in calculation.nodes] == asked
 
@@ -91,52 +86,13 @@ def test_a_perfect_model_gives_the_value_by_fractions(
         return
     calculation = exact.calculate(typed, places)
     assert calculation.verified
-    assert calculation.in_tested_range
     assert calculation.result == calculation.exact == rounded(value, places)
     assert calculation.rounded == (Fraction(calculation.exact) != value)
-
-
-def test_notes_say_what_is_beyond_tested() -> None:
-    notes = wide().calculate("1/3", 9, beyond_tested=True).notes
-    unmeasured = "the model was not measured for such numbers or so many places"
-    assert notes == ["rounded to 9 places", unmeasured]
-
-
-@pytest.mark.parametrize(
-    ("typed", "part", "reason"),
-    [
-        ("1 + 1234567890123", "1234567890123", "a number of 13 digits"),
-        ("1 + -12345.67890123", "-12345.67890123", "a number of 13 digits"),
-        ("1 - 999999*9999999", "999999*9999999", "999999*9999999 needs 9999989000001: a number of"),
-    ],
-)
-def test_what_was_not_measured_is_refused_unless_the_user_allows_it(
-    typed: str, part: str, reason: str
-) -> None:
-    with pytest.raises(
-        ExpressionError, match="measured for numbers of at most 12 digits, 8 p"
-    ) as e:
-        wide().begin(typed)
-    assert e.value.kind is ExpressionErrorKind.BEYOND_TESTED
-    assert e.value.reason.startswith(reason)
-    assert typed[e.value.position : e.value.end] == part
-    calculation = wide().calculate(typed, beyond_tested=True)
-    assert calculation.verified
-    assert not calculation.in_tested_range
-    assert wide().calculate("1+1", beyond_tested=True).in_tested_range
 
 
 def test_the_last_result_may_be_longer_than_an_operand() -> None:
     calculation = wide().calculate("999999999999*999999999999")
     assert calculation.result == "999999999998000000000001"
-    assert calculation.in_tested_range
-
-
-def test_more_places_than_were_measured_are_refused() -> None:
-    with pytest.raises(ExpressionError, match="an answer to 9 places; this model was") as caught:
-        wide().begin("1/3", 9)
-    assert caught.value.kind is ExpressionErrorKind.BEYOND_TESTED
-    assert not wide().calculate("1/3", 9, beyond_tested=True).in_tested_range
 
 
 @pytest.mark.parametrize("places", [-1, 31, 2.5, True, "3"])
@@ -144,8 +100,8 @@ def test_there_are_0_to_30_places(places: Any) -> None:
     with pytest.raises(
         ConfigError, match=f"places must be an integer from 0 to 30, not {places!r}"
     ):
-        wide().begin("1/3", places, beyond_tested=True)
-    assert len(wide().calculate("1/3", 30, beyond_tested=True).result or "") == 32
+        wide().begin("1/3", places)
+    assert len(wide().calculate("1/3", 30).result or "") == 32
 
 
 def test_a_point_and_zeros_after_a_whole_number_do_not_count() -> None:
@@ -153,25 +109,34 @@ def test_a_point_and_zeros_after_a_whole_number_do_not_count() -> None:
         assert wide().calculate(f"{text}+1").result == "1" + "0" * 12
 
 
-def test_a_model_without_measurement_gets_a_small_domain() -> None:
-    calculator = wide(None)
-    assert calculator.limits == ScratchpadLimits(None, 4096)
-    assert calculator.limits.default_places == UNMEASURED_DOMAIN.places == 2
-    assert calculator.calculate("1/3").result == "0.33"
-    with pytest.raises(ExpressionError, match=r"was never measured, .* 7 digits, 2 places"):
-        calculator.begin("12345678+1")
-    assert calculator.calculate("12345678+1", beyond_tested=True).verified
+def test_numbers_have_any_number_of_digits() -> None:
+    calculator = wide(block_size=100_000)
+    assert calculator.calculate(f"{10**1_500}+1").verified
+    assert calculator.calculate(f"{10**200}*{10**100}-0.{'1' * 500}").verified
 
 
-@pytest.mark.parametrize("beyond_tested", [False, True])
-def test_a_number_of_more_than_100_characters_is_refused(beyond_tested: bool) -> None:
-    longest = "9" * 100
-    assert wide(block_size=100_000).calculate(f"{longest}+1", beyond_tested=True).verified
-    with pytest.raises(ExpressionError, match="a number of more than 100 characters") as caught:
-        wide().begin(f"1+{longest}0", beyond_tested=beyond_tested)
-    assert caught.value.kind is ExpressionErrorKind.OUT_OF_RANGE
-    with pytest.raises(ExpressionError, match=r" needs 89{29}\.\.\.9{29}1: a number of more"):
-        wide(block_size=100_000).begin(f"{longest}*9+1", beyond_tested=True)
+@pytest.mark.parametrize("number", [Number(10**10_100), Number(-1, 9_999)])
+def test_an_operand_fits_in_the_notation(number: Number) -> None:
+    refusal = ScratchpadLimits(100_000).refuse_operand(number)
+    reason = "a number of more than 10,100 characters"
+    is_short = number.places > 0
+    assert refusal == (None if is_short else (ExpressionErrorKind.OUT_OF_RANGE, reason))
+
+
+@pytest.mark.parametrize(
+    ("typed", "work", "reason"),
+    [("12345*6789", 60, "about 82"), ("+".join(["9*9"] * 40), 1_000, "about 2,350")],
+)
+def test_the_work_of_an_expression_is_limited(typed: str, work: int, reason: str) -> None:
+    n_characters = wide().begin(typed).n_characters
+    assert wide().calculate(typed, work=n_characters).verified
+    with pytest.raises(ExpressionError) as caught:
+        wide().begin(typed, work=work)
+    assert caught.value.kind is ExpressionErrorKind.TOO_LONG
+    told = f"the model would write {reason} characters; the limit is {work:,}"
+    assert caught.value.reason == told
+    with pytest.raises(ExpressionError):
+        wide().begin(typed, work=n_characters - 1)
 
 
 def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
@@ -180,7 +145,7 @@ def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
     with pytest.raises(
         ExpressionError, match=r"its work has 3.. characters; .* holds 300"
     ) as caught:
-        small.begin("1 + 12345678901*12345678901", beyond_tested=True)
+        small.begin("1 + 12345678901*12345678901")
     assert caught.value.kind is ExpressionErrorKind.OUT_OF_RANGE
     assert (caught.value.position, caught.value.end) == (4, 27)
 
@@ -189,23 +154,8 @@ def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
 def test_a_work_fits_exactly_if_the_model_can_write_all_of_it(prompt: str) -> None:
     length = len(prompt + right_with_work(prompt))  # the last character is never read
     problem = parse_prompt(prompt)
-    domain = Domain(digits=12, places=30)
-    assert ScratchpadLimits(domain, length - 1).refuse_problem(problem) is None
-    assert ScratchpadLimits(domain, length - 2).refuse_problem(problem)
-
-
-def test_an_intermediate_result_outside_the_domain_is_not_asked_about() -> None:
-    """The model is wrong, not the expression."""
-
-    def completion(prompt: str) -> str:
-        return "9999999999999$" if "*" in prompt else right_with_work(prompt)
-
-    calculation = wide(completion=completion).calculate("2*3+1")
-    assert [node.problem for node in calculation.nodes] == ["2*3", None]
-    assert calculation.in_tested_range
-    untested = wide(completion=completion).calculate("2*3+1", beyond_tested=True)
-    assert [node.problem for node in untested.nodes] == ["2*3", "9999999999999+1"]
-    assert not untested.in_tested_range
+    assert ScratchpadLimits(length - 1).refuse_problem(problem) is None
+    assert ScratchpadLimits(length - 2).refuse_problem(problem)
 
 
 def test_a_wrong_answer_names_its_first_wrong_step() -> None:
@@ -237,20 +187,9 @@ def test_a_model_that_answers_at_once_has_two_places() -> None:
     calculator = Calculator(checkpoint, completing_decoder(checkpoint.tokenizer, right))
     typed = "1 - 1.234"  # not asked as 1000/1000 - 1234/1000
     with pytest.raises(ExpressionError, match="more than two decimal places") as caught:
-        calculator.begin(typed, beyond_tested=True)
+        calculator.begin(typed)
     assert caught.value.kind is ExpressionErrorKind.TOO_MANY_PLACES
     assert typed[caught.value.position : caught.value.end] == "1.234"
     with pytest.raises(ExpressionError, match="answers of this model have 2 places, not 4"):
-        calculator.begin("1/3", 4, beyond_tested=True)
+        calculator.begin("1/3", 4)
     assert calculator.begin("1/3").places == 2
-
-
-def test_products_and_quotients_may_have_a_limit_of_their_own() -> None:
-    calculator = wide(Domain(digits=16, places=8, factor_digits=12))
-    assert calculator.calculate("3/100000000000").result == "0"
-    with pytest.raises(
-        ExpressionError,
-        match=r"division of numbers of 13 digits; .* 16 digits \(12 in products and quotients\)",
-    ):
-        calculator.calculate("3/1000000000000")
-    assert not calculator.calculate("3/1000000000000", beyond_tested=True).in_tested_range

@@ -19,7 +19,7 @@ from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer
 from datagen.notation import render, render_prompt
 from datagen.work import render as render_work
 
-LIMITS = ScratchpadLimits(None, block_size=32_768)
+LIMITS = ScratchpadLimits(block_size=32_768)
 
 
 def plan_of(text: str, places: int = 8, limits: Limits = LIMITS) -> Plan:

@@ -12,7 +12,7 @@ from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import ScratchpadLimits
 
 PAGE = Path(__file__).parents[4] / "api" / "static"
-LIMITS = ScratchpadLimits(None, block_size=32_768)
+LIMITS = ScratchpadLimits(block_size=32_768)
 
 
 def read(row: Row) -> Row:

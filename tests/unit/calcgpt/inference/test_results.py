@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 from fake_decoder import right_with_work, wrong_at
 
-from calcgpt.config import Domain
 from calcgpt.inference.calculator import Computation, value_of
 from calcgpt.inference.expression_tree import show
 from calcgpt.inference.limits import ScratchpadLimits
@@ -17,7 +16,7 @@ def calculate(
     typed: str, places: int = 8, completion: Callable[[str], str] = right_with_work
 ) -> Calculation:
     """Returns the answer of a model that completes prompts by `completion`, by default rightly."""
-    limits = ScratchpadLimits(Domain(digits=100, places=30), 10**6)
+    limits = ScratchpadLimits(10**6)
     computation = Computation(typed, "wide", limits, places)
     while questions := computation.questions():
         for question in questions:
