@@ -104,7 +104,7 @@ function isOne(p) {
 
 /** @type {(a: Form, b: Form) => Form} @throws {TooLargeError}, as all that follow */
 export function add({ numerator: n, denominator: d }, { numerator: m, denominator: e }) {
-  if ((isOne(d) && isOne(e)) || makeForm(d, WHOLE).id === makeForm(e, WHOLE).id) return quotient(sum(n, m), d);
+  if (isSame(d, e)) return quotient(sum(n, m), d);
   return quotient(sum(product(n, e), product(m, d)), product(d, e));
 }
 
@@ -270,25 +270,33 @@ function factors({ n, d }) {
 function quotient(n, d) {
   n = new Map([...n].filter(([, [, c]]) => c.n));
   if (!n.size) return makeForm(n, WHOLE);
-  if (d.size > 1 && n.size === d.size) {
-    const ratios = [...d].map(([id, [, c]]) => n.has(id) && fractions.multiply(coefficient(n, id), fractions.inverse(c)));
-    const [ratio] = ratios;
-    const isConstant = ratio && ratios.every((other) => other && keyOf(other) === keyOf(ratio));
-    if (isConstant) return quotient(polynomial(NO_ATOMS, ratio), WHOLE);
-  }
+  const ratio = d.size > 1 && n.size === d.size ? ratioOf(n, d) : null;
+  if (ratio) [n, d] = [ratio, WHOLE];
   if (d.size === 1 && !isOne(d)) {
-    const [[{ powers }, c]] = d.values();
-    const inverted = powers.map(([atom, e]) => /** @type {[Atom, Fraction]} */ ([atom, fractions.negative(e)]));
-    /** @type {Polynomial} */ let quotients = new Map();
-    for (const [other, value] of n.values()) {
-      const ratio = fractions.multiply(value, fractions.inverse(c));
-      quotients = sum(quotients, termOf(ratio, [...other.powers, ...inverted]).numerator);
-    }
+    const [divisor] = d.values();
+    const quotients = [...n.values()].map((term) => divided(term, divisor)).reduce(sum);
     [n, d] = [quotients, WHOLE];
   }
   const isLong = [...n.values()].some(([, c]) => bits(c) > MAX_BITS);
   if (Math.max(n.size, d.size) > MAX_TERMS || isLong) throw new TooLargeError();
   return makeForm(n, d);
+}
+
+/** Returns n / d if that is one term, else null. @type {(n: Polynomial, d: Polynomial) => Polynomial | null} */
+function ratioOf(n, d) {
+  const [divisor] = d.values();
+  return [...n.values()].map((term) => divided(term, divisor)).find((ratio) => isSame(product(ratio, d), n)) ?? null;
+}
+
+/** @type {(a: [Monomial, Fraction], b: [Monomial, Fraction]) => Polynomial} */
+function divided([monomial, c], [{ powers }, d]) {
+  const inverted = powers.map(([atom, e]) => /** @type {[Atom, Fraction]} */ ([atom, fractions.negative(e)]));
+  return termOf(fractions.multiply(c, fractions.inverse(d)), [...monomial.powers, ...inverted]).numerator;
+}
+
+/** @type {(a: Polynomial, b: Polynomial) => boolean} */
+function isSame(a, b) {
+  return a.size === b.size && [...a].every(([id, [, c]]) => keyOf(c) === keyOf(coefficient(b, id)));
 }
 
 /** @type {(p: Polynomial, id: number) => Fraction} */
