@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 # A number that a form treats as a variable: ("prime", p), which stands under a root; ("pi",);
@@ -56,6 +56,13 @@ class TooLargeError(Exception):
 
 
 _WHOLE = frozenset({(_ONE, Fraction(1))})  # the denominator 1
+
+
+@lru_cache(4_096)
+def _one(value: Any) -> Any:
+    """Returns the first of equal forms, or monomials. So those that are made of them are compared
+    without looking into them again and again, which would take exponential time."""
+    return value
 
 
 def rational(value: Fraction) -> Form:
@@ -269,7 +276,8 @@ def _quotient(n: Polynomial, d: Polynomial) -> Form:
         d = {_ONE: Fraction(1)}
     if max(len(n), len(d)) > _MAX_TERMS or any(_bits(c) > _MAX_BITS for c in n.values()):
         raise TooLargeError
-    return Form(frozenset(n.items()), frozenset(d.items()))
+    form: Form = _one(Form(frozenset(n.items()), frozenset(d.items())))
+    return form
 
 
 def _ratio(n: Polynomial, d: Polynomial) -> Polynomial | None:
@@ -324,7 +332,7 @@ def _term(coefficient: Fraction, powers: Iterable[tuple[Atom, Fraction]]) -> For
             exponent = Fraction(whole % 2)
         if exponent:
             kept[base] = exponent
-    result = Form(frozenset({(frozenset(kept.items()), coefficient)}), _WHOLE)
+    result = Form(frozenset({(_one(frozenset(kept.items())), coefficient)}), _WHOLE)
     for factor in factors:
         result = multiply(result, factor)
     return result

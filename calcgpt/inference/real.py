@@ -181,13 +181,17 @@ class Real:
         return _middle(ball)
 
     def size(self) -> float:
-        """Returns the decimal logarithm of the magnitude, about: -inf for 0, inf if it is not
-        known. It decides nothing."""
+        """Returns the decimal logarithm of the magnitude, about: -inf for 0 and what may be 0, inf
+        if it is not known. It decides nothing."""
         if self.exact is not None:
             n, d = self.exact.as_integer_ratio()
             return (n.bit_length() - d.bit_length()) * math.log10(2) if n else -math.inf
-        ball = self.enclose(2 * _FIRST_BITS)
-        return _log2(ball) * math.log10(2) if ball.is_finite() else math.inf
+        bits = 2 * _FIRST_BITS
+        while not ((ball := self.enclose(bits)) > 0 or ball < 0):
+            bits *= 2
+            if bits > MAX_BITS:
+                return -math.inf if ball.is_finite() else math.inf
+        return _log2(ball) * math.log10(2)
 
     def settle(self) -> Real:
         """Returns this number, as a fraction if it is shown to be a simple one."""
@@ -393,9 +397,11 @@ def _middle(ball: arb) -> Fraction:
 
 
 def _log2(ball: arb) -> int:
-    """Returns the exponent of the middle of a ball: 0 for 0."""
-    mantissa, exponent = ball.mid().man_exp()
-    return int(mantissa).bit_length() + int(exponent)
+    """Returns the exponent of the middle of a ball, which is rounded first, so that it is that of
+    other balls with the same number: 0 for 0."""
+    mantissa, exponent = map(int, ball.mid().man_exp())
+    excess = max(0, mantissa.bit_length() - 64)
+    return ((abs(mantissa) + (1 << excess >> 1)) >> excess).bit_length() + excess + exponent
 
 
 def _n_bits(value: Fraction) -> int:

@@ -8,12 +8,13 @@ ln(50!), log2(3^500)    Stirling's series; 500*log2(3)
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
 from itertools import chain
 
 from calcgpt.inference.expression_stack import literal
 from calcgpt.inference.expression_tree import Expression, fold
-from calcgpt.inference.real import Real, is_whole
+from calcgpt.inference.real import Real, fraction, is_whole
 from datagen.arithmetic import Number
 
 _LONG = 40  # digits of a number that is better not written
@@ -49,7 +50,9 @@ def _quotient(node: Expression, known: Known) -> Expression | None:
         is_one_base = not bases[0].sign and not bases[1].sign and bases[0].number == bases[1].number
         if first is None or second is None or not is_one_base:
             return None
-        return replace(above, operands=(bases[0], _literal(first - second, node)), end=node.end)
+        return replace(
+            above, operands=(bases[0], _literal(first - second, node, known)), end=node.end
+        )
     factorials = _factorials(below)
     if above.sign != "!" or not factorials:
         return None
@@ -58,7 +61,7 @@ def _quotient(node: Expression, known: Known) -> Expression | None:
     n, m = (_whole(of, known) or 0 for of in (argument, largest.operands[0]))
     if n < m:
         return None
-    result = replace(node, sign="perm", operands=(argument, _literal(n - m, node)))
+    result = replace(node, sign="perm", operands=(argument, _literal(n - m, node, known)))
     others = [factorial for factorial in factorials if factorial is not largest]
     return reduce(lambda a, b: replace(node, operands=(a, b)), others, result)
 
@@ -88,7 +91,7 @@ def _logarithm(node: Expression, known: Known) -> Expression | None:
     result = replace(node, sign="ln!", operands=of.operands)
     if node.sign == "ln":
         return result
-    divisor = base[0] if base else _literal(2 if node.sign == "log2" else 10, node)
+    divisor = base[0] if base else _literal(2 if node.sign == "log2" else 10, node, known)
     natural = replace(node, sign="ln", operands=(divisor,))
     return replace(node, sign="/", operands=(result, natural))
 
@@ -100,38 +103,20 @@ def _remainder(node: Expression, known: Known) -> Expression | None:
     if m is None or m < 1 or known[whole].size() < _LONG:
         return None
 
-    def combine(part: Expression, operands: list[Expression]) -> Expression:
-        if part.sign == "^":
-            return replace(part, sign="^mod", operands=(*operands, modulus))
-        if part.sign == "*":
-            return replace(part, sign="mod", operands=(_with(part, operands), modulus))
-        return _with(part, operands)
-
-    def is_reduced(part: Expression, operands: list[bool]) -> bool:
-        if part.sign == "^":
+    def combine(part: Expression, operands: list[Expression | None]) -> Expression | None:
+        """Returns what has the remainder of a part, None if that is not whole."""
+        if part.sign == "^" and operands[0]:
             n = _whole(part.operands[1], known)
-            return operands[0] and n is not None and n >= 0
-        is_ring = part.sign in ("+", "-", "*") and all(operands)
-        return is_ring or (part in known and is_whole(known[part]))
+            if n is not None and n >= 0:
+                return replace(part, sign="^mod", operands=(operands[0], part.operands[1], modulus))
+        parts = tuple(operand for operand in operands if operand)
+        if part.sign in ("+", "-", "*") and len(parts) == 2:
+            same = replace(part, operands=parts)
+            return replace(part, sign="mod", operands=(same, modulus)) if part.sign == "*" else same
+        return part if part in known and is_whole(known[part]) else None
 
-    if not fold(whole, is_reduced):
-        return None
-    return _with(node, [_fold_whole(whole, combine, known), modulus])
-
-
-def _fold_whole(root: Expression, combine: Callable[..., Expression], known: Known) -> Expression:
-    """Does what `fold` does, but leaves an exponent as it is."""
-
-    def part(node: Expression, operands: list[Expression]) -> Expression:
-        if node.sign == "^":
-            operands = [operands[0], node.operands[1]]
-        return combine(node, operands)
-
-    return fold(root, part)
-
-
-def _with(node: Expression, operands: list[Expression]) -> Expression:
-    return replace(node, operands=tuple(operands))
+    reduced = fold(whole, combine)
+    return reduced and replace(node, operands=(reduced, modulus))
 
 
 def _whole(node: Expression, known: Known) -> int | None:
@@ -139,8 +124,10 @@ def _whole(node: Expression, known: Known) -> int | None:
     return known[node].floor() if is_whole(known[node]) else None
 
 
-def _literal(value: int, node: Expression) -> Expression:
-    return literal(Number(value), node.start, node.end)
+def _literal(value: int, node: Expression, known: Known) -> Expression:
+    number = literal(Number(value), node.start, node.end)
+    known[number] = fraction(Fraction(value))
+    return number
 
 
 _RULES: dict[str, Callable[[Expression, Known], Expression | None]] = {

@@ -61,8 +61,17 @@ export function divideHalfEven(numerator, denominator) {
   return quotient + (excess > 0n || (excess === 0n && (quotient & 1n) === 1n) ? 1n : 0n);
 }
 
+/** @type {WeakMap<Decimal, string>} */ const written = new WeakMap(); // a long number takes time to write
+
 /** Returns a number as people write it: `-3`, `12.5`, `0.0`. @param {Decimal} number */
-export function numberText({ units, places }) {
+export function numberText(number) {
+  const text = written.get(number) ?? textOf(number);
+  written.set(number, text);
+  return text;
+}
+
+/** @param {Decimal} number */
+function textOf({ units, places }) {
   if (!places) return String(units);
   const digits = String(units < 0n ? -units : units).padStart(places + 1, "0");
   return `${units < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places)}`;

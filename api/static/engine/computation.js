@@ -2,6 +2,7 @@
 // confidence (calcgpt/inference/calculator.py and results.py).
 
 import { answer, answerText, readAnswer, renderPrompt } from "./arithmetic.js";
+import { ArithmeticError, bounded } from "./effort.js";
 import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
 import { ExpressionError } from "./expression_errors.js";
@@ -46,7 +47,7 @@ export class Computation {
     this.#limits = limits;
     const refusal = limits.refusePlaces(this.places);
     if (refusal) throw new ExpressionError(refusal.kind, refusal.reason, 0, new Text(text).length);
-    this.#plan = makePlan(parsed.expression, this.places, limits);
+    this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits));
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
     this.outline = this.#plan.steps.map(({ text, start, end, path }) => ({ expression: text, position: start, end, path }));
@@ -112,9 +113,8 @@ export class Computation {
   calculation() {
     const nodes = this.#nodes;
     const confidences = nodes.map((node) => node.confidence ?? NOT_CONFIDENT);
-    const { exact: value, result: { number, step } } = this.#plan;
-    const rounded = roundTo(value, this.places);
-    const exact = plainText(rounded);
+    const { value, rounded, result: { number, step } } = this.#plan;
+    const exact = plainText(roundTo(rounded, this.places));
     const result = step === null ? plainText(number) : nodes[step].result;
     return {
       expression: this.expression,
@@ -122,9 +122,9 @@ export class Computation {
       alternative: this.#readings.find(({ alternative }) => alternative)?.alternative ?? null,
       result,
       exact,
-      fraction: fractionText(value),
+      fraction: value.exact && fractionText(value.exact),
       places: this.places,
-      rounded: rounded.units * value.d !== value.n * 10n ** BigInt(rounded.places),
+      rounded: differs(value, rounded),
       verified: result === exact && nodes.every((node) => node.agrees),
       confidence: {
         answer: product(confidences.map((c) => c.answer)),
@@ -134,6 +134,17 @@ export class Computation {
       nodes,
       model: this.#model,
     };
+  }
+}
+
+/** Returns whether a value was changed by rounding; null if that is undecided.
+ * @type {(value: import("./real.js").Real, rounded: import("./fractions.js").Fraction) => boolean | null} */
+function differs(value, rounded) {
+  try {
+    return value.compare(rounded) !== 0;
+  } catch (error) {
+    if (error instanceof ArithmeticError) return null;
+    throw error;
   }
 }
 

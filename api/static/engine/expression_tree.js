@@ -15,7 +15,6 @@ import { shorten } from "./text.js";
  * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal, text: string,
  * nOperations: number}} Expression */
 
-/** @import { Fraction } from "./fractions.js" */
 const { MAX_OPERATIONS, MAX_SHOWN, MESSAGES, PROGRAMS } = tables;
 const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
 const NAMED = new Set(Object.keys(PROGRAMS).filter((name) => name !== "^" && name !== "°")); // others are signs
@@ -71,12 +70,6 @@ export function isNumber({ sign, number }, value) {
 /** Returns whether a node is a constant such as pi. @param {Expression} node */
 export function isConstant({ sign }) {
   return CONSTANTS.has(sign);
-}
-
-/** Returns whether a node is a function of some numbers. A power is one if its exponent is not whole.
- * @type {(node: Expression, numbers: Fraction[]) => boolean} */
-export function isFunction({ sign }, numbers) {
-  return sign === "^" ? numbers[1].d !== 1n : Object.hasOwn(PROGRAMS, sign);
 }
 
 /** Returns all nodes of a tree, operands before the operation that uses them. @param {Expression} root */

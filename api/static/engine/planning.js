@@ -1,34 +1,43 @@
 // Plans: which operations the model is asked, so that the whole expression is rounded once
 // (calcgpt/inference/planning.py).
 //
-// Operations before the last keep guard places: the fewest with which the result is the exact value of the
-// expression, rounded to the places asked for. If no number of guard places is enough, as for 1/3*3+0.5 to 0
-// places, a plan works out the numerator and the denominator of the value, and divides once.
+// Operations before the last keep guard places: the fewest with which the result is the value of the expression, rounded
+// to the places asked for. That value is known (exact.js), and the plan calculates what the model should answer, so it
+// knows whether it ends there. If no number of guard places is enough, as for 1/3*3+0.5 to 0 places, a plan works out
+// the numerator and the denominator of the value, and divides once.
 
-import { MAX_ASKED_PLACES, MAX_PLACES } from "./arithmetic.js";
-import { evaluate, plainText, roundTo } from "./exact.js";
+import { MAX_PLACES } from "./arithmetic.js";
+import { ArithmeticError } from "./effort.js";
+import { areEqual, errorOf, evaluate, plainText, roundTo } from "./exact.js";
 import { ExpressionError } from "./expression_errors.js";
 import { isConstant, postorder } from "./expression_tree.js";
 import { refuseWork } from "./limits.js";
 import { OPERATIONS } from "./operations.js";
-import { Planner, areEqual, fractions, problemOf, rounding, scaled } from "./planners.js";
+import { Planner, fractions, problemOf, rounding } from "./planners.js";
+import { isWhole } from "./real.js";
+import { morePlaces } from "./sensitivity.js";
+import { simplify } from "./simplify.js";
 import tables from "./tables.js";
-import { format, formatCount, shorten } from "./text.js";
+import { shorten } from "./text.js";
 
-const SCALES = [4, 8, 12, 16, 20, 24]; // decimal places beyond those of a number, where a function needs them
+// Guard places to try: of arithmetic, and of functions, which never need none.
+const GUARDS = [0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48];
+const GUARDS_OF_FUNCTIONS = [3, 7, 15, 30, 60, 120, 240, 480];
 const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
 
 /** @import { Reading } from "./expression_stack.js" */
 /** @import { Expression } from "./expression_tree.js" */
 /** @import { Fraction } from "./fractions.js" */
 /** @import { Limits, Refusal } from "./limits.js" */
-/** @import { Operand, Parts, Step, Way } from "./planners.js" */
+/** @import { Operand, Step, Way } from "./planners.js" */
+/** @import { Real } from "./real.js" */
 /** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
 
-/** The operations of an expression, operands first, and its value by them. exact: without rounding; guardPlaces: the
- * places that operations before the last keep beyond those of the result, or null if numerator and denominator are
- * worked out instead.
- * @typedef {{steps: Step[], result: Operand, exact: Fraction, guardPlaces: number | null, readings: Reading[]}} Plan */
+/** The operations of an expression, operands first, and its value by them. value: without rounding; guardPlaces: the
+ * places that operations before the last keep beyond those of the result, or beyond what a function of it needs; null if
+ * numerator and denominator are worked out instead.
+ * @typedef {{steps: Step[], result: Operand, value: Real, rounded: Fraction, guardPlaces: number | null,
+ * readings: Reading[]}} Plan */
 
 /** Returns why a model is not asked all operations of a plan, or null.
  * @type {(plan: Plan, root: Expression, limits: Limits) => Refused | null} */
@@ -60,77 +69,114 @@ function refusalOf({ steps, guardPlaces }, root, limits) {
 
 /** Returns the plan of an expression whose result is rounded to `places`. The result of a model whose places are fixed
  * may be off.
- * @throws {ExpressionError} if the expression has no value, or if it is outside the limits
+ * @throws {ExpressionError} if the expression has no value, if its value is not decided, or if it is outside the limits
  * @type {(root: Expression, places: number, limits: Limits) => Plan} */
 export function makePlan(root, places, limits) {
-  let first = null;
-  for (const plan of plans(root, places, limits)) {
-    const refused = refusalOf(plan, root, limits);
-    if (!refused) return plan;
-    first ??= refused;
+  try {
+    const plans = new Plans(root, places, limits);
+    let first = null;
+    for (const plan of plans.inOrder()) {
+      const refused = refusalOf(plan, root, limits);
+      if (!refused) return plan;
+      first ??= refused;
+    }
+    if (first) throw new ExpressionError(first.refusal.kind, first.refusal.reason, first.start, first.end);
+    throw plans.error ?? new ExpressionError("out-of-range", MESSAGES["no-plan"], root.start, root.end);
+  } catch (error) {
+    throw error instanceof ArithmeticError ? errorOf(error, root) : error;
   }
-  if (first) throw new ExpressionError(first.refusal.kind, first.refusal.reason, first.start, first.end);
-  const reason = format(MESSAGES.work, { digits: formatCount(MAX_DIGITS), places: MAX_ASKED_PLACES });
-  throw new ExpressionError("out-of-range", reason, root.start, root.end);
 }
 
-/** Yields plans in the order in which they are to be tried. All are right, except the last one of a model whose places
- * are fixed.
- * @type {(root: Expression, places: number, limits: Limits) => Generator<Plan>} */
-function* plans(root, places, limits) {
-  const { mostPlaces } = limits;
-  const operations = Object.fromEntries(limits.operations.map((sign) => [OPERATIONS[sign].spellings[0], sign]));
-  const parts = { nodes: postorder(root), texts: postorder(root).map(({ text }) => text), values: evaluate(root), operations };
-  const isNear = approaches(parts);
-  const right = roundTo(parts.values[parts.values.length - 1].value, places);
-  if (isNear && mostPlaces < MAX_PLACES) {
-    throw new ExpressionError("out-of-range", MESSAGES.direct, root.start, root.end);
+/** The plans of an expression that are right, in the order in which they are to be tried. */
+class Plans {
+  /** @type {ExpressionError | null} */ error = null; // the first
+  #value;
+  #rounded;
+  #places;
+  #mostPlaces;
+  #approaches;
+  #parts;
+
+  /** @param {Expression} root @param {number} places @param {Limits} limits */
+  constructor(root, places, { mostPlaces, operations: known }) {
+    let values = evaluate(root);
+    this.#value = values[values.length - 1].settle();
+    this.#places = places;
+    this.#mostPlaces = mostPlaces;
+    if (this.#value.size() > MAX_DIGITS) throw new ArithmeticError();
+    this.#rounded = this.#value.rounded(places);
+    const simpler = simplify(root, values);
+    if (simpler !== root) [root, values] = [simpler, evaluate(simpler)];
+    const nodes = postorder(root);
+    this.#approaches = approaches(nodes, values);
+    if (this.#approaches && mostPlaces < MAX_PLACES) {
+      throw new ExpressionError("out-of-range", MESSAGES.direct, root.start, root.end);
+    }
+    const more = this.#approaches ? morePlaces(nodes, values) : nodes.map(() => 0);
+    const operations = Object.fromEntries(known.map((sign) => [OPERATIONS[sign].spellings[0], sign]));
+    this.#parts = { nodes, values, morePlaces: more, operations, right: roundTo(this.#rounded, places) };
   }
-  let first = null;
-  let isFound = false;
-  for (const guardPlaces of guesses(Math.min(mostPlaces, MAX_ASKED_PLACES) - places, isNear)) {
-    const plan = planOf(parts, rounding(places, guardPlaces), guardPlaces);
-    if (!plan) continue;
-    first ??= plan;
-    if (!areEqual(plan.result.number, right)) continue;
-    yield plan; // more guard places do not make numbers shorter
-    isFound = true;
-    break;
+
+  /** Yields plans. All are right, except the last one of a model whose places are fixed. @returns {Generator<Plan>} */
+  *inOrder() {
+    const most = this.#mostPlaces - this.#places;
+    let tooFew = -1;
+    for (const guardPlaces of this.#approaches ? GUARDS_OF_FUNCTIONS : GUARDS) {
+      if (guardPlaces > most) break;
+      const plan = this.#rightPlan(guardPlaces);
+      if (plan) {
+        yield this.#fewest(tooFew + 1, guardPlaces, plan);
+        break;
+      }
+      tooFew = guardPlaces;
+    }
+    const byFractions = this.#approaches ? null : this.#plan(fractions, 0, null);
+    if (byFractions) yield byFractions;
+    const last = most < MAX_PLACES - this.#places ? this.#plan(rounding, 0) : null;
+    if (last) yield last;
   }
-  for (const scale of isNear && !isFound ? SCALES : []) {
-    const plan = planOf(parts, scaled(places, scale), MAX_ASKED_PLACES + scale - places);
-    if (!plan || !areEqual(plan.result.number, right)) continue;
-    yield plan;
-    break;
+
+  /** Returns the plan with the fewest guard places from `least` on, given one that is right.
+   * @type {(least: number, guardPlaces: number, plan: Plan) => Plan} */
+  #fewest(least, guardPlaces, plan) {
+    while (least < guardPlaces) {
+      const middle = (least + guardPlaces) >> 1;
+      const better = this.#rightPlan(middle);
+      if (better) [plan, guardPlaces] = [better, middle];
+      else least = middle + 1;
+    }
+    return plan;
   }
-  const byFractions = isNear ? null : planOf(parts, fractions(places), null);
-  if (byFractions) yield byFractions;
-  if (mostPlaces < MAX_PLACES && first) yield first;
+
+  /** @param {number} guardPlaces */
+  #rightPlan(guardPlaces) {
+    const plan = this.#plan(rounding, guardPlaces);
+    return plan && areEqual(plan.result.number, this.#parts.right) ? plan : null;
+  }
+
+  /** @type {(way: (planner: Planner<any>) => Way<any>, more: number, guardPlaces?: number | null) => Plan | null} */
+  #plan(way, more, guardPlaces = more) {
+    const planner = new Planner(this.#parts, this.#places, this.#places + more, way);
+    let result;
+    try {
+      result = planner.plan();
+    } catch (error) {
+      if (!(error instanceof ExpressionError)) throw error;
+      this.error ??= error; // too many operations, perhaps because a series diverges
+      return null;
+    }
+    if (!result) return null;
+    const { steps, readings } = planner;
+    return { steps, result, value: this.#value, rounded: this.#rounded, guardPlaces, readings };
+  }
 }
 
-/** Returns the guard places to try. There are fewer for functions, whose plans take longer to make.
- * @type {(most: number, isNear: boolean) => number[]} */
-function guesses(most, isNear) {
-  const all = Array.from({ length: Math.max(0, most + 1) }, (_, guardPlaces) => guardPlaces);
-  if (!isNear) return all;
-  return all.filter((guardPlaces) => guardPlaces % 3 === 2 || guardPlaces >= most - 1);
-}
-
-/** @type {(parts: Parts, way: (planner: Planner<any>) => Way<any>, guardPlaces: number | null) => Plan | null} */
-function planOf(parts, way, guardPlaces) {
-  const planner = new Planner(parts, way);
-  const result = planner.plan();
-  if (!result) return null;
-  const { steps, readings } = planner;
-  const exact = parts.values[parts.values.length - 1].value;
-  return { steps, result, exact, guardPlaces, readings };
-}
-
-/** Returns whether a part has a program that only approaches its value. @param {Parts} parts */
-function approaches({ nodes, values }) {
-  const valueOf = new Map(nodes.map((node, index) => [node, values[index].value]));
+/** Returns whether a part has a program that only approaches its value.
+ * @type {(nodes: Expression[], values: Real[]) => boolean} */
+function approaches(nodes, values) {
+  const valueOf = new Map(nodes.map((node, index) => [node, values[index]]));
   return nodes.some((node) => {
-    if (node.sign === "^") return valueOf.get(node.operands[1])?.d !== 1n;
+    if (node.sign === "^") return !isWhole(/** @type {Real} */ (valueOf.get(node.operands[1])));
     return isConstant(node) || (Object.hasOwn(PROGRAMS, node.sign) && !PROGRAMS[node.sign].is_exact);
   });
 }

@@ -3,15 +3,18 @@
 // so the model's.
 
 import { divideHalfEven } from "./arithmetic.js";
+import { ArithmeticError, spend } from "./effort.js";
 import { valueOfNode } from "./exact.js";
 import { parse } from "./expression.js";
 import { ExpressionError } from "./expression_errors.js";
 import { expression, fold } from "./expression_tree.js";
-import { bitLength, compare, magnitude, timesTen, whole } from "./fractions.js";
-import { ArithmeticError, call } from "./real.js";
+import { bitLength, compare, inverse, timesTen, whole } from "./fractions.js";
+import { fraction, power } from "./real.js";
+import { LARGEST } from "./sensitivity.js";
 import tables from "./tables.js";
 
-const MAX_TURNS = 100; // of a series or an iteration; one that gains a digit a turn needs 60
+const MAX_TURNS = 400; // of a series or an iteration
+const EFFORT_OF_ROW = 40; // microseconds
 const NAME = "="; // the sign of a node that stands for a name, before the name
 const { MAX_OPERATIONS, PROGRAMS } = tables;
 
@@ -19,11 +22,11 @@ const { MAX_OPERATIONS, PROGRAMS } = tables;
 /** @import { Fraction } from "./fractions.js" */
 /** @import { Real } from "./real.js" */
 /** @import { Planner, Term } from "./planners.js" */
-/** @typedef {any[]} Rows texts, and lists of "if", "each" or "repeat" with their parts */
+/** @typedef {any[]} Rows texts, and lists of "if", "each", "repeat" or "scaled" with their parts */
 
 /** A number of a plan, or one that the planner has worked out and that no operation has used yet.
  * @template T
- * @typedef {{number?: T, value: Fraction}} Named */
+ * @typedef {{number?: T, value: Real}} Named */
 
 /** Plans a function of some numbers and returns the result.
  * @template T
@@ -33,7 +36,7 @@ const { MAX_OPERATIONS, PROGRAMS } = tables;
  * @throws {ArithmeticError} */
 export function run(planner, name, numbers) {
   const isSorted = tables.SORTED.includes(name);
-  const sorted = isSorted ? [...numbers].sort((a, b) => compare(a.value, b.value)) : numbers;
+  const sorted = isSorted ? [...numbers].sort((a, b) => compare(a.value.approximate(), b.value.approximate())) : numbers;
   const running = new Run(planner, sorted, PROGRAMS[name].is_exact ? MAX_OPERATIONS : MAX_TURNS);
   running.rows(PROGRAMS[name].rows);
   return running.number("result");
@@ -55,17 +58,24 @@ class Run {
     for (const [index, name] of ["x", "y"].entries()) {
       if (index < numbers.length) this.#names.set(name, numbers[index]);
     }
-    this.#names.set("n", { value: whole(BigInt(numbers.length)) });
+    this.#set("n", BigInt(numbers.length));
     // A constant is multiplied by numbers that are as long as the arguments.
-    const lengths = numbers.map(({ value: { n, d } }) => String(magnitude(n) / d).length);
-    this.#morePlaces = 3 + Math.max(...lengths);
+    const longest = Math.max(0, ...numbers.map(({ value }) => Math.min(value.size(), LARGEST)));
+    this.#morePlaces = 4 + Math.ceil(longest);
+  }
+
+  /** Gives a name a whole number. @type {(name: string, value: bigint) => void} */
+  #set(name, value) {
+    this.#names.set(name, { value: fraction(whole(value)) });
   }
 
   /** @type {(rows: Rows, turn?: string) => void} */
   rows(rows, turn = "") {
     for (const row of rows) {
+      spend(EFFORT_OF_ROW);
       if (typeof row === "string") this.#assign(row, turn);
-      else if (row[0] === "if") this.rows(this.#value(row[1]).n > 0n ? row[2] : row[3], turn);
+      else if (row[0] === "if") this.rows(this.#value(row[1]).sign() > 0 ? row[2] : row[3], turn);
+      else if (row[0] === "scaled") this.#scaled(row[1], row[2], turn);
       else if (row[0] === "repeat") this.#repeat(row[1], row[2]);
       else {
         for (const [index, number] of this.#numbers.entries()) {
@@ -79,11 +89,22 @@ class Run {
   /** @type {(until: string, rows: Rows) => void} */
   #repeat(until, rows) {
     for (let turn = 1; turn <= this.#maxTurns; turn += 1) {
-      this.#names.set("j", { value: whole(BigInt(turn)) });
+      this.#set("j", BigInt(turn));
       this.rows(rows, `${turn}. `);
       if (this.#planner.way.isZero(this.#value(until))) return;
     }
     throw new ArithmeticError();
+  }
+
+  /** Runs rows whose errors are multiplied by a factor afterwards.
+   * @type {(factor: string, rows: Rows, turn: string) => void} */
+  #scaled(factor, rows, turn) {
+    const size = this.#value(factor).size();
+    if (!Number.isFinite(size)) throw new ArithmeticError();
+    const { morePlaces } = this.#planner;
+    this.#planner.morePlaces += Math.ceil(size);
+    this.rows(rows, turn);
+    this.#planner.morePlaces = morePlaces;
   }
 
   /** Gives a name its value. Operations for the model belong to the row, and to its turn.
@@ -92,11 +113,11 @@ class Run {
     const [name, sign] = row.split(" ", 2);
     const text = row.slice(name.length + sign.length + 2);
     if (sign === ":=") this.#names.set(name, { value: this.#value(text) });
-    else if (sign === "@") this.#names.set(name, this.#numbers[Number(this.#value(text).n)]);
+    else if (sign === "@") this.#names.set(name, this.#numbers[Number(this.#value(text).floor())]);
     else if (sign === "guess") {
       const [x, n] = text.split(" ").map((name) => this.#value(name));
       this.#names.set(name, { value: guess(x, n) });
-    } else if (sign === "binary") this.#names.set(name, { value: whole(binary(this.#value(text))) });
+    } else if (sign === "binary") this.#set(name, binary(this.#value(text).approximate()));
     else {
       const { path } = this.#planner;
       this.#planner.path = [...path, `${turn}${row}`];
@@ -108,12 +129,18 @@ class Run {
   /** @type {(text: string) => Named<T>} */
   #rounded(text) {
     const [name, places] = text.split(" ");
-    return this.#term(this.#planner.way.rounded(this.number(name), Number(this.#value(places).n)));
+    return this.#term(this.#planner.way.rounded(this.number(name), Number(this.#value(places).floor())));
   }
 
-  /** @type {(number: T) => Term<T>} */
+  /** Returns the term of a number. Few of their values are asked for. @type {(number: T) => Term<T>} */
   #term(number) {
-    return { number, value: this.#planner.way.value(number) };
+    const { way } = this.#planner;
+    return {
+      number,
+      get value() {
+        return fraction(way.value(number));
+      },
+    };
   }
 
   /** Returns the number of a name. @type {(name: string) => T} */
@@ -127,28 +154,30 @@ class Run {
   }
 
   /** @type {(named: Named<T>) => T} */
-  #numberOf({ number, value }) {
-    return number ?? this.#planner.way.constant(value, this.#morePlaces);
+  #numberOf(named) {
+    return named.number ?? this.#planner.way.constant(named.value, this.#morePlaces);
+  }
+
+  /** @type {(named: Named<T>) => Term<T>} */
+  #termOf(named) {
+    return "number" in named ? /** @type {Term<T>} */ (named) : { number: this.#numberOf(named), value: named.value };
   }
 
   /** Plans a node of a row. An operation that changes nothing is left out: x*1, x+0.
    * @type {(node: Expression, operands: Named<T>[]) => Named<T>} */
   #operation = (node, operands) => {
     if (node.sign.startsWith(NAME)) return this.#named(node.sign.slice(1));
-    const real = node.operands.length ? null : valueIn(node, []);
-    if (real && !node.sign) return { value: real.value };
+    if (!node.operands.length) return { value: valueIn(node, []) };
     const kept = unchanged(node.sign, operands);
     if (kept) return kept;
-    const terms = operands.map((operand) => ({ number: this.#numberOf(operand), value: operand.value }));
-    return this.#term(this.#planner.operation(node, terms, real));
+    return this.#term(this.#planner.operation(node, operands.map((operand) => this.#termOf(operand)), null));
   };
 
-  /** Returns the value of an expression that the planner works out. @type {(text: string) => Fraction} */
+  /** Returns the value of an expression that the planner works out. @type {(text: string) => Real} */
   #value(text) {
     return fold(parsed(text), (node, /** @type {Real[]} */ operands) => {
-      if (!node.sign.startsWith(NAME)) return valueIn(node, operands);
-      return { value: this.#named(node.sign.slice(1)).value, isExact: true };
-    }).value;
+      return node.sign.startsWith(NAME) ? this.#named(node.sign.slice(1)).value : valueIn(node, operands);
+    });
   }
 }
 
@@ -167,7 +196,7 @@ function valueIn(node, operands) {
 function unchanged(sign, [a, b]) {
   if (!["+", "-", "*", "/"].includes(sign)) return null;
   /** @type {(named: Named<any>, n: bigint) => boolean} */
-  const is = ({ number, value }, n) => number === undefined && value.n === n && value.d === 1n;
+  const is = (named, n) => !("number" in named) && named.value.exact?.n === n && named.value.exact.d === 1n;
   const neutral = sign === "+" || sign === "-" ? 0n : 1n;
   const isProduct = sign === "*" || sign === "/";
   if (is(b, neutral) || (isProduct && is(a, 0n))) return a;
@@ -186,14 +215,12 @@ function parsed(text) {
   return tree;
 }
 
-/** Returns the root of degree n of x > 0, rounded to three digits. @type {(x: Fraction, n: Fraction) => Fraction} */
+/** Returns the nth root of x > 0, rounded to three digits. @type {(x: Real, n: Real) => Real} */
 function guess(x, n) {
-  const root = call("root", [x, n]).value;
-  let places = 2;
-  while (root.n && compare(timesTen(root, places - 2), whole(1n)) < 0) places += 1;
-  while (compare(timesTen(root, places - 2), whole(10n)) >= 0) places -= 1;
+  const root = power(fraction(x.approximate(10)), inverse(n.approximate())).approximate(10);
+  const places = 2 - Math.floor(fraction(root).size());
   const scaled = timesTen(root, places);
-  return timesTen(whole(divideHalfEven(scaled.n, scaled.d)), -places);
+  return fraction(timesTen(whole(divideHalfEven(scaled.n, scaled.d)), -places));
 }
 
 /** Returns the whole number k for which x / 2^k is from 3/4 to 3/2, for x > 0. @param {Fraction} x */

@@ -1,252 +1,397 @@
-// Values of functions, which the model's answers are checked against (calcgpt/inference/real.py). That of sqrt(2) is
-// near the true one, to PLACES places. A value that comes that near to a simple fraction is that fraction.
+// Real numbers, and what can be decided about them: sign, order, rounding (calcgpt/inference/real.py).
+//
+// A number is a fraction, or an operation on numbers. Of the latter, a ball encloses the value, to any precision
+// (ball.js). Two numbers are different if their balls are. They are equal by a theorem, never because they are near:
+// - by their closed forms (closed_form.js),
+// - if they are algebraic, by a bound of how near to 0 such a number can be without being 0.
+// If neither decides by MAX_BITS, the question is undecided.
 
 import { divideHalfEven } from "./arithmetic.js";
+import * as balls from "./ball.js";
+import * as closedForm from "./closed_form.js";
+import { ArithmeticError, EffortError, spend } from "./effort.js";
 import * as elementary from "./elementary.js";
-import {
-  add, compare, floor, fraction, gcd, inverse, magnitude, multiply, negative, subtract, whole,
-} from "./fractions.js";
+import * as fractions from "./fractions.js";
+import { bitLength, magnitude, modulo, powerModulo, product, sizeOf, whole } from "./fractions.js";
+import { separation } from "./separation.js";
 
-const PLACES = 150; // of a value that is not exact
-const UNIT = 10n ** BigInt(PLACES);
-const LARGEST = 10n ** 60n; // of such a value
-const DIGITS = PLACES + 85; // significant ones, of what is worked out for it
-const SIMPLE = 10n ** 20n; // denominator of a simple fraction
-const [NEAR, NEAR_ZERO] = [{ n: 1n, d: 10n ** 80n }, { n: 1n, d: 10n ** 130n }];
-const [MAX_ROOT, MAX_POWER, MAX_ROUND, MAX_FACTORS] = [1_000n, 100_000n, 30n, 1_000n];
-const [TOO_LARGE, TOO_SMALL] = [150n, -310n]; // powers of e beyond LARGEST, and below NEAR_ZERO
+const MAX_BITS = 2 ** 15; // of enclosures
+export const DECIDED_DIGITS = Math.floor(MAX_BITS * Math.log10(2)); // beyond which a question is undecided
+export const MAX_EXACT_BITS = 2 ** 17; // of a fraction, numerator or denominator
+const FIRST_BITS = 128;
+const [MAX_FORM_BITS, MAX_DEPTH] = [4_000, 50]; // of a fraction, and of a number, that has a form
+const [SIMPLE, SIMPLE_DIGITS] = [10n ** 15n, 60]; // denominator of a simple fraction; digits to guess it by
+const LONGEST_FACTORIAL = 10_000n; // that is written out
 
+/** @import { Ball } from "./ball.js" */
+/** @import { Form } from "./closed_form.js" */
 /** @import { Fraction } from "./fractions.js" */
-/** @typedef {{value: Fraction, isExact: boolean}} Real a value, and whether it is exact */
-/** @typedef {(...numbers: Fraction[]) => Fraction} Exact */
 
-/** An operation divides by a number that is rounded to 0, or has a result that is too large; or a program does not
- * approach a value. */
-export class ArithmeticError extends Error {}
+/** An operation divides by 0. */
+export class DivisionError extends ArithmeticError {}
 
-/** A function has no value there. key: of the message; index: of the argument that is wrong, or -1 for the whole
- * function. */
-export class DomainError extends ArithmeticError {
-  /** @param {string} key @param {number} index */
-  constructor(key, index) {
-    super(key);
-    this.key = key;
-    this.index = index;
+/** No theorem says whether a number is 0, and no enclosure shows that it is not. */
+export class UndecidedError extends ArithmeticError {}
+
+/** A real number. `exact` is its value if that is known to be a fraction, else null. */
+export class Real {
+  /** @type {Fraction | null} */ exact = null;
+  operation = "";
+  /** @type {Real[]} */ operands = [];
+  exponent = whole(1n); // of a power
+  depth = 0; // of functions, roots and quotients in each other
+  bits = 0; // with which `ball` was worked out
+  /** @type {Ball | null} */ ball = null;
+  /** @type {Form | null | undefined} */ #form;
+
+  /** The closed form, or null if there is none of a moderate size. */
+  get form() {
+    if (this.#form === undefined) this.#form = formOf(this);
+    return this.#form;
   }
-}
 
-/** Returns a value that is known to PLACES places, or the simple fraction that it is near to.
- * @throws {DomainError} if it is too large
- * @type {(value: Fraction) => Real} */
-export function near(value) {
-  if (magnitude(value.n) >= LARGEST * value.d) throw new DomainError("large", -1);
-  const simple = simplified(value);
-  if (compare(distance(simple, value), simple.n ? NEAR : NEAR_ZERO) < 0) return { value: simple, isExact: true };
-  return { value: fraction(divideHalfEven(value.n * UNIT, value.d), UNIT), isExact: false };
-}
-
-/** Returns the last convergent of a value's continued fraction whose denominator is at most SIMPLE. If a fraction with
- * such a denominator is NEAR the value, it is this one (Legendre).
- * @param {Fraction} value */
-function simplified(value) {
-  let [before, last] = [{ n: 0n, d: 1n }, { n: 1n, d: 0n }];
-  for (let { n, d } = value; d; ) {
-    const quotient = n / d - (n < 0n && n % d ? 1n : 0n);
-    const next = { n: before.n + quotient * last.n, d: before.d + quotient * last.d };
-    if (next.d > SIMPLE) break;
-    [before, last] = [last, next];
-    [n, d] = [d, n - quotient * d];
+  /** @param {Real} other */
+  plus(other) {
+    if (areExact(this, other)) return fraction(fractions.add(exactOf(this), exactOf(other)));
+    return operationOn("+", [this, other]);
   }
-  return last;
-}
 
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-function distance(a, b) {
-  const { n, d } = subtract(a, b);
-  return { n: magnitude(n), d };
-}
-
-/** @type {Map<string, Real>} */ const constants = new Map();
-
-/** Returns pi, e, tau or phi. @param {string} name */
-export function constant(name) {
-  const known = constants.get(name) ?? near(CONSTANTS[name]());
-  constants.set(name, known);
-  return known;
-}
-
-/** Returns the value of a function.
- * @throws {DomainError} where it has none
- * @type {(name: string, numbers: Fraction[]) => Real} */
-export function call(name, numbers) {
-  if (Object.hasOwn(EXACT, name)) return { value: EXACT[name](...numbers), isExact: true };
-  check(name, numbers);
-  return near(REAL[name](...numbers));
-}
-
-/** @throws {DomainError} for arguments without a value, or so large that computing takes long
- * @type {(name: string, numbers: Fraction[]) => void} */
-function check(name, numbers) {
-  const [x, last] = [numbers[0], numbers[numbers.length - 1]];
-  if (name === "sqrt" && x.n < 0n) throw new DomainError("even-root", 0);
-  if (name === "root") {
-    if (last.d !== 1n || last.n <= 0n || last.n > MAX_ROOT) throw new DomainError("root", 1);
-    if (x.n < 0n && last.n % 2n === 0n) throw new DomainError("even-root", 0);
+  /** @param {Real} other */
+  minus(other) {
+    return this.plus(other.negative());
   }
-  if (["ln", "log", "log2"].includes(name)) {
-    for (const [index, { n, d }] of numbers.entries()) {
-      if (n <= 0n || (index && n === d)) throw new DomainError(n <= 0n ? "logarithm" : "base", index);
+
+  negative() {
+    return fraction(whole(-1n)).times(this);
+  }
+
+  /** @param {Real} other */
+  times(other) {
+    if (areExact(this, other)) return fraction(fractions.multiply(exactOf(this), exactOf(other)));
+    return operationOn("*", [this, other]);
+  }
+
+  /** @param {Real} other
+   * @throws {DivisionError}
+   * @throws {UndecidedError} if the divisor may be 0 */
+  over(other) {
+    if (!other.sign()) throw new DivisionError();
+    if (areExact(this, other)) return fraction(fractions.multiply(exactOf(this), fractions.inverse(exactOf(other))));
+    return operationOn("/", [this, other]);
+  }
+
+  /** Returns a ball with the value, worked out with so many binary digits. It may be wider than they say, or null.
+   * @param {number} bits */
+  enclose(bits) {
+    for (const real of partsOf(this, (part) => part.bits >= bits)) {
+      spend(costOf(real, bits));
+      [real.ball, real.bits] = [ballOf(real, bits), bits];
+    }
+    return this.ball;
+  }
+
+  /** Returns -1, 0 or 1. @throws {UndecidedError} */
+  sign() {
+    let distance = null;
+    for (let bits = FIRST_BITS; !this.exact; bits *= 2) {
+      if (bits > MAX_BITS) throw new UndecidedError();
+      const ball = this.enclose(bits);
+      const sign = balls.signOf(ball);
+      if (sign) return sign;
+      if (bits === FIRST_BITS) distance = separation(partsOf(this));
+      if (ball && distance !== null && balls.upperBits(ball) <= -distance) this.exact = whole(0n);
+    }
+    return Number(this.exact.n > 0n) - Number(this.exact.n < 0n);
+  }
+
+  /** Returns the sign of this number minus a fraction. @param {Fraction} value @throws {UndecidedError} */
+  compare(value) {
+    const order = this.minus(fraction(value)).sign();
+    if (!order) this.exact = value;
+    return order;
+  }
+
+  /** Returns the number rounded down. @throws {UndecidedError} @throws {ArithmeticError} if it has more than
+   * MAX_EXACT_BITS */
+  floor() {
+    if (this.exact) return fractions.floor(this.exact);
+    const nearest = this.#nearest();
+    return nearest - (this.compare(whole(nearest)) < 0 ? 1n : 0n);
+  }
+
+  /** Returns the number rounded to decimal places, which may be negative; ties to even.
+   * @param {number} places @throws {ArithmeticError} what `floor` throws @returns {Fraction} */
+  rounded(places) {
+    const [n, d] = places < 0 ? [1n, 10n ** BigInt(-places)] : [10n ** BigInt(places), 1n]; // what it is multiplied by
+    let units;
+    if (this.exact) units = divideHalfEven(this.exact.n * n, this.exact.d * d);
+    else {
+      let halves = this.times(fraction(fractions.fraction(2n * n, d))).#nearest();
+      if (halves % 2n) halves += BigInt(this.compare(fractions.fraction(halves * d, 2n * n)));
+      units = divideHalfEven(halves, 2n);
+    }
+    return places < 0 ? whole(units * d) : fractions.ofDecimal(units, places);
+  }
+
+  /** Returns a whole number that is less than 1 from this number. */
+  #nearest() {
+    if (this.exact) return divideHalfEven(this.exact.n, this.exact.d);
+    for (const ball of this.#approximations()) {
+      if (ball.r && BigInt(bitLength(ball.r)) + ball.e > -2n) continue;
+      const { n, d } = balls.middleOf(ball);
+      return divideHalfEven(n, d);
+    }
+    throw new UndecidedError();
+  }
+
+  /** Yields balls that are smaller and smaller. @param {number} bits */
+  *#approximations(bits = FIRST_BITS) {
+    for (; bits <= MAX_BITS; bits *= 2) {
+      const ball = this.enclose(bits);
+      if (!ball) continue;
+      if (magnitude(balls.logarithm(ball)) > MAX_EXACT_BITS) throw new ArithmeticError();
+      yield ball;
     }
   }
-  if ((name === "asin" || name === "acos") && magnitude(x.n) > x.d) throw new DomainError("arc", 0);
-  if (name === "^" && x.n < 0n && last.d !== 1n) throw new DomainError("power", 0);
-  if (name === "^" && !x.n && last.n < 0n) throw new DomainError("division", -1);
-  const isInRange = x.d === 1n ? x.n > 0n : x.d === 2n && x.n >= -MAX_FACTORS * x.d;
-  if (name === "gamma" && !(isInRange && x.n <= MAX_FACTORS * x.d)) throw new DomainError("gamma", 0);
-  if (name === "atan2" && !x.n && !last.n) throw new DomainError("origin", -1);
-  const isLarge = ["exp", "sinh", "cosh", "^"].includes(name) && magnitude(last.n) > MAX_POWER * last.d;
-  if (isLarge || numbers.some(({ n, d }) => magnitude(n) >= LARGEST * d)) throw new DomainError("large", -1);
+
+  /** Returns the number, or one that is near it, to so many digits unless it is nearly 0. It decides nothing.
+   * @throws {ArithmeticError} if it has more than MAX_EXACT_BITS */
+  approximate(digits = 40) {
+    if (this.exact) return this.exact;
+    const wanted = Math.floor(digits / Math.log10(2)) + 8;
+    let last = null;
+    for (const ball of this.#approximations(wanted + 32)) {
+      last = ball;
+      if (balls.accuracy(ball) >= wanted || BigInt(bitLength(ball.r)) + ball.e <= -1000n) break;
+    }
+    if (!last) throw new ArithmeticError();
+    return balls.middleOf(last);
+  }
+
+  /** Returns the decimal logarithm of the magnitude, about: -Infinity for 0, also if the number may be 0. It decides
+   * nothing. */
+  size() {
+    if (this.exact) {
+      const { n, d } = this.exact;
+      return n ? (bitLength(n) - bitLength(d)) * Math.log10(2) : -Infinity;
+    }
+    let ball = null;
+    for (let bits = 2 * FIRST_BITS; bits <= MAX_BITS; bits *= 2) {
+      ball = this.enclose(bits);
+      if (ball && balls.signOf(ball)) return Number(balls.logarithm(ball)) * Math.log10(2);
+    }
+    return ball ? -Infinity : Infinity;
+  }
+
+  /** Returns this number, as a fraction if it is shown to be a simple one. */
+  settle() {
+    if (this.exact) return this;
+    try {
+      const near = this.approximate(2 * SIMPLE_DIGITS);
+      const simple = fractions.simplified(near, SIMPLE);
+      const { n, d } = fractions.subtract(simple, near);
+      if (magnitude(n) * 10n ** BigInt(SIMPLE_DIGITS) < d) this.compare(simple);
+    } catch (error) {
+      if (!(error instanceof ArithmeticError) || error instanceof EffortError) throw error;
+    }
+    return this;
+  }
 }
 
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-const divide = (a, b) => multiply(a, inverse(b));
-const pi = elementary.pi(DIGITS);
-const degree = divide(pi, whole(180n));
-/** @type {Exact} */ const ln = (x) => elementary.ln(x, DIGITS);
-/** @type {Exact} */ const root = (x, n = whole(2n)) => elementary.root(x, n.n, DIGITS);
-/** @type {Exact} */ const log = (x, base = whole(10n)) => divide(ln(x), ln(base));
-/** @type {Exact} */ const sin = (x) => elementary.sin(x, DIGITS);
-/** @type {Exact} */ const cos = (x) => elementary.cos(x, DIGITS);
-/** @type {Exact} */ const sum = (...numbers) => numbers.reduce(add);
-/** @type {Exact} */ const mean = (...numbers) => divide(sum(...numbers), whole(BigInt(numbers.length)));
-
-/** @param {Fraction} x */
-function tan(x) {
-  const [sine, cosine] = [sin(x), cos(x)];
-  if (magnitude(cosine.n) * UNIT < cosine.d) throw new DomainError("tangent", -1);
-  return divide(sine, cosine);
+/** Returns a fraction as a real number. @param {Fraction} value */
+export function fraction(value) {
+  spend(1 + sizeOf(value) / 1_000);
+  const real = new Real();
+  real.exact = value;
+  return real;
 }
 
-/** Returns a function that works out powers of e: the exponential or a hyperbolic function.
- * @type {(name: "exp" | "sinh" | "cosh") => Exact} */
-const powerOfE = (name) => (x) => {
-  if (x.n > TOO_LARGE * x.d) throw new DomainError("large", -1);
-  if (x.n >= TOO_SMALL * x.d) return elementary[name](x, DIGITS);
-  if (name !== "exp") throw new DomainError("large", -1);
-  return whole(0n);
+/** Whether both numbers are fractions, and short enough to calculate with. @type {(a: Real, b: Real) => boolean} */
+function areExact(a, b) {
+  return Boolean(a.exact && b.exact) && sizeOf(exactOf(a)) + sizeOf(exactOf(b)) <= MAX_EXACT_BITS;
+}
+
+/** @param {Real} real */
+function exactOf(real) {
+  return /** @type {Fraction} */ (real.exact);
+}
+
+export function pi() {
+  return operationOn("pi", []);
+}
+
+/** Returns a power. The base is not 0 if the exponent is negative; a negative base needs an exponent with an odd
+ * denominator, and gives the real power.
+ * @throws {UndecidedError}
+ * @type {(base: Real, exponent: Fraction) => Real} */
+export function power(base, exponent) {
+  const { n, d } = exponent;
+  if (d > 1n && base.sign() < 0) {
+    const result = power(base.negative(), exponent);
+    return n % 2n ? result.negative() : result;
+  }
+  const root = base.exact && exactRoot(base.exact, d);
+  if (root) {
+    if (sizeOf(root) <= 1) return fraction(fractions.power(root, n % 2n ? 1n : 2n));
+    if (BigInt(sizeOf(root)) * magnitude(n) <= MAX_EXACT_BITS) return fraction(fractions.power(root, n));
+  }
+  return operationOn("^", [base], exponent);
+}
+
+/** Returns n!, for n that is not negative. @param {bigint} n */
+export function factorial(n) {
+  if (n <= LONGEST_FACTORIAL) return fraction(whole(product(1n, n)));
+  return operationOn("!", [fraction(whole(n))]);
+}
+
+/** @param {Real} x */
+export function exp(x) {
+  return operationOn("exp", [x]);
+}
+
+/** @param {Real} x positive */
+export function ln(x) {
+  return operationOn("ln", [x]);
+}
+
+/** @param {Real} x */
+export function sin(x) {
+  return odd("sin", x);
+}
+
+/** @param {Real} x */
+export function cos(x) {
+  return operationOn("cos", [isBelow0(x) ? x.negative() : x]);
+}
+
+/** @param {Real} x from -1 to 1 */
+export function asin(x) {
+  return odd("asin", x);
+}
+
+/** @param {Real} x */
+export function atan(x) {
+  return odd("atan", x);
+}
+
+/** Returns the remainder of a whole number that is too large to be written out, or null if it is no such number.
+ * @type {(real: Real, modulus: bigint) => bigint | null} */
+export function residue(real, modulus) {
+  /** @type {Map<Real, bigint | null>} */ const found = new Map();
+  for (const part of partsOf(real)) {
+    spend(1);
+    const [a, b = 0n] = part.operands.map((operand) => found.get(operand) ?? null);
+    let result = null;
+    if (isWhole(part)) result = part.floor();
+    else if (part.exact || a === null || b === null || a === undefined) result = null;
+    else if (part.operation === "+") result = a + b;
+    else if (part.operation === "*") result = a * b;
+    else if (part.operation === "^" && part.exponent.d === 1n && part.exponent.n >= 0n) {
+      result = powerModulo(a, part.exponent.n, modulus);
+    } else if (part.operation === "!" && exactOf(part.operands[0]).n >= modulus) result = 0n;
+    found.set(part, result === null ? null : modulo(result, modulus));
+  }
+  return found.get(real) ?? null;
+}
+
+/** Whether a number is known to be whole. @param {Real} real */
+export function isWhole({ exact }) {
+  return exact?.d === 1n;
+}
+
+/** @type {(name: string, x: Real) => Real} */
+function odd(name, x) {
+  return isBelow0(x) ? operationOn(name, [x.negative()]).negative() : operationOn(name, [x]);
+}
+
+/** Whether a number is seen to be negative. @param {Real} x */
+function isBelow0(x) {
+  return x.exact ? x.exact.n < 0n : balls.signOf(x.enclose(FIRST_BITS)) < 0;
+}
+
+/** Returns an operation on numbers, or a fraction if its form is one.
+ * @type {(name: string, operands: Real[], exponent?: Fraction) => Real} */
+function operationOn(name, operands, exponent = whole(1n)) {
+  spend(20);
+  const real = new Real();
+  Object.assign(real, { operation: name, operands, exponent });
+  real.depth = Math.max(0, ...operands.map(({ depth }) => depth)) + Number(name !== "+" && name !== "*");
+  real.exact = real.form && closedForm.rationalOf(real.form);
+  return real;
+}
+
+/** @type {Record<string, (...forms: Form[]) => Form>} */
+const FORMS = {
+  pi: () => closedForm.PI,
+  "+": closedForm.add,
+  "*": closedForm.multiply,
+  "/": (a, b) => closedForm.multiply(a, closedForm.inverse(b)),
+  ...{ exp: closedForm.exp, ln: closedForm.ln, sin: closedForm.sin, cos: closedForm.cos },
+  ...{ asin: closedForm.asin, atan: closedForm.atan, "!": (n) => closedForm.atom("!", n) },
 };
-const exp = powerOfE("exp");
 
-/** @type {(x: Fraction, y: Fraction) => Fraction} */
-function power(x, y) {
-  if (!x.n) return y.n ? x : whole(1n);
-  const size = exp(multiply(y, ln({ n: magnitude(x.n), d: x.d })));
-  return x.n < 0n && y.n % 2n ? negative(size) : size;
+/** @type {(real: Real) => Form | null} */
+function formOf({ exact, depth, operation, operands, exponent }) {
+  if (depth > MAX_DEPTH) return null;
+  try {
+    if (exact) return sizeOf(exact) <= MAX_FORM_BITS ? closedForm.rational(exact) : null;
+    const forms = operands.map(({ form }) => form).filter((form) => form !== null);
+    if (forms.length < operands.length) return null;
+    return operation === "^" ? closedForm.power(forms[0], exponent) : FORMS[operation](...forms);
+  } catch (error) {
+    if (error instanceof closedForm.TooLargeError) return null;
+    throw error;
+  }
 }
 
-/** @param {Fraction[]} numbers */
-function stdev(...numbers) {
-  const middle = mean(...numbers);
-  const squares = numbers.map((number) => square(subtract(number, middle)));
-  return root(divide(sum(...squares), whole(BigInt(numbers.length - 1))));
+/** Returns the ball of a number, from those of its operands. @type {(real: Real, bits: number) => Ball | null} */
+function ballOf({ exact, operation, operands, exponent: { n, d } }, bits) {
+  if (exact) return balls.ofFraction(exact, bits);
+  if (operation === "pi") return elementary.pi(bits);
+  if (operation === "!") return elementary.factorial(exactOf(operands[0]).n, bits);
+  const [a, b] = operands.map(({ ball }) => ball);
+  if (!a || b === null) return null;
+  if (operation === "+") return balls.add(a, b, bits);
+  if (operation === "*") return balls.multiply(a, b, bits);
+  if (operation === "/") return balls.divide(a, b, bits);
+  if (operation !== "^") return ELEMENTARY[operation](a, bits);
+  const root = d > 1n ? elementary.root(a, d, bits) : a;
+  return root && balls.power(root, n, bits);
 }
 
-/** @param {Fraction} x */
-function square(x) {
-  return multiply(x, x);
+const { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf, atan: atanOf } = elementary;
+/** @type {Record<string, elementary.Real>} */
+const ELEMENTARY = { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf, atan: atanOf };
+
+/** Returns the microseconds that a ball takes, about. @type {(real: Real, bits: number) => number} */
+function costOf({ exact, operation }, bits) {
+  if (exact || ["+", "*", "/"].includes(operation)) return 2 + bits / 400;
+  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 250) ** 2;
 }
 
-/** @type {Exact} */
-function atan2(y, x) {
-  const half = divide(pi, whole(y.n < 0n ? -2n : 2n));
-  if (!x.n) return y.n ? half : whole(0n);
-  const angle = elementary.atan(divide(y, x), DIGITS);
-  return x.n < 0n ? add(angle, multiply(whole(2n), half)) : angle;
+/** Returns the numbers that one is made of, operands first, without those that are known and what these are made of.
+ * @type {(real: Real, isKnown?: (real: Real) => boolean) => Real[]} */
+function partsOf(real, isKnown = () => false) {
+  /** @type {Set<Real>} */ const seen = new Set();
+  const ordered = [];
+  /** @type {[Real, boolean][]} */ const waiting = [[real, false]];
+  for (let next; (next = waiting.pop()); ) {
+    const [part, isComplete] = next;
+    if (isComplete) ordered.push(part);
+    else if (!seen.has(part) && !isKnown(part)) {
+      seen.add(part);
+      waiting.push([part, true]);
+      for (const operand of part.exact ? [] : part.operands) waiting.push([operand, false]);
+    }
+  }
+  return ordered;
 }
 
-/** Returns the gamma function of a whole number, or of a half. @type {Exact} */
-function gamma(x) {
-  let value = x.d === 1n ? whole(1n) : root(pi);
-  let at = x.d === 1n ? whole(1n) : fraction(1n, 2n);
-  for (; compare(at, x) < 0; at = add(at, whole(1n))) value = multiply(value, at);
-  for (; compare(x, at) < 0; value = divide(value, at)) at = subtract(at, whole(1n));
-  return value;
+/** Returns the root of a number that is not negative if it is a fraction, else null.
+ * @type {(value: Fraction, degree: bigint) => Fraction | null} */
+function exactRoot(value, degree) {
+  if (degree === 1n || !value.n || (value.n === 1n && value.d === 1n)) return value;
+  if (degree > sizeOf(value)) return null;
+  const root = { n: elementary.integerRoot(value.n, degree), d: elementary.integerRoot(value.d, degree) };
+  return root.n ** degree === value.n && root.d ** degree === value.d ? root : null;
 }
-
-/** @type {Record<string, () => Fraction>} */
-const CONSTANTS = {
-  pi: () => pi,
-  e: () => elementary.e(DIGITS),
-  tau: () => multiply(whole(2n), pi),
-  phi: () => elementary.phi(DIGITS),
-};
-
-/** @type {Record<string, Exact>} */
-const REAL = {
-  ...{ sqrt: (x) => root(x), cbrt: (x) => root(x, whole(3n)), root, ln, log, log2: (x) => log(x, whole(2n)) },
-  ...{ sin, cos, tan, exp, sinh: powerOfE("sinh"), cosh: powerOfE("cosh"), stdev },
-  "sin°": (x) => sin(multiply(x, degree)),
-  "cos°": (x) => cos(multiply(x, degree)),
-  "tan°": (x) => tan(multiply(x, degree)),
-  asin: (x) => elementary.asin(x, DIGITS),
-  acos: (x) => elementary.acos(x, DIGITS),
-  atan: (x) => elementary.atan(x, DIGITS),
-  atan2,
-  gamma,
-  tanh: (x) => elementary.tanh(x, DIGITS),
-  "^": /** @type {Exact} */ (power),
-  degrees: (x) => divide(x, degree),
-  "°": (x) => multiply(x, degree),
-  hypot: (...numbers) => root(sum(...numbers.map(square))),
-};
-
-/** Returns a function of whole numbers, which is called with one after the other.
- * @type {(join: (a: bigint, b: bigint) => bigint) => Exact} */
-const ofWhole = (join) => (...numbers) => {
-  const index = numbers.findIndex(({ d }) => d !== 1n);
-  if (index >= 0) throw new DomainError("whole", index);
-  return whole(magnitude(numbers.map(({ n }) => n).reduce(join)));
-};
-
-/** Returns how many ways there are to choose k of n, in order or not.
- * @type {(isOrdered: boolean) => Exact} */
-const choices = (isOrdered) => ({ n, d }, { n: k, d: e }) => {
-  if (d !== 1n || e !== 1n) throw new DomainError("whole", d === 1n ? 1 : 0);
-  const count = isOrdered || 2n * k < n ? k : n - k;
-  if (k < 0n || k > n || n >= LARGEST || count > MAX_FACTORS) throw new DomainError("binomial", -1);
-  let value = 1n;
-  for (let j = 1n; j <= count; j += 1n) value = (value * (n - count + j)) / (isOrdered ? 1n : j);
-  return whole(value);
-};
-
-/** @type {(x: Fraction, places?: Fraction) => Fraction} */
-function round(x, places = whole(0n)) {
-  if (places.d !== 1n || magnitude(places.n) > MAX_ROUND) throw new DomainError("round-places", 1);
-  const power = 10n ** magnitude(places.n);
-  if (places.n < 0n) return whole(divideHalfEven(x.n, x.d * power) * power);
-  return fraction(divideHalfEven(x.n * power, x.d), power);
-}
-
-/** @type {(...numbers: Fraction[]) => Fraction} */
-function median(...numbers) {
-  const sorted = [...numbers].sort(compare);
-  const middle = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
-  return mean(...middle);
-}
-
-/** @type {Record<string, Exact>} */
-const EXACT = {
-  abs: ({ n, d }) => ({ n: magnitude(n), d }),
-  floor: (x) => whole(floor(x)),
-  ceil: (x) => whole(-floor(negative(x))),
-  trunc: ({ n, d }) => whole(n / d),
-  round: /** @type {Exact} */ (round),
-  sign: ({ n }) => whole(n > 0n ? 1n : n < 0n ? -1n : 0n),
-  binomial: choices(false),
-  perm: choices(true),
-  gcd: ofWhole(gcd),
-  lcm: ofWhole((a, b) => (a && b ? (a / gcd(a, b)) * b : 0n)),
-  min: (...numbers) => numbers.reduce((a, b) => (compare(b, a) < 0 ? b : a)),
-  max: (...numbers) => numbers.reduce((a, b) => (compare(b, a) > 0 ? b : a)),
-  ...{ sum, mean, median },
-};
