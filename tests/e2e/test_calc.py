@@ -134,6 +134,7 @@ def test_an_expression_needs_no_command(run_cli: RunCli, wide: Path) -> None:
         "- (2^3)": "-8",
     }.items():
         assert run_cli(typed, "--checkpoint", wide).out == f"{answer}\n"
+    assert "a number is expected, not the end" in run_cli("", "--checkpoint", wide).err
     for typed in ("trian2", "--trian", "-x"):
         outcome = run_cli(typed, "x")
         assert (outcome.code, "No such" in outcome.err) == (2, True)
@@ -187,6 +188,8 @@ def test_lines_of_standard_input_are_answered_one_by_one(wide: Path) -> None:
     for dash in (["calc", "-"], ["-"]):
         named = CliRunner().invoke(cli, [*dash, "--checkpoint", str(wide)], input=typed)
         assert (named.exit_code, named.output) == (ended.exit_code, ended.output)
+    bare = CliRunner().invoke(cli, [], input=typed)
+    assert (bare.exit_code, bare.stdout) == (ended.exit_code, ended.stdout)
     nothing = CliRunner().invoke(cli, ["calc", "--checkpoint", str(wide)], input="")
     assert (nothing.exit_code, nothing.output) == (0, "")
 
