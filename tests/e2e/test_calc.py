@@ -266,8 +266,8 @@ def test_answers_are_withheld(
 
 def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "calcgpt" / "history"
-    three_up = b"\x1b[A" * 3
-    for keys, answers in ((b"x = 7\n_\n2*\n\x04", 2), (three_up + b"\nquit\n", 1)):
+    four_up = b"\x1b[A" * 4
+    for keys, answers in ((b"x = 7\n_\n2*\n\x04", 2), (b"_\n" + four_up + b"\nquit\n", 2)):
         terminal, other_end = pty.openpty()
         command = [sys.executable, "-m", "calcgpt", "calc", "--checkpoint", str(tiny_folder)]
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}
@@ -286,7 +286,8 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
         assert process.wait() == 0, shown
         assert shown.count(b"\n7\r\n") == answers
         assert b"model tiny" in shown
-    assert file.read_text().splitlines() == ["x = 7", "_", "2*", "x = 7", "quit"]
+    assert file.read_text().splitlines() == ["x = 7", "_", "2*", "_", "x = 7", "quit"]
+    assert file.with_name("answer").read_text() == "7"
 
 
 IMPORTS = """
@@ -317,5 +318,5 @@ def test_a_user_without_a_home_has_a_prompt_without_a_history(
 
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", no_home)
-    with history():
+    with history({}):
         pass
