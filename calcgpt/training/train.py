@@ -183,8 +183,8 @@ class Trainer:
         step, steps = self.counters.step, self.config.steps
         if step >= steps:
             return f"{size}; {data}; the run already has {step:,} steps"
-        first = f" from step {step:,}" if step else ""
-        return f"{size}; {data}; {steps:,} steps{first} of {self.config.batch_size:,}"
+        later = f", continued after step {step:,}" if step else ""
+        return f"{size}; {data}; {steps:,} steps of {self.config.batch_size:,} sequences{later}"
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
