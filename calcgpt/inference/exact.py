@@ -121,9 +121,8 @@ def round_to(value: Fraction, places: int) -> Number:
     """Returns a value rounded to decimal places, ties to even, as a number without superfluous
     zeros."""
     units = divide_half_even(value.numerator * 10**places, value.denominator)
-    while places and units % 10 == 0:
-        units, places = units // 10, places - 1
-    return Number(units, places)
+    number = Number.from_units(units, places, point=places > 0)
+    return Number(number.units // 10) if number.places and number.units % 10 == 0 else number
 
 
 def equal(a: Number, b: Number) -> bool:
