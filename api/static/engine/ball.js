@@ -38,7 +38,8 @@ export function add(a, b, bits) {
   return ball(a.m << most, (a.r << most) + small, a.e - most, bits);
 }
 
-/** Returns a ball with more numbers on both sides: r * 2**e. @type {(a: Ball, r: bigint, e: bigint, bits: number) => Ball} */
+/** Returns a ball with more numbers on both sides: r * 2**e.
+ * @type {(a: Ball, r: bigint, e: bigint, bits: number) => Ball} */
 export function widen(a, r, e, bits) {
   return r ? add(a, { m: 0n, r, e }, bits) : a;
 }
@@ -93,8 +94,8 @@ export function middleOf({ m, e }) {
   return { n: m / common, d: d / common };
 }
 
-/** Returns the exponent of the middle of a ball, which is rounded first, so that it is that of other balls with the same
- * number: 0 for 0. @param {Ball} ball */
+/** Returns the exponent of the middle, which is rounded first, so that it is that of other balls with the same number: 0
+ * for 0. @param {Ball} a */
 export function logarithm({ m, e }) {
   const excess = BigInt(Math.max(0, bitLength(m) - 64));
   return BigInt(bitLength((magnitude(m) + ((1n << excess) >> 1n)) >> excess)) + excess + e;

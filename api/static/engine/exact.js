@@ -47,7 +47,8 @@ export function valueOfNode(node, operands) {
   }
 }
 
-/** Returns the error for a part that has no value. @type {(error: ArithmeticError, part: Expression) => ExpressionError} */
+/** Returns the error for a part that has no value.
+ * @type {(error: ArithmeticError, part: Expression) => ExpressionError} */
 export function errorOf(error, { start, end }) {
   let [key, kind] = ["value", "out-of-range"];
   if (error instanceof DomainError) key = error.key;

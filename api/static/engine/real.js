@@ -366,7 +366,7 @@ const ELEMENTARY = { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf,
 /** Returns the microseconds that a ball takes, about. @type {(real: Real, bits: number) => number} */
 function costOf({ exact, operation }, bits) {
   if (exact || ["+", "*", "/"].includes(operation)) return 2 + bits / 400;
-  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 250) ** 2;
+  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 180) ** 2;
 }
 
 /** Returns the numbers that one is made of, operands first, without those that are known and what these are made of.
