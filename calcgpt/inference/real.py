@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from calcgpt.inference import closed_form
 from calcgpt.inference.closed_form import Form, TooLargeError
@@ -35,7 +35,6 @@ _MAX_ROOT = 1_000  # the degree of a root that is not worked out as a power of e
 _SIMPLE, _SIMPLE_DIGITS = 10**15, 60  # denominator of a simple fraction; digits to guess it by
 
 _precision = threading.Lock()  # flint has one precision for all threads
-T = TypeVar("T")
 
 
 class UndecidedError(ArithmeticError):
@@ -78,7 +77,7 @@ class Real:
         return self + -other
 
     def __neg__(self) -> Real:
-        return fraction(Fraction(-1)) * self
+        return fraction(Fraction(-1)) * self if self.exact is None else fraction(-self.exact)
 
     def __mul__(self, other: Real) -> Real:
         if _are_exact(self, other):
@@ -156,7 +155,7 @@ class Real:
                 return round(_middle(near))
         raise UndecidedError
 
-    def _approximations(self, bits: int = _FIRST_BITS) -> Any:
+    def _approximations(self, bits: int = _FIRST_BITS) -> Iterator[arb]:
         """Yields balls that are smaller and smaller."""
         while bits <= MAX_BITS:
             ball = self.enclose(bits)
@@ -172,13 +171,14 @@ class Real:
         if self.exact is not None:
             return self.exact
         wanted = int(digits / math.log10(2)) + 8
-        ball = None
+        near = None
         for ball in self._approximations(wanted + 32):
+            near = _middle(ball)
             if ball.rel_accuracy_bits() >= wanted or ball.rad() < 2.0**-1000:
                 break
-        if ball is None:
+        if near is None:
             raise OverflowError
-        return _middle(ball)
+        return near
 
     def size(self) -> float:
         """Returns the decimal logarithm of the magnitude, about: -inf for 0 and what may be 0, inf
