@@ -98,7 +98,7 @@ class Real:
         from flint import ctx
 
         with _precision, ctx.workprec(bits):
-            for real in _parts(self, lambda real: real.bits >= bits):
+            for real in parts(self, lambda real: real.bits >= bits):
                 slow = real.operation not in ("", "+", "*", "/")
                 spend(1 + (bits // 400) ** (2 if slow else 1))
                 real.ball, real.bits = _ball(real), bits
@@ -114,7 +114,7 @@ class Real:
             if ball > 0 or ball < 0:
                 return 1 if ball > 0 else -1
             if bits == _FIRST_BITS:
-                distance = separation(_parts(self))
+                distance = separation(parts(self))
             if distance and ball.is_finite() and ball.abs_upper() < distance:
                 self.exact = Fraction(0)
             bits *= 2
@@ -271,29 +271,6 @@ def atan(x: Real) -> Real:
     return _odd("atan", x)
 
 
-def residue(real: Real, modulus: int) -> int | None:
-    """Returns the remainder of a whole number that is too large to be written out, or None if it is
-    no such number."""
-    found: dict[int, int | None] = {}
-    for part in _parts(real):
-        spend(1)
-        values = [found[id(operand)] for operand in part.operands if part.exact is None]
-        result = None
-        if is_whole(part):
-            result = part.floor() % modulus
-        elif None in values or part.exact is not None:
-            pass
-        elif part.operation in "+*":
-            a, b = values
-            result = (a + b if part.operation == "+" else a * b) % modulus  # type: ignore[operator]
-        elif part.operation == "^" and part.exponent.denominator == 1 and part.exponent >= 0:
-            result = pow(values[0] or 0, int(part.exponent), modulus)
-        elif part.operation == "!" and part.operands[0].exact >= modulus:  # type: ignore[operator]
-            result = 0
-        found[id(part)] = result
-    return found[id(real)]
-
-
 def is_whole(real: Real) -> bool:
     """Whether a number is known to be whole."""
     return real.exact is not None and real.exact.denominator == 1
@@ -362,7 +339,7 @@ def _ball(real: Real) -> arb:
     return (balls[0].root(d) if d > 1 else balls[0]) ** fmpz(n)
 
 
-def _parts(real: Real, is_known: Callable[[Real], bool] = lambda _: False) -> list[Real]:
+def parts(real: Real, is_known: Callable[[Real], bool] = lambda _: False) -> list[Real]:
     """Returns the numbers that one is made of, operands first, without those that are known and
     what these are made of."""
     ordered, waiting, seen = [], [(real, False)], set()
