@@ -129,7 +129,7 @@ def _residue(whole: Real, divisor: Real) -> Real | None:
             result = (a + b if part.operation == "+" else a * b) % modulus  # type: ignore[operator]
         elif part.operation == "^" and part.exponent.denominator == 1 and part.exponent >= 0:
             result = pow(known[0] or 0, int(part.exponent), modulus)
-        elif part.operation == "!" and part.operands[0].exact >= modulus:  # type: ignore[operator]
+        elif part.operation == "!" and part.operands[0].exact >= abs(modulus):  # type: ignore[operator]
             result = 0
         found[id(part)] = result
     rest = found[id(whole)]
