@@ -4,6 +4,7 @@ A planner calculates with exact arithmetic what the model should answer. The kin
 in `calcgpt.inference.number_planners`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -16,12 +17,13 @@ from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.programs import Term, run
-from calcgpt.inference.real import Real, is_whole
+from calcgpt.inference.real import Real, fraction, is_whole
 from calcgpt.inference.spelling import MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS
 from datagen.arithmetic import Number, Problem, answer
 from datagen.operations import BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
 
 _TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
+LONG = 40  # digits of a factor
 T = TypeVar("T")
 
 
@@ -172,16 +174,29 @@ class Planner(ABC, Generic[T]):
         return self.number(value_of_number(node.number))
 
     def _power(self, base: T, exponent: int) -> T:
-        """Plans a power by repeated squaring, from the highest binary digit of the exponent on."""
+        """Plans a power by repeated squaring. A long one is a product of factors of LONG digits,
+        because the square of a long number needs more of the model's context."""
         if not exponent:
             return self.number(Fraction(1))
+        size = fraction(self.value(base)).size() * abs(exponent)
+        n_factors = math.ceil(size / LONG) if 4 * LONG < size < MAX_DIGITS else 1
+        factor, rest = divmod(abs(exponent), n_factors)
+        power = unit = self._squared(base, factor)
+        for _ in range(n_factors - 1):
+            power = self.apply(MULTIPLICATION, power, unit)
+        if rest:
+            power = self.apply(MULTIPLICATION, power, self._squared(base, rest))
+        if exponent < 0:
+            return self.apply(DIVISION, self.number(Fraction(1)), power)
+        return power
+
+    def _squared(self, base: T, exponent: int) -> T:
+        """Plans a power by repeated squaring, from the highest binary digit of the exponent on."""
         power = base
-        for digit in f"{abs(exponent):b}"[1:]:
+        for digit in f"{exponent:b}"[1:]:
             power = self.apply(MULTIPLICATION, power, power)
             if digit == "1":
                 power = self.apply(MULTIPLICATION, power, base)
-        if exponent < 0:
-            return self.apply(DIVISION, self.number(Fraction(1)), power)
         return power
 
     def _factorial(self, n: int) -> T:

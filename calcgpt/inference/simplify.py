@@ -50,8 +50,9 @@ def _quotient(node: Expression, known: Known) -> Expression | None:
         is_one_base = not bases[0].sign and not bases[1].sign and bases[0].number == bases[1].number
         if first is None or second is None or not is_one_base:
             return None
-        exponent = _literal(first - second, node, known)
-        return replace(above, operands=(bases[0], exponent), end=node.end)
+        return replace(
+            above, operands=(bases[0], _literal(first - second, node, known)), end=node.end
+        )
     factorials = _factorials(below)
     if above.sign != "!" or not factorials:
         return None

@@ -288,7 +288,7 @@ export function residue(real, modulus) {
     else if (part.operation === "*") result = a * b;
     else if (part.operation === "^" && part.exponent.d === 1n && part.exponent.n >= 0n) {
       result = powerModulo(a, part.exponent.n, modulus);
-    } else if (part.operation === "!" && exactOf(part.operands[0]).n >= modulus) result = 0n;
+    } else if (part.operation === "!" && exactOf(part.operands[0]).n >= magnitude(modulus)) result = 0n;
     found.set(part, result === null ? null : modulo(result, modulus));
   }
   return found.get(real) ?? null;

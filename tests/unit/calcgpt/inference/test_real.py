@@ -221,5 +221,9 @@ def test_a_remainder_of_a_long_number_is_worked_out_without_it() -> None:
         ("(535^125*125^854) mod 1283", 535**125 * 125**854 % 1283),
         ("(3^100000+2) mod 10^9", (pow(3, 100_000, 10**9) + 2) % 10**9),
         ("100000! mod 99991", 0),
+        ("100000! mod -99991", 0),
+        ("3^100000 mod -10", pow(3, 100_000, -10)),
     ):
         assert value_of(text).exact == rest
+    with pytest.raises(ExpressionError, match="more than 10,000 digits"):
+        value_of("100000! mod -1000003")  # of a factorial below the divisor
