@@ -13,6 +13,7 @@ const RADIUS_BITS = 32;
 /** Returns a ball with all numbers of another one, whose middle has at most so many bits.
  * @type {(m: bigint, r: bigint, e: bigint, bits: number) => Ball} */
 export function ball(m, r, e, bits) {
+  if (!m && !r) return { m, r, e: 0n };
   const excess = Math.max(bitLength(m) - bits, bitLength(r) - RADIUS_BITS);
   if (excess <= 0) return { m, r, e };
   const shift = BigInt(excess);
@@ -78,6 +79,11 @@ export function power(a, exponent, bits) {
 /** Returns the sign of the numbers of a ball, or 0 if it is not one sign. @param {Ball | null} a */
 export function signOf(a) {
   return a ? Number(a.m > a.r) - Number(a.m < -a.r) : 0;
+}
+
+/** Returns whether the numbers are below 2**n, without their sign. @type {(a: Ball, n: bigint) => boolean} */
+export function isBelow(a, n) {
+  return (!a.m && !a.r) || upperBits(a) <= n;
 }
 
 /** Returns n for which the numbers are below 2**n, without their sign. @param {Ball} a */

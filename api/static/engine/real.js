@@ -99,7 +99,7 @@ export class Real {
       const sign = balls.signOf(ball);
       if (sign) return sign;
       if (bits === FIRST_BITS) distance = separation(partsOf(this));
-      if (ball && distance !== null && balls.upperBits(ball) <= -distance) this.exact = whole(0n);
+      if (ball && distance !== null && balls.isBelow(ball, -distance)) this.exact = whole(0n);
     }
     return Number(this.exact.n > 0n) - Number(this.exact.n < 0n);
   }

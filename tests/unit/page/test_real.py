@@ -28,7 +28,8 @@ EVALUATE = """async (asked) => {
                 const exact = value.settle().exact;
                 if (exact) return [exact.n, exact.d].map((part) => part.toString(16));
                 const ball = value.enclose(bits);
-                return ball && [ball.m, ball.r, ball.e, value.bits].map((part) => part.toString(16));
+                const parts = ball && [ball.m, ball.r, ball.e, value.bits];
+                return parts && parts.map((part) => part.toString(16));
             });
         } catch (error) {
             if (!error.kind) throw error;
