@@ -1,15 +1,21 @@
-"""Files of safetensors: written, read, and checked before they are read."""
+"""Files of safetensors: written, read, and checked before they are read; weights of 8 bits."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from calcgpt.errors import CheckpointError, one_line
 
 WEIGHT_TYPE = "F32"  # as safetensors names it
+PACKED_TYPE = "I8"
+SCALE = ".scale"  # ending of the name of a matrix's scales
+LARGEST = 127  # multiple of a scale
+SCALE_MASK = -(2**16)  # of a float32: it keeps 8 significant bits
 VALUE_BYTES = 4
 HEADER_BYTES = 1 << 22  # at most, of a file of safetensors: ten thousand layers
 MAX_DIMENSIONS = 8  # of a tensor
@@ -36,18 +42,18 @@ def read_tensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[str, 
         raise CheckpointError(f"{path}: {reason(error)}") from None
 
 
-def check_header(path: Path, n_value: int | None = None) -> None:
+def check_header(path: Path, n_value: int | None = None, packed: bool = False) -> None:
     """Raises CheckpointError if a tensor has too many dimensions or, for weights, if they are not
-    `n_value` numbers of WEIGHT_TYPE. Reads only the header."""
+    `n_value` numbers of WEIGHT_TYPE, or what `pack` makes of them. Reads only the header."""
+    types = {WEIGHT_TYPE, PACKED_TYPE} if packed else {WEIGHT_TYPE}
     total = 0
     for name, (kind, shape) in read_tensors(_header, path).items():
         if len(shape) > MAX_DIMENSIONS:
             raise CheckpointError(f"{path}: tensor {shown(name)} has {len(shape):,} dimensions")
-        if n_value is not None and kind != WEIGHT_TYPE:
-            raise CheckpointError(
-                f"{path}: tensor {shown(name)} has type {kind}, not {WEIGHT_TYPE}"
-            )
-        total += math.prod(shape)
+        if n_value is not None and kind not in types:
+            valid = " or ".join(sorted(types))
+            raise CheckpointError(f"{path}: tensor {shown(name)} has type {kind}, not {valid}")
+        total += 0 if packed and name.endswith(SCALE) else math.prod(shape)
     if n_value not in (None, total):
         raise CheckpointError(f"{path}: has {total:,} numbers, config.json says {n_value:,}")
 
@@ -57,6 +63,39 @@ def _header(path: Path) -> dict[str, tuple[str, list[int]]]:
     with safe_open(path, "np") as file:
         parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         return {name: (part.get_dtype(), part.get_shape()) for name, part in parts.items()}
+
+
+def pack(arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
+    """Returns the arrays with each matrix as two: whole multiples of 8 bits, and a scale for each
+    row, named NAME.scale.
+
+    A scale is the largest magnitude of the row over LARGEST, cut to 8 significant bits: so its
+    multiples are exact, and packing what `unpack` returns gives the same again.
+    """
+    packed: dict[str, NDArray[Any]] = {}
+    for name, array in arrays.items():
+        packed[name] = array
+        if array.ndim == 2:
+            scale = np.abs(array).max(axis=1) / np.float32(LARGEST)
+            scale = (scale.view(np.int32) & SCALE_MASK).view(np.float32)
+            multiples = np.rint(array / np.maximum(scale, np.finfo(np.float32).tiny)[:, None])
+            packed[name] = np.clip(multiples, -LARGEST, LARGEST).astype(np.int8)
+            packed[name + SCALE] = scale
+    return packed
+
+
+def unpack(packed: Mapping[str, NDArray[Any]], path: Path) -> dict[str, NDArray[np.float32]]:
+    """Inverts `pack`. Raises CheckpointError if a matrix has no scales or others."""
+    arrays = {}
+    for name, array in packed.items():
+        if array.dtype == np.int8:
+            scale = packed.get(name + SCALE)
+            if scale is None or scale.dtype != np.float32 or scale.shape != array.shape[:1]:
+                raise CheckpointError(f"{path}: tensor {shown(name)} has no scale for each row")
+            arrays[name] = array * scale.reshape(-1, *[1] * (array.ndim - 1))
+        elif not name.endswith(SCALE):
+            arrays[name] = array
+    return arrays
 
 
 def shown(name: str) -> str:
