@@ -12,8 +12,8 @@ from safetensors import SafetensorError, safe_open
 from calcgpt.errors import CheckpointError, one_line
 
 WEIGHT_TYPE = "F32"  # as safetensors names it
-PACKED_TYPE = "I8"
-SCALE = ".scale"  # ending of the name of a matrix's scales
+SCALES = "scales"  # of the rows of all matrices of 8 bits
+PACKED_TYPES = {"I8", "I16", WEIGHT_TYPE}
 LARGEST = 127  # multiple of a scale
 SCALE_MASK = -(2**16)  # of a float32: it keeps 8 significant bits
 VALUE_BYTES = 4
@@ -45,7 +45,7 @@ def read_tensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[str, 
 def check_header(path: Path, n_value: int | None = None, packed: bool = False) -> None:
     """Raises CheckpointError if a tensor has too many dimensions or, for weights, if they are not
     `n_value` numbers of WEIGHT_TYPE, or what `pack` makes of them. Reads only the header."""
-    types = {WEIGHT_TYPE, PACKED_TYPE} if packed else {WEIGHT_TYPE}
+    types = PACKED_TYPES if packed else {WEIGHT_TYPE}
     total = 0
     for name, (kind, shape) in read_tensors(_header, path).items():
         if len(shape) > MAX_DIMENSIONS:
@@ -53,7 +53,7 @@ def check_header(path: Path, n_value: int | None = None, packed: bool = False) -
         if n_value is not None and kind not in types:
             valid = " or ".join(sorted(types))
             raise CheckpointError(f"{path}: tensor {shown(name)} has type {kind}, not {valid}")
-        total += 0 if packed and name.endswith(SCALE) else math.prod(shape)
+        total += 0 if packed and name == SCALES else math.prod(shape)
     if n_value not in (None, total):
         raise CheckpointError(f"{path}: has {total:,} numbers, config.json says {n_value:,}")
 
@@ -66,36 +66,38 @@ def _header(path: Path) -> dict[str, tuple[str, list[int]]]:
 
 
 def pack(arrays: Mapping[str, NDArray[np.float32]]) -> dict[str, NDArray[Any]]:
-    """Returns the arrays with each matrix as two: whole multiples of 8 bits, and a scale for each
-    row, named NAME.scale.
+    """Returns the arrays with each matrix as whole multiples, in 8 bits, of a scale for each row.
+    The scales of all matrices, by their sorted names, are one array, SCALES.
 
     A scale is the largest magnitude of the row over LARGEST, cut to 8 significant bits: so its
     multiples are exact, and packing what `unpack` returns gives the same again.
     """
-    packed: dict[str, NDArray[Any]] = {}
-    for name, array in arrays.items():
-        packed[name] = array
-        if array.ndim == 2:
-            scale = np.abs(array).max(axis=1) / np.float32(LARGEST)
-            scale = (scale.view(np.int32) & SCALE_MASK).view(np.float32)
-            multiples = np.rint(array / np.maximum(scale, np.finfo(np.float32).tiny)[:, None])
-            packed[name] = np.clip(multiples, -LARGEST, LARGEST).astype(np.int8)
-            packed[name + SCALE] = scale
-    return packed
+    packed: dict[str, NDArray[Any]] = dict(arrays)
+    scales = [np.zeros(0, np.int32)]
+    for name in _matrices(arrays):
+        scale = np.abs(arrays[name]).max(axis=1) / np.float32(LARGEST)
+        scales.append(scale.view(np.int32) & SCALE_MASK)
+        divisor = np.maximum(scales[-1].view(np.float32), np.finfo(np.float32).tiny)
+        multiples = np.rint(arrays[name] / divisor[:, None])
+        packed[name] = np.clip(multiples, -LARGEST, LARGEST).astype(np.int8)
+    return packed | {SCALES: (np.concatenate(scales) >> 16).astype(np.int16)}
 
 
 def unpack(packed: Mapping[str, NDArray[Any]], path: Path) -> dict[str, NDArray[np.float32]]:
-    """Inverts `pack`. Raises CheckpointError if a matrix has no scales or others."""
-    arrays = {}
-    for name, array in packed.items():
-        if array.dtype == np.int8:
-            scale = packed.get(name + SCALE)
-            if scale is None or scale.dtype != np.float32 or scale.shape != array.shape[:1]:
-                raise CheckpointError(f"{path}: tensor {shown(name)} has no scale for each row")
-            arrays[name] = array * scale.reshape(-1, *[1] * (array.ndim - 1))
-        elif not name.endswith(SCALE):
-            arrays[name] = array
+    """Inverts `pack`. Raises CheckpointError if there are not as many scales as rows."""
+    scales = packed.get(SCALES, np.zeros(0))
+    rows = [len(packed[name]) for name in _matrices(packed)]
+    if scales.dtype != np.int16 or scales.shape != (sum(rows),):
+        raise CheckpointError(f"{path}: tensor {SCALES!r} has no scale for each row of a matrix")
+    parts = np.split((scales.astype(np.int32) << 16).view(np.float32), np.cumsum(rows)[:-1])
+    arrays = {name: array for name, array in packed.items() if name != SCALES}
+    for name, scale in zip(_matrices(packed), parts, strict=True):
+        arrays[name] = packed[name] * scale[:, None]
     return arrays
+
+
+def _matrices(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    return sorted(name for name, array in arrays.items() if array.ndim == 2)
 
 
 def shown(name: str) -> str:

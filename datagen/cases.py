@@ -265,45 +265,50 @@ def _leading_digits() -> Rows:
     A divisor whose leading digits are d is in [d, d + 1). Both may have any further digits. A digit
     q leaves x - q b, which is linear in x and in b, so it is between its values at the corners.
 
-    Raises AssertionError if a digit could leave as much as the divisor, where the next digits would
-    not be those of the remainder.
+    Raises ArithmeticError if a digit could leave as much as the divisor: the next leading digits
+    would not be those of the remainder.
     """
     r, d = np.mgrid[-LIMIT:LIMIT, LEAST:LIMIT]
-    cases = _leading_rows(r.ravel(), d.ravel())
+    possible = (r <= d) & (r >= -d - 1)  # of remainders that are less than the divisor
+    r, d = r[possible].astype(np.int32), d[possible].astype(np.int32)
+    cases = _leading_rows(r, d)
     signs = np.where(r < 0, -1, 1)
-    choices = [
-        signs * value(digits).astype(int).reshape(r.shape) for digits in _quotient_digits(cases)
-    ]
+    choices = [signs * value(digits).astype(int) for digits in _quotient_digits(cases)]
+    number = np.zeros(possible.shape, np.int64)  # of a pair of leading digits
+    number[possible] = np.arange(len(r))
     reached = (r >= 0) & (r < 10)  # the first remainder is less than the leading digit's unit
     new = reached
     while new.any():
         after = np.zeros_like(reached)
         for q in choices:
             for rest, divisor in _rests(10 * r[new], d[new], q[new]):
-                after[rest + LIMIT, divisor - LEAST] = True
+                after[number[rest + LIMIT, divisor - LEAST]] = True
         new = after & ~reached
         reached = reached | new
-    found: Rows = cases[reached.ravel()]
+    found: Rows = cases[reached]
     return found
 
 
-def _leading_rows(r: NDArray[np.int64], d: NDArray[np.int64]) -> Rows:
+def _leading_rows(r: NDArray[np.int32], d: NDArray[np.int32]) -> Rows:
     """Returns the characters of leading digits of remainders and of divisors, each lowest first,
     and 9 above those of a negative remainder, (n, MAX_SOURCES)."""
-    powers = 10 ** np.arange(MIN_DIVISOR)[:, None]
-    top = np.where(r < 0, NINE, ZERO).astype(np.uint8)
-    return np.stack((*digit(r // powers % 10), top, *digit(d // powers % 10)), axis=1)
+    powers = 10 ** np.arange(MIN_DIVISOR)
+    digits = digit(np.arange(LIMIT)[:, None] // powers % 10)
+    top = np.where(r < 0, NINE, ZERO).astype(np.uint8)[:, None]
+    return np.hstack((digits[r % LIMIT], top, digits[d]))
 
 
 def _rests(
-    x: NDArray[np.int64], d: NDArray[np.int64], q: NDArray[np.int64]
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    x: NDArray[np.int32], d: NDArray[np.int32], q: NDArray[np.int32]
+) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Returns which leading digits may follow, with those of their divisors."""
     # x - (q + 1) b < 0 < x - (q - 1) b at all corners: less than b is left. The ends of intervals
     # do not belong to them.
     too_much = np.maximum(x + 10 - (q + 1) * d, x + 10 - (q + 1) * (d + 1)) > 0
     too_much |= np.minimum(x - (q - 1) * d, x - (q - 1) * (d + 1)) < 0
-    assert not too_much.any(), "a quotient digit may leave as much as the divisor"
+    if too_much.any():
+        first = int(too_much.argmax())
+        raise ArithmeticError(f"{x[first]} / {d[first]}: {q[first]} may leave as much as a divisor")
     low = np.minimum(x - q * d, x - q * (d + 1))
     high = np.maximum(x - q * d, x - q * (d + 1)) + 10 - 1
     low, high = np.maximum(low, -d - 1), np.minimum(high, d)
