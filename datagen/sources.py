@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
+from datagen.answer_layout import answer_shape, answer_slots
 from datagen.layout import layout, shape_of
-from datagen.slots import MAX_SOURCES, NOWHERE, Layout, Shape, Slot, shape_cache
+from datagen.slots import MAX_SOURCES, NOWHERE, Shape, Slot, shape_cache
 
 
 class Slots(NamedTuple):
@@ -39,29 +39,36 @@ def work_slots(shape: Shape) -> Slots:
     return as_arrays(layout(shape).slots)
 
 
-def answer_field_slots(plan: Layout, answer: AnswerShape) -> Slots:
-    """Returns the slots of an answer field."""
-    return as_arrays(answer_slots(plan, answer))
-
-
-def next_cases(line: bytes) -> NDArray[np.uint8]:
-    """Returns the case of the character after each character of a line, (T, 1 + MAX_SOURCES): its
-    kind, and the ASCII codes of its sources, 0 for none.
+def next_cases(line: bytes, start: int = 0) -> NDArray[np.uint8]:
+    """Returns the case of the character after each character of a line from `start` on, (T, 1 +
+    MAX_SOURCES): its kind, and the ASCII codes of its sources, 0 for none.
 
     The line may be unfinished, and any text is allowed: where no slot follows, or the question is
     not complete, the case is all 0.
     """
-    result = np.zeros((len(line), 1 + MAX_SOURCES), np.uint8)
+    result = np.zeros((len(line) - start, 1 + MAX_SOURCES), np.uint8)
     end = line.find(b"=") + 1
     shape = shape_of(line[:end].decode("ascii", "replace")) if end else None
     if shape is None:
         return result
-    parts, plan = [work_slots(shape)], layout(shape)
-    if len(line) >= len(plan.slots):
-        parts.append(answer_field_slots(plan, answer_shape(plan, line)))
-    kinds = np.concatenate([part.kinds for part in parts])[end : len(line) + 1]
-    sources = np.concatenate([part.sources for part in parts])[end : len(line) + 1]
     codes = np.frombuffer(line + b"\0", np.uint8)  # NOWHERE reads the last one
-    result[end - 1 : end - 1 + len(kinds), 0] = kinds
-    result[end - 1 : end - 1 + len(kinds), 1:] = codes[sources]
+    work, first = work_slots(shape), max(end, start + 1)  # the first slot to fill
+    _fill(result, codes, work, first, start + 1)
+    n_work = len(work.kinds)
+    if len(line) >= n_work:
+        plan = layout(shape)
+        answer = as_arrays(answer_slots(plan, answer_shape(plan, line)))
+        _fill(result, codes, answer, max(0, first - n_work), start + 1 - n_work)
     return result
+
+
+def _fill(
+    result: NDArray[np.uint8], codes: NDArray[np.uint8], slots: Slots, first: int, offset: int
+) -> None:
+    """Writes the cases of slots from `first` on into the rows of `result`, in place: the case of
+    slot `offset` is in the first row."""
+    stop = min(len(slots.kinds), offset + len(result))
+    if first < stop:
+        rows = slice(first - offset, stop - offset)
+        result[rows, 0] = slots.kinds[first:stop]
+        result[rows, 1:] = codes[slots.sources[first:stop]]

@@ -5,7 +5,8 @@ right one in every case, and the cases are closed, then by induction over the ch
 all of them are right, however long it is. docs/PROOF.md has the statement, and what is not proved.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -29,11 +30,12 @@ TRUSTED = (
 
 
 class Part(NamedTuple):
-    """A part of the proof: what was found, or the first counterexample."""
+    """A part of the proof: what was found, in words and in numbers, or the first counterexample."""
 
     name: str
     finding: str
     counterexample: str | None = None
+    numbers: Mapping[str, float] = MappingProxyType({})
 
 
 def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator[Part]:
@@ -69,14 +71,15 @@ def _cases() -> Iterator[Part]:
         yield Part("cases", "", str(error))
         return
     finding = f"{len(cases.kinds):,}; whatever is right in them, only these follow, at any length"
-    yield Part("cases", finding)
+    yield Part("cases", finding, numbers={"cases": len(cases.kinds)})
     n_case = 0
     for result in check(cases):
         if result.failing is not None:
             yield Part("rules", "", f"its equation fails: {describe(cases, result.failing)}")
             return
         n_case += result.n
-    yield Part("rules", f"what is right keeps the invariant of its row, in {n_case:,} cases")
+    finding = f"what is right keeps the invariant of its row, in {n_case:,} cases"
+    yield Part("rules", finding, numbers={"rules": n_case})
 
 
 def _model(
@@ -107,6 +110,7 @@ def _model(
         "model",
         f"right in all; the best wrong character is {least:.2f} logits behind, or more "
         f"({n_both:,} cases have two right ones)",
+        numbers={"two_right": n_both, "least_margin": least},
     )
 
 

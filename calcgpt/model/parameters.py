@@ -107,9 +107,12 @@ def flop_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
     if c.architecture == "bigram":
         return {"table of logits": 0}
     n_up = 2 if c.gated else 1
+    projected = s.C * (s.H + 2 * s.G) * s.D
     scores = 4 * s.N * s.C + (2 * s.N * s.C if c.position == "shaw" else 0)
+    if c.architecture == "sources":  # keys and values are tables
+        projected, scores = s.C * s.C, 4 * s.S * s.C
     return {
-        "attention": s.L * 2 * (s.C * (s.H + 2 * s.G) * s.D + s.C * s.C),
+        "attention": s.L * 2 * (projected + s.C * s.C),
         "scores": s.L * scores,
         "feed-forward": s.L * 2 * (n_up + 1) * s.C * s.F,
         "head": 2 * s.C * s.V,

@@ -75,7 +75,7 @@ class CaseDecoder:
         if last_only:
             start = cache.tokens_BS.shape[1] - 1
         texts = [self._codes[tokens_S].tobytes() for tokens_S in cache.tokens_BS]
-        cases_BTR = np.stack([next_cases(text)[start:] for text in texts])
+        cases_BTR = np.stack([next_cases(text, start) for text in texts])
         B, T, _ = cases_BTR.shape
         cases_NR = cases_BTR.reshape(B * T, -1)
         logits_NV = self.network(cases_NR[:, 0], self._token_of_code[cases_NR[:, 1:]])

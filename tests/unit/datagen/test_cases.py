@@ -111,10 +111,18 @@ def test_next_cases_are_those_of_the_slots() -> None:
     line = b"$(0000012.50/000000-4.0)="
     plan = layout(require_shape(line.decode()))
     slots = plan.slots[len(line) :]
-    rest = b"0" * len(slots)
+    rest, answer = b"0" * len(slots), b"000.000000$"
     cases = next_cases(line + rest)
     for position, slot in enumerate(slots, start=len(line) - 1):
         assert cases[position].tobytes() == case_of(slot, line + rest)
     assert not cases[: len(line) - 1].any()
+    whole = line + rest + answer
+    everything = next_cases(whole)
+    assert (everything[: len(cases) - 1] == cases[:-1]).all()
+    for position, slot in enumerate(answer_slots(plan, answer_shape(plan, whole))):
+        assert everything[len(plan.slots) - 1 + position].tobytes() == case_of(slot, whole)
+    for start in range(len(whole) + 1):
+        assert (next_cases(whole, start) == everything[start:]).all()
+        assert (next_cases(whole[: start + 1], start) == everything[start : start + 1]).all()
     assert not next_cases(line[:-1]).any()
     assert not next_cases(line[:3] + b"x" + line[4:]).any()

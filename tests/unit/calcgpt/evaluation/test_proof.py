@@ -1,6 +1,7 @@
 """`calcgpt prove`: what it says of a model that is right in all cases, and of others."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -23,9 +24,14 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CALCGPT_CACHE", str(tmp_path / "cache"))
 
 
-def test_the_shipped_model_is_proved_and_serves_what_was_tried(run_cli: RunCli) -> None:
-    outcome = run_cli("prove", "proved", "--quiet")
+def test_the_shipped_model_is_proved_and_serves_what_was_tried(
+    run_cli: RunCli, tmp_path: Path
+) -> None:
+    outcome = run_cli("prove", "proved", "--quiet", "--json", tmp_path / "proof.json")
     assert (outcome.code, outcome.err) == (0, "")
+    found = json.loads((tmp_path / "proof.json").read_text())
+    assert found["cases"] == len(all_cases().kinds)
+    assert found["least_margin"] > 1
     n = f"{len(all_cases().kinds):,}"
     names = re.findall(r"^(\w+): ", outcome.out, re.M)
     assert names == ["cases", "rules", "model"]
