@@ -14,15 +14,15 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
 from calcgpt.inference.cases import stored
-from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.cases.memory import AT_ONCE, Entries, Memory
+from calcgpt.inference.cases.network import Network
 from datagen.cases import Cases, all_cases
 from datagen.invariants import check
 from datagen.slots import Kind
 
 #: What the proof takes for granted.
 TRUSTED = (
-    "layouts: that each slot reads what its rule says (tests/unit/datagen/test_layout.py)",
+    "layouts: that each slot reads what its rule says (tests/unit/datagen/test_cases.py)",
     "what the program decides: nan, dropped digits, the ends and the sign of an answer "
     "(tests/unit/datagen/test_work.py)",
     "Python, NumPy and this machine",
@@ -45,9 +45,10 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
     If all hold, what the engine wrote is kept, and later starts of the engine write the very same.
     Raises ConfigError for a model whose next character is not a function of the case.
     """
+    config, arrays = checkpoint.recipe.model, checkpoint.arrays
     vocabulary = checkpoint.tokenizer.require_characters().vocabulary
     try:
-        decoder = CaseDecoder(checkpoint.recipe.model, vocabulary, checkpoint.arrays)
+        network = Network(config, len(vocabulary), arrays)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.name}: {error}") from error
     parts = [*_cases()]
@@ -56,11 +57,11 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
         return
     cases = all_cases()
     # Filled anew, whatever is kept of an earlier proof.
-    memory = Memory(decoder.network, vocabulary, Entries.of(cases.kinds, cases.sources))
+    memory = Memory(network, vocabulary, Entries.of(cases.kinds, cases.sources))
     last = _model(memory, vocabulary, cases, progress)
     yield last
     if last.counterexample is None:
-        stored.save(memory.entries, decoder.file)
+        stored.save(memory.entries, stored.path_of(config, vocabulary, arrays))
 
 
 def _cases() -> Iterator[Part]:

@@ -112,7 +112,7 @@ class CaseDecoder:
         if stop == n_work:
             answer = self._steps(answer_slots(plan, answer_shape(plan, bytes(text))))
             written = beginning[n_work:]
-            text[n_work:] = written + bytes(len(answer) - len(written) + 1)
+            text[n_work:] = written + bytes(max(0, len(answer) - len(written)) + 1)
             answer = answer[: len(beginning) + length - n_work]
             entries += self._look_up(text, answer[len(written) :], n_work + len(written))
         index = np.array(entries, np.int64)

@@ -61,16 +61,20 @@ class Entries(NamedTuple):
         return index_N
 
     def to_bytes(self) -> bytes:
-        """Returns the entries as the content of a file."""
-        file = io.BytesIO()
-        np.savez(file, **self._asdict(), allow_pickle=False)
+        """Returns the entries as the content of a file. Those of no case have no probability."""
+        file, cases = io.BytesIO(), self.characters != OUTSIDE
+        stored = self._replace(probabilities=self.probabilities[cases])
+        np.savez(file, **stored._asdict(), allow_pickle=False)
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Self:
         """Inverts `to_bytes`."""
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-            return cls(*(arrays[name] for name in cls._fields))
+            stored = cls(*(arrays[name] for name in cls._fields))
+        probabilities = np.zeros(len(stored.characters), np.float32)
+        probabilities[stored.characters != OUTSIDE] = stored.probabilities
+        return stored._replace(probabilities=probabilities)
 
 
 class Reader(NamedTuple):
