@@ -55,6 +55,15 @@ def test_a_line_in_parts_and_a_case_alone_have_the_same_logits() -> None:
     torch.testing.assert_close(model(tokens, last_only=True)[:, 0], expected[:, -1])
 
 
+def test_gradients_reach_every_parameter() -> None:
+    model = model_of(source_config(qk_norm=True, norm="rmsnorm")).train()
+    tokens = torch.cat([ids(line)[:, : min(map(len, LINES))] for line in LINES])
+    model(tokens).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.abs().max() > 1e-7, name
+
+
 @torch.no_grad()
 def test_other_characters_than_the_sources_have_no_effect() -> None:
     model, line = model_of(source_config()), LINES[0]

@@ -25,14 +25,14 @@ Ints = NDArray[np.int64]
 
 
 class Cache:
-    """The tokens so far: keys and values are tables, so there is nothing else to keep."""
+    """The texts so far: keys and values are tables, so there is nothing else to keep."""
 
     def __init__(self, batch: int) -> None:
-        self.tokens_BS = np.zeros((batch, 0), np.int64)
+        self.texts = [b""] * batch
 
     def select(self, rows: Ints) -> None:
         """Keeps these rows of the batch."""
-        self.tokens_BS = self.tokens_BS[rows]
+        self.texts = [self.texts[row] for row in rows.tolist()]
 
 
 class Step(NamedTuple):
@@ -45,8 +45,10 @@ class Step(NamedTuple):
 
 
 class CaseDecoder:
-    """A `Decoder` and `BatchWriter` for models of `calcgpt.model.sources`. It writes from a memory,
-    whose entries the network makes the first time. Several threads may call it."""
+    """A `Decoder` and `GreedyWriter` for models of `calcgpt.model.sources`. It writes from a
+    memory, whose entries the network makes the first time. Several threads may call it."""
+
+    at_once = 1  # a row after the other, so that no number of rows is faster
 
     def __init__(self, config: ModelConfig, vocabulary: str, tensors: Mapping[str, Floats]) -> None:
         """The memory is that of an earlier proof, if there was one, and else empty. Raises what
@@ -70,12 +72,9 @@ class CaseDecoder:
     def __call__(self, tokens_BT: Ints, cache: Cache, last_only: bool = False) -> Floats:
         """Returns the logits of the tokens after those in the cache, and adds them to it: (B, T,
         V), or (B, 1, V) of the last token with `last_only`. Always asks the network."""
-        start = cache.tokens_BS.shape[1]
-        cache.tokens_BS = np.concatenate((cache.tokens_BS, tokens_BT), axis=1)
-        if last_only:
-            start = cache.tokens_BS.shape[1] - 1
-        texts = [self._codes[tokens_S].tobytes() for tokens_S in cache.tokens_BS]
-        cases_BTR = np.stack([next_cases(text, start) for text in texts])
+        self._append(cache, tokens_BT)
+        n_new = 1 if last_only else tokens_BT.shape[1]
+        cases_BTR = np.stack([next_cases(text, len(text) - n_new) for text in cache.texts])
         B, T, _ = cases_BTR.shape
         cases_NR = cases_BTR.reshape(B * T, -1)
         logits_NV = self.network(cases_NR[:, 0], self._token_of_code[cases_NR[:, 1:]])
@@ -88,14 +87,35 @@ class CaseDecoder:
         Raises DataError for what does not begin with a prompt of the notation, and where the model
         goes wrong so far that a rule would read what it never reads.
         """
-        rows = [self._write(self._codes[p].tobytes(), length) for p in prompts_BP]
-        longest = max(len(tokens) for tokens, _ in rows)
-        tokens_BL = np.full((len(rows), longest), -1, np.int64)
-        probabilities_BL = np.zeros((len(rows), longest), np.float32)
-        for row, (tokens, probabilities) in enumerate(rows):
-            tokens_BL[row, : len(tokens)] = tokens
-            probabilities_BL[row, : len(tokens)] = probabilities
-        return tokens_BL, probabilities_BL
+        return _padded([self._write(self._codes[p].tobytes(), length) for p in prompts_BP])
+
+    def join(self, tokens_RP: Ints, cache: Cache, stop_token: int) -> tuple[Ints, Floats]:
+        """Adds texts to the cache as its last rows, and drops those whose next token is
+        `stop_token`. Returns the next token of each, which is not in the cache yet, and its
+        probability, both (R,)."""
+        texts = [self._codes[p].tobytes() for p in tokens_RP]
+        tokens_R1, probabilities_R1 = _padded([self._write(text, 1) for text in texts])
+        going_on = tokens_R1[:, 0] != stop_token
+        cache.texts += [text for text, goes_on in zip(texts, going_on, strict=True) if goes_on]
+        return tokens_R1[:, 0], probabilities_R1[:, 0]
+
+    def extend(
+        self, tokens_BT: Ints, cache: Cache, stop_token: int, length: int
+    ) -> tuple[Ints, Floats]:
+        """Continues the texts of a cache by `tokens_BT` and then as `write` does. The last token of
+        each is not in the cache yet. Drops the rows that end with `stop_token`."""
+        self._append(cache, tokens_BT)
+        rows = [self._write(text, length) for text in cache.texts]
+        cache.texts = [
+            text + self._codes[tokens[:-1]].tobytes()
+            for text, (tokens, _) in zip(cache.texts, rows, strict=True)
+            if tokens[-1] != stop_token
+        ]
+        return _padded(rows)
+
+    def _append(self, cache: Cache, tokens_BT: Ints) -> None:
+        new = [self._codes[tokens_T].tobytes() for tokens_T in tokens_BT]
+        cache.texts = [text + part for text, part in zip(cache.texts, new, strict=True)]
 
     def _write(self, beginning: bytes, length: int) -> tuple[Ints, Floats]:
         """Returns the tokens that follow the beginning of a line, and their probabilities."""
@@ -144,3 +164,14 @@ class CaseDecoder:
     def _steps(self, slots: Iterable[Slot]) -> list[Step]:
         reader = self.memory.reader
         return [Step(*reader(s.kind, len(s.sources)), s.sources, s.kind) for s in slots]
+
+
+def _padded(rows: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
+    """Returns the tokens of rows, -1 after their ends, and their probabilities, both (B, L)."""
+    longest = max((len(tokens) for tokens, _ in rows), default=0)
+    tokens_BL = np.full((len(rows), longest), -1, np.int64)
+    probabilities_BL = np.zeros((len(rows), longest), np.float32)
+    for row, (tokens, probabilities) in enumerate(rows):
+        tokens_BL[row, : len(tokens)] = tokens
+        probabilities_BL[row, : len(tokens)] = probabilities
+    return tokens_BL, probabilities_BL

@@ -20,6 +20,7 @@ from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.cases.memory import OUTSIDE, UNKNOWN, Entries, Memory
 from calcgpt.inference.cases.network import Network, shapes
+from calcgpt.inference.continuous import ContinuousBatch
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Sampling, complete, generate, stop_token
 from calcgpt.model.gpt import build_model
@@ -136,6 +137,19 @@ def test_torch_writes_the_same_alone_and_in_parts() -> None:
         for cut in (1, 7, len(text) - 5, len(text) - 1):
             assert written(native, [prompt + text[:cut]]) == [text[cut:]]
         assert written(native, [prompt + text, prompt + text + "00"]) == ["", ""]
+
+
+@pytest.mark.parametrize("length", [1, 10, 1_000])
+def test_texts_that_begin_at_different_times_are_the_same(length: int) -> None:
+    tokenizer, expected = proved().tokenizer, written(decoder(), PROMPTS)
+    batch = ContinuousBatch(decoder(), stop_token(proved()))
+    finished: dict[int, str] = {}
+    waiting = [tokenizer.encode(prompt).tolist() for prompt in PROMPTS]
+    while waiting or batch.rows:
+        batch.add([waiting.pop(0)] if waiting else [])
+        for row, completion in batch.run(length).finished.items():
+            finished[row] = tokenizer.decode(completion.ids)
+    assert [finished[row] for row in range(len(PROMPTS))] == expected
 
 
 def test_a_text_ends_with_its_length() -> None:
