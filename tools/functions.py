@@ -3,11 +3,11 @@
     python -m tools.functions [--checkpoint NAME] [--engine NAME] [--n N] [--asked N] [--places P]
         [--seed S] [--json FILE] [NAME ...]
 
-Of each function, of `hard` and of `compositions`, N expressions are planned. `hard` are functions
-of arguments within 10^-1 to 10^-300 of where their values are rational, on both sides. What a plan
-says that the value is must be what mpmath and Arb both give with 3,000 digits, or the calculator
-must say that it is undecided. The first `--asked` expressions of each are also answered by the
-model. Whatever is wrong or undecided is listed.
+Of each function, of `hard` and of `compositions`, N expressions are evaluated. `hard` are functions
+of arguments within 10^-1 to 10^-300 of where their values are rational, on both sides. The value
+must be what mpmath and Arb both give with 3,000 digits, or the calculator must say that it is
+undecided. The first `--asked` expressions of each are also answered by the model, unless that takes
+more characters than a model may write. Whatever is wrong or undecided is listed.
 """
 
 import random
@@ -23,10 +23,11 @@ from flint import arb, ctx, fmpq
 
 from benchmarks.measure import environment, parser, positive, run, write
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference.calculator import Calculator, Computation
-from calcgpt.inference.exact import plain_text, round_to, value_of_number
+from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.exact import evaluate, plain_text, round_to, value_of_number
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
+from calcgpt.inference.real import UndecidedError
 from calcgpt.tables import text_table
 from datagen.progress import progress_bar
 from tools.exactness import name_of
@@ -131,6 +132,7 @@ CLASSES: dict[str, Draw] = {
 
 # The oracles: each is a module of functions of the names of the calculator's.
 _OF_MPMATH: dict[str, Callable[..., Any]] = {
+    "!": mp.factorial,
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
     "root": lambda x, n: mp.root(x, int(n)),
     "log": mp.log10,
@@ -141,6 +143,7 @@ _OF_MPMATH: dict[str, Callable[..., Any]] = {
     "stdev": lambda *x: mp.sqrt(mp.fsum((a - mp.fsum(x) / len(x)) ** 2 for a in x) / (len(x) - 1)),
 }
 _OF_ARB: dict[str, Callable[..., Any]] = {
+    "!": lambda n: (n + 1).gamma(),
     "ln": lambda x: x.log(),
     "cbrt": lambda x: -(-x).root(3) if x < 0 else x.root(3),
     "root": lambda x, n: x.root(int(n.unique_fmpz())),
@@ -166,6 +169,9 @@ def by_mpmath(node: Expression, operands: list[Any]) -> Any:
         return mp.mpf(value.numerator) / value.denominator
     if node.sign in _CONSTANTS:
         return _CONSTANTS[node.sign][0]()
+    if node.sign.endswith("°"):
+        name, operands = node.sign[:-1], [mp.radians(operands[0])]
+        return getattr(mp, name)(*operands) if name else operands[0]
     function = _OF_MPMATH.get(node.sign) or _COMMON.get(node.sign)
     return (function or getattr(mp, node.sign))(*operands)
 
@@ -177,6 +183,9 @@ def by_arb(node: Expression, operands: list[arb]) -> arb:
         return arb(fmpq(value.numerator, value.denominator))
     if node.sign in _CONSTANTS:
         return arb(_CONSTANTS[node.sign][1]())
+    if node.sign.endswith("°"):
+        turns = operands[0] / 180 * arb.pi()
+        return arb(getattr(turns, node.sign[:-1])()) if node.sign[:-1] else turns
     function = _OF_ARB.get(node.sign) or _COMMON.get(node.sign)
     result: arb = (function or getattr(arb, node.sign))(*operands)
     return result
@@ -211,41 +220,51 @@ def oracle(text: str, places: int) -> str | None:
 
 def measure(calculator: Calculator, texts: list[str], places: int, asked: int) -> dict[str, Any]:
     """Returns how many values are right, and how many answers of the model."""
-    wrong: list[dict[str, Any]] = []
-    others: Counter[str] = Counter()
-    operations, characters = [], []
+    wrong, undecided = list[dict[str, Any]](), list[str]()
+    operations, characters, n_asked = [], [], 0
+    refused: Counter[str] = Counter()
     for n, text in enumerate(texts):
+        right, value = oracle(text, places), _value(text, places)
+        if value is None or right is None:
+            undecided.append(text)
+            continue
+        if right != value:
+            wrong.append({"text": text, "value": value, "right": right})
         try:
             computation = calculator.begin(text, places)
         except ExpressionError as error:
-            is_undecided = error.kind is ExpressionErrorKind.UNDECIDED
-            others["undecided" if is_undecided else error.reason] += 1
+            refused[error.kind] += 1
             continue
         operations.append(len(computation.outline))
         characters.append(computation.n_characters)
-        right, value = oracle(text, places), _value(computation)
-        if right is None:
-            others["not seen by the oracles"] += 1
-        elif right != value:
-            wrong.append({"text": text, "value": value, "right": right})
         if n < asked:
+            n_asked += 1
             answer = calculator.calculate(text, places)
             if answer.result != value:
                 found = {"result": answer.result, "right": value, "why": answer.errors[0]}
                 wrong.append({"text": text, **found})
     return {
         "n": len(texts),
-        "asked": min(asked, len(texts)),
         "wrong": len(wrong),
-        "others": dict(others.most_common()),
+        "undecided": len(undecided),
+        "refused": dict(refused.most_common()),
+        "asked": n_asked,
         "operations": round(statistics.mean(operations or [0])),
         "characters": round(statistics.mean(characters or [0])),
         "wrong_results": wrong[:SHOWN],
+        "undecided_texts": undecided[:SHOWN],
     }
 
 
-def _value(computation: Computation) -> str:
-    return plain_text(round_to(computation.plan.rounded, computation.places))
+def _value(text: str, places: int) -> str | None:
+    """Returns the value of a text, rounded; None if that is undecided."""
+    try:
+        value = evaluate(parse(text).expression)[-1]
+        return plain_text(round_to(value.rounded(places), places))
+    except (ExpressionError, UndecidedError) as error:
+        if isinstance(error, UndecidedError) or error.kind is ExpressionErrorKind.UNDECIDED:
+            return None
+        raise
 
 
 def main() -> None:
@@ -277,12 +296,12 @@ def main() -> None:
         "results": results,
     }
     write(arguments.json, record)
-    shown = ("n", "asked", "wrong", "operations", "characters")
+    shown = ("n", "wrong", "undecided", "asked", "operations", "characters")
     cells = [
-        [name, *(row[key] for key in shown), sum(row["others"].values())]
+        [name, *(row[key] for key in shown), sum(row["refused"].values())]
         for name, row in results.items()
     ]
-    print(text_table(("class", *shown, "undecided or refused"), cells))
+    print(text_table(("class", *shown, "too long"), cells))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Which texts take longest to read: long ones, made of a few fragments that are repeated.
+"""Which texts take longest to read and plan: long ones, of a few fragments that are repeated.
 
     python -m tools.slowest [--texts 20000] [--page 2000] [--length 10000] [--json FILE]
 
-Times `parse`, and in Node the page's, with texts of --length characters. Each is a fragment, some
-in turn, openings that are nested, or a mixture of all spellings. Prints the slowest.
+Times reading and planning, and in Node the page's reading, with texts of --length characters. Each
+is a fragment, some in turn, openings that are nested, or a mixture of all spellings. Prints the
+slowest. Most long texts are refused as they are read; of shorter ones, more are planned.
 """
 
 import argparse
@@ -15,10 +16,13 @@ from typing import NamedTuple
 
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
-from calcgpt.inference.expression import parse
+from calcgpt.inference.calculator import Computation
+from calcgpt.inference.effort import Effort
+from calcgpt.inference.limits import ScratchpadLimits
 from datagen.files import write_json
 from tools.node import in_node
 
+LIMITS = ScratchpadLimits(block_size=32_768)
 OPENINGS = (("(", ")"), ("-(", ")"), ("|", "|"), ("1-(", ")"), ("1,", ""), ("max(1,", ")"))
 FRAGMENTS = (
     *(*spelling.OPERATIONS, *spelling.POSTFIXES, *spelling.FACTORS, *spelling.LEADING),
@@ -73,10 +77,10 @@ def recipe(draw: random.Random) -> Recipe:
 
 
 def seconds(text: str) -> float:
-    """Returns the seconds of a core that Python takes to read a text."""
+    """Returns the seconds of a core that Python takes to read and plan a text."""
     start = time.process_time()
-    with suppress(ExpressionError):
-        parse(text)
+    with suppress(ExpressionError), Effort().measured():
+        Computation(text, "", LIMITS)
     return time.process_time() - start
 
 

@@ -16,7 +16,7 @@ const KEY = "calcgpt.key";
  * expression in that other reading; fraction: the exact value, unless it is very long; off: the parts of the model that
  * were switched off, if any.
  * @typedef {{expression: string, reading: string | null, alternative: string | null, result: string | null,
- * exact: string, fraction: string | null, places: number, rounded: boolean, verified: boolean,
+ * exact: string, fraction: string | null, places: number, rounded: boolean | null, verified: boolean,
  * confidence: Confidence, nodes: Node[], model: string, off?: string[]}} Calculation */
 
 /** The events of a calculation.

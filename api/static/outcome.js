@@ -85,7 +85,8 @@ function say(word) {
 /** Returns the line that says how a right answer was rounded, and its exact value; it is empty if it was not.
  * @param {Calculation} calculation */
 function exactLine({ rounded, verified, places, fraction: exact }) {
-  if (!rounded || !verified) return "";
+  if (rounded === false || !verified) return "";
+  if (rounded === null) return createElement("p", "rounded", "undecided whether it is exactly this");
   const value = exact ? parse(exact) : null;
   const line = createElement("p", "rounded", `rounded to ${formatPlaces(places)}`);
   if (value && isTie(value, places)) line.append(": a tie, which goes to the even digit");

@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
-from calcgpt.inference import real
-from calcgpt.inference.effort import EffortError
+from calcgpt.inference.effort import EffortError, spend
 from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.function_values import DomainError, call, constant, power
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
-from calcgpt.inference.real import DECIDED_DIGITS, Real, UndecidedError, fraction
+from calcgpt.inference.real import (
+    DECIDED_DIGITS,
+    Real,
+    UndecidedError,
+    factorial,
+    fraction,
+    is_whole,
+    parts,
+)
 from calcgpt.inference.spelling import MAX_FACTORIAL, MESSAGES
 from datagen.arithmetic import Number, divide_half_even
 from datagen.notation import number_text
@@ -98,17 +105,34 @@ def _value(node: Expression, *operands: Real) -> Real:
 
 
 def _factorial(x: Real) -> Real:
-    if not real.is_whole(x) or not 0 <= x.floor() <= MAX_FACTORIAL:
+    if not is_whole(x) or not 0 <= x.floor() <= MAX_FACTORIAL:
         raise DomainError("factorial", -1)
-    return real.factorial(x.floor())
+    return factorial(x.floor())
 
 
-def _residue(a: Real, b: Real) -> Real | None:
+def _residue(whole: Real, divisor: Real) -> Real | None:
     """Returns the remainder of a whole number, even of one that is too long to write, by another;
     None if one of them is not whole, or the divisor is 0."""
-    if not real.is_whole(b) or not b.exact:
+    if not is_whole(divisor) or not divisor.exact:
         return None
-    rest = real.residue(a, b.floor())
+    modulus, found = divisor.floor(), dict[int, int | None]()
+    for part in parts(whole):
+        spend(1)
+        known = [found[id(operand)] for operand in part.operands if part.exact is None]
+        result = None
+        if is_whole(part):
+            result = part.floor() % modulus
+        elif None in known or part.exact is not None:
+            pass
+        elif part.operation in "+*":
+            a, b = known
+            result = (a + b if part.operation == "+" else a * b) % modulus  # type: ignore[operator]
+        elif part.operation == "^" and part.exponent.denominator == 1 and part.exponent >= 0:
+            result = pow(known[0] or 0, int(part.exponent), modulus)
+        elif part.operation == "!" and part.operands[0].exact >= abs(modulus):  # type: ignore[operator]
+            result = 0
+        found[id(part)] = result
+    rest = found[id(whole)]
     return None if rest is None else fraction(Fraction(rest))
 
 
@@ -121,9 +145,8 @@ def round_to(value: Fraction, places: int) -> Number:
     """Returns a value rounded to decimal places, ties to even, as a number without superfluous
     zeros."""
     units = divide_half_even(value.numerator * 10**places, value.denominator)
-    while places and units % 10 == 0:
-        units, places = units // 10, places - 1
-    return Number(units, places)
+    number = Number.from_units(units, places, point=places > 0)
+    return Number(number.units // 10) if number.places and number.units % 10 == 0 else number
 
 
 def equal(a: Number, b: Number) -> bool:

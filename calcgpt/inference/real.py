@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from calcgpt.inference import closed_form
 from calcgpt.inference.closed_form import Form, TooLargeError
@@ -35,7 +35,6 @@ _MAX_ROOT = 1_000  # the degree of a root that is not worked out as a power of e
 _SIMPLE, _SIMPLE_DIGITS = 10**15, 60  # denominator of a simple fraction; digits to guess it by
 
 _precision = threading.Lock()  # flint has one precision for all threads
-T = TypeVar("T")
 
 
 class UndecidedError(ArithmeticError):
@@ -78,7 +77,7 @@ class Real:
         return self + -other
 
     def __neg__(self) -> Real:
-        return fraction(Fraction(-1)) * self
+        return fraction(Fraction(-1)) * self if self.exact is None else fraction(-self.exact)
 
     def __mul__(self, other: Real) -> Real:
         if _are_exact(self, other):
@@ -99,7 +98,7 @@ class Real:
         from flint import ctx
 
         with _precision, ctx.workprec(bits):
-            for real in _parts(self, lambda real: real.bits >= bits):
+            for real in parts(self, lambda real: real.bits >= bits):
                 slow = real.operation not in ("", "+", "*", "/")
                 spend(1 + (bits // 400) ** (2 if slow else 1))
                 real.ball, real.bits = _ball(real), bits
@@ -115,7 +114,7 @@ class Real:
             if ball > 0 or ball < 0:
                 return 1 if ball > 0 else -1
             if bits == _FIRST_BITS:
-                distance = separation(_parts(self))
+                distance = separation(parts(self))
             if distance and ball.is_finite() and ball.abs_upper() < distance:
                 self.exact = Fraction(0)
             bits *= 2
@@ -156,7 +155,7 @@ class Real:
                 return round(_middle(near))
         raise UndecidedError
 
-    def _approximations(self, bits: int = _FIRST_BITS) -> Any:
+    def _approximations(self, bits: int = _FIRST_BITS) -> Iterator[arb]:
         """Yields balls that are smaller and smaller."""
         while bits <= MAX_BITS:
             ball = self.enclose(bits)
@@ -172,13 +171,14 @@ class Real:
         if self.exact is not None:
             return self.exact
         wanted = int(digits / math.log10(2)) + 8
-        ball = None
+        near = None
         for ball in self._approximations(wanted + 32):
+            near = _middle(ball)
             if ball.rel_accuracy_bits() >= wanted or ball.rad() < 2.0**-1000:
                 break
-        if ball is None:
+        if near is None:
             raise OverflowError
-        return _middle(ball)
+        return near
 
     def size(self) -> float:
         """Returns the decimal logarithm of the magnitude, about: -inf for 0 and what may be 0, inf
@@ -271,29 +271,6 @@ def atan(x: Real) -> Real:
     return _odd("atan", x)
 
 
-def residue(real: Real, modulus: int) -> int | None:
-    """Returns the remainder of a whole number that is too large to be written out, or None if it is
-    no such number."""
-    found: dict[int, int | None] = {}
-    for part in _parts(real):
-        spend(1)
-        values = [found[id(operand)] for operand in part.operands if part.exact is None]
-        result = None
-        if is_whole(part):
-            result = part.floor() % modulus
-        elif None in values or part.exact is not None:
-            pass
-        elif part.operation in "+*":
-            a, b = values
-            result = (a + b if part.operation == "+" else a * b) % modulus  # type: ignore[operator]
-        elif part.operation == "^" and part.exponent.denominator == 1 and part.exponent >= 0:
-            result = pow(values[0] or 0, int(part.exponent), modulus)
-        elif part.operation == "!" and part.operands[0].exact >= modulus:  # type: ignore[operator]
-            result = 0
-        found[id(part)] = result
-    return found[id(real)]
-
-
 def is_whole(real: Real) -> bool:
     """Whether a number is known to be whole."""
     return real.exact is not None and real.exact.denominator == 1
@@ -362,7 +339,7 @@ def _ball(real: Real) -> arb:
     return (balls[0].root(d) if d > 1 else balls[0]) ** fmpz(n)
 
 
-def _parts(real: Real, is_known: Callable[[Real], bool] = lambda _: False) -> list[Real]:
+def parts(real: Real, is_known: Callable[[Real], bool] = lambda _: False) -> list[Real]:
     """Returns the numbers that one is made of, operands first, without those that are known and
     what these are made of."""
     ordered, waiting, seen = [], [(real, False)], set()

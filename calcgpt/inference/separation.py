@@ -10,21 +10,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from calcgpt.inference import closed_form
+from calcgpt.inference.closed_form import Form
 from calcgpt.inference.effort import spend
 
 if TYPE_CHECKING:
     from flint import arb
 
-    from calcgpt.inference.real import Real
+
+class Part(Protocol):
+    """What is asked of a number (`calcgpt.inference.real.Real`)."""
+
+    exact: Fraction | None
+    operation: str
+    exponent: Fraction
+
+    @property
+    def operands(self) -> Sequence[Part]: ...
+
+    @property
+    def form(self) -> Form | None: ...
+
 
 _MAX_DEGREE = 2**12  # beyond which no enclosure is as small as the bound
 Bounds = tuple[int, int]  # a and b
 
 
-def separation(parts: Sequence[Real]) -> arb | None:
+def separation(parts: Sequence[Part]) -> arb | None:
     """Returns the distance from 0 that the last of some numbers has at least unless it is 0; None
     if it is not algebraic or the bound too small. `parts` are what it is made of, in order."""
     from flint import arb, fmpz
@@ -52,7 +66,7 @@ def separation(parts: Sequence[Real]) -> arb | None:
     return arb(2) ** -fmpz((degree - 1) * last[0] + last[1])
 
 
-def _combined(part: Real, x: Bounds, y: Bounds = (0, 0)) -> Bounds:
+def _combined(part: Part, x: Bounds, y: Bounds = (0, 0)) -> Bounds:
     """Returns the bounds of an operation (table 1 of the paper), rounded up."""
     (a, b), (c, d) = x, y
     if part.operation == "+":
@@ -68,7 +82,7 @@ def _combined(part: Real, x: Bounds, y: Bounds = (0, 0)) -> Bounds:
     return a, -(-((root - 1) * a + b) // root)
 
 
-def _half_turns(part: Real) -> Fraction | None:
+def _half_turns(part: Part) -> Fraction | None:
     """Returns q for the sine or cosine of q*pi, else None."""
     form = part.operands[0].form if part.operation in ("sin", "cos") else None
     return closed_form.half_turns(form) if form else None

@@ -13,6 +13,7 @@ const RADIUS_BITS = 32;
 /** Returns a ball with all numbers of another one, whose middle has at most so many bits.
  * @type {(m: bigint, r: bigint, e: bigint, bits: number) => Ball} */
 export function ball(m, r, e, bits) {
+  if (!m && !r) return { m, r, e: 0n };
   const excess = Math.max(bitLength(m) - bits, bitLength(r) - RADIUS_BITS);
   if (excess <= 0) return { m, r, e };
   const shift = BigInt(excess);
@@ -38,7 +39,8 @@ export function add(a, b, bits) {
   return ball(a.m << most, (a.r << most) + small, a.e - most, bits);
 }
 
-/** Returns a ball with more numbers on both sides: r * 2**e. @type {(a: Ball, r: bigint, e: bigint, bits: number) => Ball} */
+/** Returns a ball with more numbers on both sides: r * 2**e.
+ * @type {(a: Ball, r: bigint, e: bigint, bits: number) => Ball} */
 export function widen(a, r, e, bits) {
   return r ? add(a, { m: 0n, r, e }, bits) : a;
 }
@@ -79,6 +81,11 @@ export function signOf(a) {
   return a ? Number(a.m > a.r) - Number(a.m < -a.r) : 0;
 }
 
+/** Returns whether the numbers are below 2**n, without their sign. @type {(a: Ball, n: bigint) => boolean} */
+export function isBelow(a, n) {
+  return (!a.m && !a.r) || upperBits(a) <= n;
+}
+
 /** Returns n for which the numbers are below 2**n, without their sign. @param {Ball} a */
 export function upperBits({ m, r, e }) {
   return BigInt(bitLength(magnitude(m) + r)) + e;
@@ -93,8 +100,8 @@ export function middleOf({ m, e }) {
   return { n: m / common, d: d / common };
 }
 
-/** Returns the exponent of the middle of a ball, which is rounded first, so that it is that of other balls with the same
- * number: 0 for 0. @param {Ball} ball */
+/** Returns the exponent of the middle, which is rounded first, so that it is that of other balls with the same number: 0
+ * for 0. @param {Ball} a */
 export function logarithm({ m, e }) {
   const excess = BigInt(Math.max(0, bitLength(m) - 64));
   return BigInt(bitLength((magnitude(m) + ((1n << excess) >> 1n)) >> excess)) + excess + e;

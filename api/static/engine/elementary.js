@@ -1,7 +1,7 @@
 // Roots, logarithms, exponential and circular functions of balls. A function of the middle is worked out with integers
 // that are numbers times 2**-bits; then the radius grows by what was rounded, and by that of the argument times the
-// largest derivative. Arguments are reduced until a few terms of a power series are enough (Brent and Zimmermann, Modern
-// Computer Arithmetic, chapter 4).
+// largest derivative. Arguments are reduced until a few terms of a power series are enough (Brent and Zimmermann,
+// Modern Computer Arithmetic, chapter 4).
 
 import { add, ball, divide, multiply, negative, ofFraction, signOf, upperBits, widen } from "./ball.js";
 import { bitLength, fraction, magnitude } from "./fractions.js";
@@ -11,11 +11,13 @@ const MAX_NEWTON = 16n; // the degree of a root up to which Newton's iteration f
 const [DOUBLE_BITS, FROM_DOUBLE] = [50, 800]; // how exact numbers of the machine are; how far Newton starts from them
 
 /** @import { Ball } from "./ball.js" */
-/** Returns a ball with the values of a ball, or null if it is too wide for one. @typedef {(x: Ball, bits: number) => Ball | null} Real */
+/** Returns a ball with the values of a ball, or null if it is too wide for one.
+ * @typedef {(x: Ball, bits: number) => Ball | null} Real */
 
 // Roots
 
-/** Returns the root of degree n > 0 of a number that is not negative. @type {(x: Ball, n: bigint, bits: number) => Ball | null} */
+/** Returns the root of degree n > 0 of a number that is not negative.
+ * @type {(x: Ball, n: bigint, bits: number) => Ball | null} */
 export function root(x, n, bits) {
   const least = x.m - x.r;
   if (!x.m && !x.r) return x;
@@ -237,8 +239,8 @@ function reduce({ m, e }, unit, bits) {
 }
 
 /** Returns the sum of x**n / (d(1) d(2) ... d(n)) for n >= 0, with an error of at most 16. |x| < 5/8; d: at least n.
- * Powers up to the root of the number of terms are multiplied by integers only (Smith 1989, Efficient multiple-precision
- * evaluation of elementary functions). @type {(x: bigint, bits: bigint, d: (n: bigint) => bigint) => bigint} */
+ * Powers up to the root of the number of terms are multiplied by integers only (Smith 1989, Efficient
+ * multiple-precision evaluation of elementary functions). @type {(x: bigint, bits: bigint, d: (n: bigint) => bigint) => bigint} */
 function series(x, bits, d) {
   const one = 1n << bits;
   const gained = Math.max(0, Number(bits) - bitLength(x)); // bits of each power

@@ -1,6 +1,6 @@
 // The value of an expression as a real number, and how people write it (calcgpt/inference/exact.py).
 
-import { divideHalfEven, numberText } from "./arithmetic.js";
+import { decimal, divideHalfEven, numberText } from "./arithmetic.js";
 import { ArithmeticError, EffortError } from "./effort.js";
 import { ExpressionError } from "./expression_errors.js";
 import { fold, isConstant } from "./expression_tree.js";
@@ -47,7 +47,8 @@ export function valueOfNode(node, operands) {
   }
 }
 
-/** Returns the error for a part that has no value. @type {(error: ArithmeticError, part: Expression) => ExpressionError} */
+/** Returns the error for a part that has no value.
+ * @type {(error: ArithmeticError, part: Expression) => ExpressionError} */
 export function errorOf(error, { start, end }) {
   let [key, kind] = ["value", "out-of-range"];
   if (error instanceof DomainError) key = error.key;
@@ -96,10 +97,8 @@ export function valueOfNumber({ units, places }) {
 /** Returns a value rounded to decimal places, ties to even, as a number without superfluous zeros.
  * @type {(value: Fraction, places: number) => Decimal} */
 export function roundTo({ n, d }, places) {
-  const units = divideHalfEven(n * 10n ** BigInt(places), d);
-  if (!places || units % 10n) return { units, places };
-  const zeros = units ? Math.min(places, String(units).length - String(units).replace(/0+$/, "").length) : places;
-  return { units: units / 10n ** BigInt(zeros), places: places - zeros };
+  const number = decimal(divideHalfEven(n * 10n ** BigInt(places), d), places, places > 0);
+  return number.places && number.units % 10n === 0n ? { units: number.units / 10n, places: 0 } : number;
 }
 
 /** Returns whether two numbers have the same value. @type {(a: Decimal, b: Decimal) => boolean} */

@@ -59,7 +59,8 @@ export function inverse({ n, d }) {
   return n < 0n ? { n: -d, d: -n } : { n: d, d: n };
 }
 
-/** Returns a power. A value of 0 needs an exponent that is not negative. @type {(a: Fraction, exponent: bigint) => Fraction} */
+/** Returns a power. A value of 0 needs an exponent that is not negative.
+ * @type {(a: Fraction, exponent: bigint) => Fraction} */
 export function power(a, exponent) {
   const { n, d } = exponent < 0n ? inverse(a) : a;
   return { n: n ** magnitude(exponent), d: d ** magnitude(exponent) };
@@ -92,8 +93,8 @@ export function gcd(a, b) {
   return a;
 }
 
-/** Returns shorter numbers with the same common divisors: Lehmer's algorithm, which takes many steps of Euclid's at once
- * by the leading digits (Knuth, 4.5.2, algorithm L). @type {(a: bigint, b: bigint) => [bigint, bigint]} */
+/** Returns shorter numbers with the same common divisors: Lehmer's algorithm, which takes many steps of Euclid's at
+ * once by the leading digits (Knuth, 4.5.2, algorithm L). @type {(a: bigint, b: bigint) => [bigint, bigint]} */
 function shortened(a, b) {
   spend((bitLength(b) / 340) ** 2);
   while (b >> LONG) {
@@ -117,7 +118,8 @@ export function modulo(n, modulus) {
   return rest && rest < 0n !== modulus < 0n ? rest + modulus : rest;
 }
 
-/** Returns the remainder of a power with an exponent >= 0. @type {(base: bigint, exponent: bigint, modulus: bigint) => bigint} */
+/** Returns the remainder of a power with an exponent >= 0.
+ * @type {(base: bigint, exponent: bigint, modulus: bigint) => bigint} */
 export function powerModulo(base, exponent, modulus) {
   let result = 1n;
   for (const digit of exponent.toString(2)) {

@@ -159,7 +159,7 @@ export class Planner {
    * @type {(a: Operand, op: string, b: Operand, places: number) => Operand} */
   ask = (a, op, b, places) => {
     const { text, start, end } = this.parts.nodes[this.#index];
-    spend(20 + (bitLength(a.number.units) + bitLength(b.number.units)) / 20);
+    spend(20 + (bitLength(a.number.units) + bitLength(b.number.units)) / 50);
     if (this.steps.length === MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
     const step = { a, op, b, places, text, start, end, path: this.path };
     this.steps.push(step);

@@ -1,10 +1,10 @@
 // Plans: which operations the model is asked, so that the whole expression is rounded once
 // (calcgpt/inference/planning.py).
 //
-// Operations before the last keep guard places: the fewest with which the result is the value of the expression, rounded
-// to the places asked for. That value is known (exact.js), and the plan calculates what the model should answer, so it
-// knows whether it ends there. If no number of guard places is enough, as for 1/3*3+0.5 to 0 places, a plan works out
-// the numerator and the denominator of the value, and divides once.
+// Operations before the last keep guard places: the fewest with which the result is the value of the expression,
+// rounded to the places asked for. That value is known (exact.js), and the plan calculates what the model should answer,
+// so it knows whether it ends there. If no number of guard places is enough, as for 1/3*3+0.5 to 0 places, a plan works
+// out the numerator and the denominator of the value, and divides once.
 
 import { MAX_PLACES } from "./arithmetic.js";
 import { ArithmeticError } from "./effort.js";
@@ -34,8 +34,8 @@ const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
 /** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
 
 /** The operations of an expression, operands first, and its value by them. value: without rounding; guardPlaces: the
- * places that operations before the last keep beyond those of the result, or beyond what a function of it needs; null if
- * numerator and denominator are worked out instead.
+ * places that operations before the last keep beyond those of the result, or beyond what a function of it needs; null
+ * if numerator and denominator are worked out instead.
  * @typedef {{steps: Step[], result: Operand, value: Real, rounded: Fraction, guardPlaces: number | null,
  * readings: Reading[]}} Plan */
 

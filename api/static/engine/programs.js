@@ -35,8 +35,9 @@ const { MAX_OPERATIONS, PROGRAMS } = tables;
  * @param {Term<T>[]} numbers
  * @throws {ArithmeticError} */
 export function run(planner, name, numbers) {
-  const isSorted = tables.SORTED.includes(name);
-  const sorted = isSorted ? [...numbers].sort((a, b) => compare(a.value.approximate(), b.value.approximate())) : numbers;
+  const order = (/** @type {Term<T>} */ a, /** @type {Term<T>} */ b) =>
+    compare(a.value.approximate(), b.value.approximate());
+  const sorted = tables.SORTED.includes(name) ? [...numbers].sort(order) : numbers;
   const running = new Run(planner, sorted, PROGRAMS[name].is_exact ? MAX_OPERATIONS : MAX_TURNS);
   running.rows(PROGRAMS[name].rows);
   return running.number("result");

@@ -99,7 +99,7 @@ export class Real {
       const sign = balls.signOf(ball);
       if (sign) return sign;
       if (bits === FIRST_BITS) distance = separation(partsOf(this));
-      if (ball && distance !== null && balls.upperBits(ball) <= -distance) this.exact = whole(0n);
+      if (ball && distance !== null && balls.isBelow(ball, -distance)) this.exact = whole(0n);
     }
     return Number(this.exact.n > 0n) - Number(this.exact.n < 0n);
   }
@@ -288,7 +288,7 @@ export function residue(real, modulus) {
     else if (part.operation === "*") result = a * b;
     else if (part.operation === "^" && part.exponent.d === 1n && part.exponent.n >= 0n) {
       result = powerModulo(a, part.exponent.n, modulus);
-    } else if (part.operation === "!" && exactOf(part.operands[0]).n >= modulus) result = 0n;
+    } else if (part.operation === "!" && exactOf(part.operands[0]).n >= magnitude(modulus)) result = 0n;
     found.set(part, result === null ? null : modulo(result, modulus));
   }
   return found.get(real) ?? null;
@@ -366,7 +366,7 @@ const ELEMENTARY = { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf,
 /** Returns the microseconds that a ball takes, about. @type {(real: Real, bits: number) => number} */
 function costOf({ exact, operation }, bits) {
   if (exact || ["+", "*", "/"].includes(operation)) return 2 + bits / 400;
-  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 250) ** 2;
+  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 180) ** 2;
 }
 
 /** Returns the numbers that one is made of, operands first, without those that are known and what these are made of.

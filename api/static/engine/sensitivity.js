@@ -1,8 +1,8 @@
 // How exact the parts of an expression must be, so that its value is right (calcgpt/inference/sensitivity.py).
 //
 // The value changes by the derivative times the error of a part (reverse accumulation; Griewank and Walther 2008,
-// Evaluating Derivatives, section 3.2). So (1-cos(x))*exp(200) needs 87 places more of the cosine, and hardly any of the
-// exponential. Derivatives are estimated: a plan is checked by its result.
+// Evaluating Derivatives, section 3.2). So (1-cos(x))*exp(200) needs 87 places more of the cosine, and hardly any of
+// the exponential. Derivatives are estimated: a plan is checked by its result.
 
 import { divideHalfEven } from "./arithmetic.js";
 import { multiply, subtract, whole } from "./fractions.js";

@@ -1,4 +1,5 @@
-// What an expression is calculated by where numbers in between would be needlessly long (calcgpt/inference/simplify.py).
+// What an expression is calculated by where numbers in between would be needlessly long
+// (calcgpt/inference/simplify.py).
 //
 // 170!/168!               170*169, the factors that are left
 // 10^400/10^398           10^2
@@ -31,7 +32,8 @@ export function simplify(root, values) {
   });
 }
 
-/** Returns a node at the position of another one. @type {(node: Expression, sign: string, operands: Expression[]) => Expression} */
+/** Returns a node at the position of another one.
+ * @type {(node: Expression, sign: string, operands: Expression[]) => Expression} */
 function like({ start, end }, sign, operands) {
   return expression(sign, operands, start, end);
 }
@@ -114,7 +116,8 @@ function sizeOf(node, known) {
   return /** @type {Real} */ (known.get(node)).size();
 }
 
-/** Returns the value of a node if it is a whole number, else null. @type {(node: Expression, known: Known) => bigint | null} */
+/** Returns the value of a node if it is a whole number, else null.
+ * @type {(node: Expression, known: Known) => bigint | null} */
 function wholeOf(node, known) {
   const value = /** @type {Real} */ (known.get(node));
   return isWhole(value) ? value.floor() : null;

@@ -13,8 +13,10 @@ from readings import rows
 
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
+from calcgpt.inference.effort import Effort
 from calcgpt.inference.expression_stack import Style
 from calcgpt.inference.limits import DirectLimits, Limits, ScratchpadLimits
+from calcgpt.inference.spelling import MESSAGES
 from datagen.arithmetic import answer
 from datagen.notation import render_answer
 from datagen.operations import DIVISION
@@ -96,7 +98,8 @@ def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[
     names = ("percent", "decimal_comma", "angle")
     style = Style(**{name: options[name] for name in names if name in options})
     try:
-        asked = Computation(text, "model", LIMITS, options.get("places"), style=style)
+        with Effort().measured():
+            asked = Computation(text, "model", LIMITS, options.get("places"), style=style)
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
         return {"kind": error.kind.value, "message": error.reason, **place}, []
@@ -151,9 +154,16 @@ def test_the_page_reads_and_plans_what_python_does() -> None:
     expected = [described(text, options) for text, options in texts]
     asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
     found = in_node(DESCRIBE, asked)
-    for item, (wanted, _), there in zip(texts, expected, found, strict=True):
+    n_long = 0
+    for index, (wanted, _), there in zip(range(len(texts)), expected, found, strict=True):
         link = {"linked": wanted["expression"]} if "expression" in wanted else {}
-        assert there == wanted | link, item
+        if there != wanted | link and index >= len(table):
+            # The page gives up sooner, where Python finds that it is too long to write.
+            assert (there["message"], "kind" in wanted) == (MESSAGES["effort"], True), texts[index]
+            n_long += 1
+        else:
+            assert there == wanted | link, texts[index]
+    assert n_long < len(texts) // 100
     read = ["exact" in wanted for wanted, _ in expected]
     assert sum(read[: -N_DRAWN // 4]) > N_DRAWN // 5
     assert sum(read[-N_DRAWN // 4 :]) > N_DRAWN // 8

@@ -1,0 +1,86 @@
+"""The page's real numbers: what they are decided to be, and that their balls contain them."""
+
+import random
+from fractions import Fraction
+from typing import Any
+
+from expressions import with_functions
+from flint import arb, ctx, fmpz
+from real_numbers import HARD, IDENTITIES, UNDECIDED
+
+from calcgpt.errors import ExpressionError
+from calcgpt.inference.effort import Effort
+from calcgpt.inference.exact import evaluate
+from calcgpt.inference.expression import parse
+from calcgpt.inference.real import Real
+from tools.node import in_node
+
+BITS = (64, 128, 300, 1_000)
+N_DRAWN = 1_000
+EVALUATE = """async (asked) => {
+    const { bounded } = await import("/static/engine/effort.js");
+    const { evaluate } = await import("/static/engine/exact.js");
+    const { parse } = await import("/static/engine/expression.js");
+    return asked.map(([text, bits]) => {
+        try {
+            return bounded(() => {
+                const value = evaluate(parse(text).expression).pop();
+                const exact = value.settle().exact;
+                if (exact) return [exact.n, exact.d].map((part) => part.toString(16));
+                const ball = value.enclose(bits);
+                const parts = ball && [ball.m, ball.r, ball.e, value.bits];
+                return parts && parts.map((part) => part.toString(16));
+            });
+        } catch (error) {
+            if (!error.kind) throw error;
+            return error.kind;
+        }
+    });
+}"""
+
+
+def on_the_page(asked: list[tuple[str, int]]) -> list[Any]:
+    """Returns the kind of the error or, of the value, the fraction or the ball."""
+    return in_node(EVALUATE, asked)  # type: ignore[no-any-return]
+
+
+def test_equality_is_shown_by_the_same_theorems() -> None:
+    known = IDENTITIES | {text: Fraction(value) for text, value in HARD.items()}
+    found = on_the_page([(text, 128) for text in known])
+    for text, fraction in zip(known, found, strict=True):
+        assert isinstance(fraction, list), text
+        assert Fraction(*(int(part, 16) for part in fraction)) == known[text], text
+
+
+def test_the_same_is_undecided() -> None:
+    found = on_the_page([(text, 128) for text in UNDECIDED])
+    assert found == ["undecided"] * len(UNDECIDED)
+
+
+def value_of(text: str) -> Real | str:
+    """Returns the value of a text, or the kind of the error."""
+    try:
+        with Effort().measured():
+            return evaluate(parse(text).expression)[-1].settle()
+    except ExpressionError as error:
+        return error.kind
+
+
+def test_a_ball_contains_the_number() -> None:
+    draw = random.Random(0)
+    asked = [(with_functions(draw, 2), draw.choice(BITS)) for _ in range(N_DRAWN)]
+    n_balls = 0
+    for (text, bits), found in zip(asked, on_the_page(asked), strict=True):
+        value = value_of(text)
+        if found == "too-long" or isinstance(value, str):
+            assert found in (value, "too-long"), text
+        elif value.exact is not None:
+            assert found == [f"{part:x}" for part in value.exact.as_integer_ratio()], text
+        elif found:
+            *parts, used = (int(part, 16) for part in found)  # perhaps more bits than asked for
+            exact = value.enclose(3 * used)
+            with ctx.workprec(3 * used):
+                m, r, e = map(fmpz, parts)
+                assert abs(exact - arb(m) * arb(2) ** e) <= arb(r) * arb(2) ** e, (text, bits)
+            n_balls += 1
+    assert n_balls > N_DRAWN // 5
