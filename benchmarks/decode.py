@@ -32,7 +32,8 @@ from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.generate import Decoder, generate
 from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset
 from calcgpt.registry import resolve
 

@@ -3,7 +3,7 @@
 config.json         the recipe, the package version, the domain for which the model was measured (if
                     it was), and the SHA-256 of all this and of the next three files
 tokenizer.json      the vocabulary
-model.safetensors   the weights
+model.safetensors   the weights, of 32 bits or of 8 (`calcgpt.tensors.pack`)
 metrics.json        the scores, and the data they were measured on
 README.md           the model card, made from the recipe and the metrics
 switches.json       what breaks without each part of the model, if that was measured
@@ -34,9 +34,11 @@ from calcgpt.tensors import (
     HEADER_BYTES,
     VALUE_BYTES,
     check_header,
+    pack,
     read_tensors,
     reason,
     shown,
+    unpack,
     write_tensors,
 )
 from datagen import files
@@ -46,7 +48,7 @@ from datagen.operations import SIGNS
 if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
     import torch
 
-    from calcgpt.model.gpt import LanguageModel
+    from calcgpt.model.base import LanguageModel
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
@@ -121,8 +123,11 @@ class Checkpoint:
         path = folder / WEIGHTS
         n_value = _n_stored(recipe, tokenizer)
         _check_hash(path, hashes, VALUE_BYTES * n_value + HEADER_BYTES)
-        check_header(path, n_value)
+        is_packed = recipe.train.weights == "int8"
+        check_header(path, n_value, is_packed)
         arrays = read_tensors(load_file, path)
+        if is_packed:
+            arrays = unpack(arrays, path)
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 raise CheckpointError(
@@ -148,7 +153,8 @@ class Checkpoint:
         files.check_output_folder(folder)
         with files.new_folder(folder) as staging:
             files.write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            write_tensors(save_file, self.arrays, staging / WEIGHTS)
+            arrays = pack(self.arrays) if self.recipe.train.weights == "int8" else self.arrays
+            write_tensors(save_file, arrays, staging / WEIGHTS)
             for name, tensors in (extra or {}).items():
                 _save_tensors(tensors, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}

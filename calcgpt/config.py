@@ -15,7 +15,7 @@ from datagen.errors import current_name
 from datagen.operations import SIGNS, USUAL, Sign
 
 # Names of variants, each list in alphabetical order.
-Architecture = Literal["bigram", "gpt"]
+Architecture = Literal["bigram", "gpt", "sources"]
 Position = Literal[
     "alibi",
     "coordinates",
@@ -37,7 +37,7 @@ FeedForward = Literal["geglu", "gelu", "gelu-tanh", "glu", "relu", "relu2", "sil
 Norm = Literal["layernorm", "rmsnorm"]
 NormPosition = Literal["post", "pre"]
 Init = Literal["gpt2", "torch"]
-Batches = Literal["problems", "stream"]
+Batches = Literal["cases", "problems", "stream"]
 Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["constant", "cosine", "linear"]
 TokenizerName = Literal["arithmetic", "bpe", "chars", "scratchpad"]
@@ -90,7 +90,7 @@ class ModelConfig(Section):
         "",
         max_length=256,
         pattern=r"^[\x00-\x7f]*$",
-        description="coordinates: the character of each token id",
+        description="coordinates, sources: the character of each token id",
     )
     row_window: int | None = Field(
         None,
@@ -235,6 +235,9 @@ class TrainConfig(Section):
     ema_decay: float = Field(
         0.0, ge=0, lt=1, description="decay of a moving average of the weights; 0: none"
     )
+    weights: Literal["fp32", "int8"] = Field(
+        "fp32", description="int8: matrices are rounded to 8 bits by rows, in training as well"
+    )
     seed: int = Field(42, ge=0, lt=2**63, description="seed of every random draw")
     precision: Literal["auto", "fp32", "bf16"] = Field("auto", description="auto: bf16 on CUDA")
     compile: bool = Field(
@@ -266,6 +269,8 @@ class TrainConfig(Section):
             raise ValueError(
                 f"batch_size {self.batch_size} is not divisible by grad_accum {self.grad_accum}"
             )
+        if self.weights == "int8" and self.ema_decay:
+            raise ValueError("weights 'int8' needs ema_decay 0: an average is not rounded")
         return self
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Slot
 
-_CHARACTERS = {
+CHARACTERS = {
     Kind.ANSWER_N: "n",
     Kind.ANSWER_A: "a",
     Kind.ANSWER_POINT: ".",
@@ -68,6 +68,6 @@ def answer_field(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:
     """Returns the slot and the character of each position of the answer field that follows from the
     result row of a line."""
     return [
-        (slot, chr(line[slot.sources[0]]) if slot.sources else _CHARACTERS[slot.kind])
+        (slot, chr(line[slot.sources[0]]) if slot.sources else CHARACTERS[slot.kind])
         for slot in answer_slots(plan, answer_shape(plan, line))
     ]

@@ -42,7 +42,7 @@ from calcgpt.data.problems import FreshProblems
 from calcgpt.data.sources import FreshData
 from calcgpt.errors import UserError
 from calcgpt.metrics import Scores
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 from calcgpt.tables import text_table
 from calcgpt.training.environment import record_start
 from calcgpt.training.loader import BatchLoader, MicroBatch, StepBatch

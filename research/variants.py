@@ -26,7 +26,8 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.evaluation.losses import summed_loss
 from calcgpt.inference.generate import generate
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.model.layers import FEEDFORWARDS
 from calcgpt.recipe import load_preset, preset_names
 from calcgpt.tables import markdown_table

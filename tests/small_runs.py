@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from calcgpt.config import Recipe
 from calcgpt.recipe import load_recipe
 from calcgpt.training.train import train
+from datagen.notation import WORK_ALPHABET
 
 CPU = torch.device("cpu")
 SMALL = [
@@ -30,6 +31,14 @@ FRESH = (  # problems that are drawn in training
     "model.block_size=256",
     "data.mixture.blog=2",
     "data.mixture.calculator=1",
+)
+CASES = (  # without text
+    "tokenizer=scratchpad",
+    "model.architecture=sources",
+    f"model.characters={WORK_ALPHABET}",
+    "data.mixture.blog=1",
+    "train.batches=cases",
+    "train.weights=int8",
 )
 
 

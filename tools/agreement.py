@@ -18,7 +18,8 @@ from calcgpt.config import ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.evaluation.losses import Loss, summed_loss
 from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, MODELS, LanguageModel, build_model, compiled
+from calcgpt.model.base import BLOCKS, LanguageModel
+from calcgpt.model.gpt import MODELS, build_model, compiled
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset, preset_names

@@ -132,6 +132,7 @@ CLASSES: dict[str, Draw] = {
 
 # The oracles: each is a module of functions of the names of the calculator's.
 _OF_MPMATH: dict[str, Callable[..., Any]] = {
+    "!": mp.factorial,
     "cbrt": lambda x: mp.sign(x) * mp.cbrt(abs(x)),
     "root": lambda x, n: mp.root(x, int(n)),
     "log": mp.log10,
@@ -142,6 +143,7 @@ _OF_MPMATH: dict[str, Callable[..., Any]] = {
     "stdev": lambda *x: mp.sqrt(mp.fsum((a - mp.fsum(x) / len(x)) ** 2 for a in x) / (len(x) - 1)),
 }
 _OF_ARB: dict[str, Callable[..., Any]] = {
+    "!": lambda n: (n + 1).gamma(),
     "ln": lambda x: x.log(),
     "cbrt": lambda x: -(-x).root(3) if x < 0 else x.root(3),
     "root": lambda x, n: x.root(int(n.unique_fmpz())),
@@ -167,6 +169,9 @@ def by_mpmath(node: Expression, operands: list[Any]) -> Any:
         return mp.mpf(value.numerator) / value.denominator
     if node.sign in _CONSTANTS:
         return _CONSTANTS[node.sign][0]()
+    if node.sign.endswith("°"):
+        name, operands = node.sign[:-1], [mp.radians(operands[0])]
+        return getattr(mp, name)(*operands) if name else operands[0]
     function = _OF_MPMATH.get(node.sign) or _COMMON.get(node.sign)
     return (function or getattr(mp, node.sign))(*operands)
 
@@ -178,6 +183,9 @@ def by_arb(node: Expression, operands: list[arb]) -> arb:
         return arb(fmpq(value.numerator, value.denominator))
     if node.sign in _CONSTANTS:
         return arb(_CONSTANTS[node.sign][1]())
+    if node.sign.endswith("°"):
+        turns = operands[0] / 180 * arb.pi()
+        return arb(getattr(turns, node.sign[:-1])()) if node.sign[:-1] else turns
     function = _OF_ARB.get(node.sign) or _COMMON.get(node.sign)
     result: arb = (function or getattr(arb, node.sign))(*operands)
     return result

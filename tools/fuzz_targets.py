@@ -25,7 +25,8 @@ from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, UserEr
 from calcgpt.inference import expression_tree, spelling
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
 from calcgpt.registry import best
 from datagen import notation, work, work_errors

@@ -25,7 +25,8 @@ from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.generate import Decoder
 from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.plots import new_figure, save_figures
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval

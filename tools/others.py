@@ -10,9 +10,11 @@ without answers, in which a percentage is always a number of hundredths.
 
 The calculator gets each expression as it stands. In GSM8K and MathGLM, a result is right if it is
 the exact value, rounded once to --places; in MATH-401, if it differs from the answer by less than
-0.001. By the other criterion, it is the value in the line of GSM8K, and for MathGLM's scorer, equal
-when rounded to two places. Expressions that the calculator refuses, such as sin(1), are wrong. With
---shards, the same command continues after an interruption.
+0.001. By the other criterion, it is the value in the line of GSM8K; in MATH-401, the value of the
+text as it stands, by mpmath and Arb, because five answers are of arguments that were rounded
+afterwards; and for MathGLM's scorer, equal when rounded to two places. Expressions that the
+calculator refuses, such as e^(iπ), are wrong. With --shards, the same command continues after an
+interruption.
 """
 
 import ast
@@ -38,12 +40,14 @@ from calcgpt.errors import ExpressionError
 from calcgpt.evaluation.shards import check_manifest
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
+from calcgpt.inference.limits import MAX_WORK
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.files import read_json, read_text, sha256, write_json
 from datagen.parallel import make_map
 from datagen.progress import progress_bar
 from tools.exactness import name_of, share
+from tools.functions import oracle
 
 SHARD = 100  # expressions that are answered together
 SHOWN = 20  # wrong results in the record
@@ -70,7 +74,7 @@ class Task:
     text: str
     kinds: tuple[str, ...]
     value: Fraction
-    written: Fraction | None = None  # the value in the line of GSM8K
+    written: Fraction | None = None  # the value in the line of GSM8K, of the text in MATH-401
     is_rounded: bool = False  # whether the value is the answer of MATH-401
     style: Style = DEFAULT_STYLE
 
@@ -81,8 +85,9 @@ class Task:
         except ValueError:
             return False, False
         if self.is_rounded:
-            is_near = abs(value - self.value) < TOLERANCE
-            return is_near, is_near
+            values = (self.value, self.value if self.written is None else self.written)
+            near, of_text = (abs(value - right) < TOLERANCE for right in values)
+            return near, of_text
         is_exact = value == round(self.value, places)
         if self.written is None:
             return is_exact, round(value, 2) == round(self.value, 2)
@@ -128,7 +133,13 @@ def math401_tasks(path: Path) -> list[Task]:
     tasks = []
     for index, line in enumerate(read_text(path).splitlines()):
         row, kind = json.loads(line), MATH401_KINDS[-(-index // 25)]
-        tasks.append(Task(row["query"], (kind,), Fraction(row["response"]), is_rounded=True))
+        answer = Fraction(row["response"])
+        try:
+            of_text = oracle(row["query"], 8)
+        except ExpressionError:  # complex numbers
+            of_text = None
+        written = None if of_text is None else Fraction(of_text)
+        tasks.append(Task(row["query"], (kind,), answer, written, is_rounded=True))
     return tasks
 
 
@@ -162,7 +173,7 @@ class Answering:
         return [self._outcome(calculator, task) for task in tasks]
 
     def _outcome(self, calculator: Calculator, task: Task) -> Outcome:
-        typed = (task.text, self.places, True, task.style)
+        typed = (task.text, self.places, MAX_WORK, task.style)
         try:
             plan = calculator.begin(*typed)
         except ExpressionError as error:

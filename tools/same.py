@@ -26,7 +26,7 @@ from calcgpt.inference.browser import cast_weights, weights_file, widened
 from calcgpt.inference.drafts import confirm
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Completion, complete
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 from calcgpt.registry import resolve
 from datagen.distributions import DISTRIBUTIONS
 from datagen.formats import renderer

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, training
+from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, proof, training
 from calcgpt.cli.calc import calc
 from calcgpt.cli.options import NEGATIVE, signal_of
 from datagen.errors import UserError, file_error, one_line
@@ -33,7 +33,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
     "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),
-    "Look at a model": ("info", "inspect", "plot"),
+    "Look at a model": ("info", "inspect", "plot", "prove"),
     "Compare and search": ("report", "compare", "ablate", "sweep"),
 }
 
@@ -159,7 +159,7 @@ def cli() -> None:
     """
 
 
-for module in (data, training, evaluation, checkpoints, analysis, experiments):
+for module in (data, training, evaluation, proof, checkpoints, analysis, experiments):
     for command in module.COMMANDS:
         cli.add_command(command)
 cli.add_command(calc)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # scoring by another engine takes lines as arrays
     import torch
 
 Ints = npt.NDArray[np.int64]
-Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"  # inputs and targets, each int64 (B, T)
+# Inputs and targets, each int64 (B, T). Targets may also be flags of all tokens that are right, (B,
+# T, V): where several are, any of them will do.
+Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"
 NO_LOSS = -100  # the target that torch's cross-entropy ignores
 
 
@@ -45,11 +47,13 @@ class BatchSource(ABC):
     """Batches of one split."""
 
     one_width = False  # whether all batches have the same width
+    # Tensors that batches depend on beside the seed, by name. A run saves and restores them.
+    state: Mapping[str, torch.Tensor] = {}
 
     @abstractmethod
     def batch(self, step: int, size: int) -> Batch:
-        """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed
-        and the two arguments."""
+        """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed,
+        the state and the two arguments."""
 
     def prefetching(
         self, steps: int, size: int, n_worker: int, group: Group
@@ -170,6 +174,11 @@ class ProblemBatches(BatchSource):
         return self._order
 
 
+def has_loss(targets: torch.Tensor) -> torch.Tensor:
+    """Returns which positions have a target, (B, T)."""
+    return targets.any(dim=2) if targets.dim() == 3 else targets != NO_LOSS
+
+
 def micro_batches(batch: Batch, count: int) -> list[Batch]:
     """Returns the rows in `count` parts, each as narrow as its targets allow.
 
@@ -183,7 +192,7 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
         return [batch]
     inputs, targets = batch
     columns = torch.arange(1, targets.size(1) + 1)
-    lengths = ((targets != NO_LOSS) * columns).amax(dim=1)  # up to the last target
+    lengths = (has_loss(targets) * columns).amax(dim=1)  # up to the last target
     order = lengths.argsort(stable=True)
     widths = lengths[order].tolist()
     parts = torch.split(order, part_sizes(widths, count))
@@ -230,10 +239,3 @@ def _as_tensors(inputs: Ints, targets: Ints) -> Batch:
 def _rng(seed: int, index: int) -> np.random.Generator:
     """Returns a generator for one step or epoch, independent of all others."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence((seed, index))))
-
-
-# Name in a recipe -> (text, tokenizer, config, block size) -> batches.
-BATCHES: dict[str, Callable[[str, Tokenizer, TrainConfig, int], BatchSource]] = {
-    "stream": StreamBatches,
-    "problems": ProblemBatches,
-}

@@ -11,7 +11,7 @@ at the chunks. The batches do not depend on which process renders them.
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.config import DataConfig, Recipe, TrainConfig
-from calcgpt.data.batches import BATCHES, Batch, BatchSource, Group, ProblemBatches, ProblemLines
+from calcgpt.data.batches import (
+    Batch,
+    BatchSource,
+    Group,
+    ProblemBatches,
+    ProblemLines,
+    StreamBatches,
+)
+from calcgpt.data.cases import CaseBatches
 from calcgpt.data.problems import (
     DRAWING_VERSION,
     Chunk,
@@ -47,6 +55,14 @@ PROBE = 1_024  # problems that are drawn and checked before a run begins
 WORKER_START = 1.0  # seconds that a worker takes to start, about
 VALIDATION_POOL = 2_000  # fresh problems over which the validation loss is averaged
 N_EXAMPLES = 6  # questions of a task that its checkpoints keep
+
+
+# Name in a recipe -> (text, tokenizer, config, block size) -> batches.
+BATCHES: dict[str, Callable[[str, Tokenizer, TrainConfig, int], BatchSource]] = {
+    "stream": StreamBatches,
+    "problems": ProblemBatches,
+    "cases": CaseBatches,
+}
 
 
 class TrainingData(Protocol):
@@ -157,8 +173,10 @@ class FreshData:
     def batches(
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
+        if config.batches == "cases":
+            return CaseBatches("", tokenizer, config, block_size)
         if config.batches != "problems":
-            raise ConfigError("without a data folder, train.batches must be 'problems'")
+            raise ConfigError("without a data folder, train.batches must be 'problems' or 'cases'")
         if split == Split.TRAIN:
             return FreshBatches(self.problems, tokenizer, block_size)
         pool = self.problems.render(self.problems.validation_problems(VALIDATION_POOL))
@@ -229,6 +247,8 @@ def for_task(recipe: Recipe) -> Recipe:
     Raises ConfigError if its model computes positions from the notation of arithmetic.
     """
     position = recipe.model.position
+    if recipe.model.architecture == "sources":
+        raise ConfigError("architecture 'sources' reads the notation of arithmetic: not a task")
     if position == "coordinates" or position.startswith("coupled"):
         raise ConfigError(
             f"positions {position!r} are computed from the notation of arithmetic: for a task, use "
@@ -274,9 +294,10 @@ def tokenizer_for(recipe: Recipe, data: TrainingData, val_problems: Sequence[Lin
             f"train.eval_problems must be 0"
         )
     vocabulary = tokenizer.vocabulary if isinstance(tokenizer, CharTokenizer) else ""
-    if recipe.model.position == "coordinates" and recipe.model.characters != vocabulary:
+    reads_text = recipe.model.position == "coordinates" or recipe.model.architecture == "sources"
+    if reads_text and recipe.model.characters != vocabulary:
         raise ConfigError(
-            f"positions 'coordinates' are computed from the text: model.characters must be "
+            f"what this model sees is computed from the text: model.characters must be "
             f"{vocabulary!r}, the tokens of tokenizer {name!r}"
         )
     return tokenizer

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from calcgpt.data.batches import NO_LOSS, BatchSource, micro_batches
+from calcgpt.data.batches import BatchSource, has_loss, micro_batches
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from calcgpt.metrics import perplexity
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 
 Loss = Callable[..., torch.Tensor]  # see `summed_loss`
 
@@ -25,13 +25,17 @@ def summed_loss(forward: Callable[..., torch.Tensor]) -> Loss:
 
     The function takes inputs and targets, each (B, T), and `features`: the result of
     `model.text_features(inputs)`, if you have it. It returns the cross-entropy in nats, summed over
-    the targets; a scalar.
+    the targets; a scalar. Targets (B, T, V) are flags of right tokens: the loss is that of all of
+    them together.
     """
 
     def loss(
         inputs: torch.Tensor, targets: torch.Tensor, features: torch.Tensor | None = None
     ) -> torch.Tensor:
         logits_BTV = forward(inputs, features=features)
+        if targets.dim() == 3:
+            logprobs_BTV = logits_BTV.float().log_softmax(dim=2)
+            return -logprobs_BTV.masked_fill(~targets, -math.inf).logsumexp(dim=2).sum()
         return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
 
     return loss
@@ -113,6 +117,6 @@ def mean_loss(
         batch = batches.batch(index, size)
         for inputs, targets in micro_batches(batch, n_parts):
             total += float(loss(inputs.to(device), targets.to(device)))
-        n_target += int((batch[1] != NO_LOSS).sum())
+        n_target += int(has_loss(batch[1]).sum())
     model.train(was_training)
     return total / n_target

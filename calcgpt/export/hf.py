@@ -25,7 +25,7 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export.hf_base import HFClass
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.generate import NO_TOKEN, stop_token
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 from datagen.arithmetic import Number, Problem
 from datagen.extras import require
 from datagen.files import new_folder, write_json, write_text

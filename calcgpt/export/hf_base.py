@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.gpt import GPT, LanguageModel
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import GPT
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -15,7 +15,8 @@ import datagen.operations
 from calcgpt.config import ModelConfig
 from calcgpt.export.hf_base import HFClass, Weights, bias_or_zeros, block_weights
 from calcgpt.model import windows
-from calcgpt.model.gpt import GPT, LanguageModel
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import GPT
 from datagen.coordinates import rotary_frequencies
 from datagen.slots import N_KINDS
 

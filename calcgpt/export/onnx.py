@@ -25,7 +25,8 @@ from calcgpt.checkpoint import CARD, TOKENIZER, Checkpoint, check_replaceable, m
 from calcgpt.errors import CheckpointError, ConfigError, one_line
 from calcgpt.export.hf import EXAMPLE_PROMPT
 from calcgpt.model.attention import KVCache
-from calcgpt.model.gpt import GPT, LanguageModel
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import GPT
 from datagen.extras import require
 from datagen.files import new_folder, write_bytes, write_text
 

@@ -24,7 +24,7 @@ from calcgpt.inference.generate import Decoder, Floats, Ints, as_array_decoder, 
 from datagen.errors import UserError
 
 if TYPE_CHECKING:  # other engines need no torch
-    from calcgpt.model.gpt import LanguageModel
+    from calcgpt.model.base import LanguageModel
 
 # Tokens of a pass, padding included: on a GPU, on a CPU, and by another engine. On a CPU, the
 # activations of a layer then fit in the cache.
@@ -144,9 +144,9 @@ def read_lines(decoder: Decoder, tokens: ProblemLines) -> Iterator[Reading]:
 def torch_model(decoder: Decoder) -> LanguageModel | None:
     """Returns the model of torch that a decoder is, or whose graphs it replays; None if there is
     none."""
-    gpt = sys.modules.get("calcgpt.model.gpt")  # not imported: no model of torch exists
+    base = sys.modules.get("calcgpt.model.base")  # not imported: no model of torch exists
     model = getattr(decoder, "model", decoder)
-    return model if gpt and isinstance(model, gpt.LanguageModel) else None
+    return model if base and isinstance(model, base.LanguageModel) else None
 
 
 def _logits(decoder: Decoder, tokens_BT: Ints) -> Floats:

@@ -19,13 +19,18 @@ Engine = Callable[[Checkpoint, int | None], Decoder]
 
 
 def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns a decoder in machine code, which needs no torch. `threads` has no effect: the decoder
-    uses one thread."""
-    from calcgpt.inference.native.decoder import NativeDecoder
-
-    config, vocab_size = checkpoint.recipe.model, len(checkpoint.tokenizer)
+    """Returns a decoder that needs no torch: in machine code or, if the next character is a
+    function of the case, in NumPy. `threads` has no effect: the decoder uses one thread."""
+    config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
     try:
-        return NativeDecoder(config, vocab_size, checkpoint.arrays)
+        if config.architecture == "sources":
+            from calcgpt.inference.cases.decoder import CaseDecoder
+
+            vocabulary = tokenizer.require_characters().vocabulary
+            return CaseDecoder(config, vocabulary, checkpoint.arrays)
+        from calcgpt.inference.native.decoder import NativeDecoder
+
+        return NativeDecoder(config, len(tokenizer), checkpoint.arrays)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.name}: {error}") from error
 

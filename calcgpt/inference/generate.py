@@ -322,7 +322,7 @@ def _texts(generation: Generation, decode: Callable[[list[int], bool], str]) -> 
 def stop_token(checkpoint: Checkpoint) -> int:
     """Returns the id of the `$` that ends a problem. Returns NO_TOKEN if the model was trained on a
     stream of text, such as the blog's problems, or if it does not know the character."""
-    if checkpoint.recipe.train.batches != "problems":
+    if checkpoint.recipe.train.batches == "stream":
         return NO_TOKEN
     return checkpoint.tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
 

@@ -20,7 +20,7 @@ from torch import nn
 
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.attention import KVCache
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 from datagen.coordinates import N_COORDINATES, code_coordinates
 
 CHECK_EVERY = 8  # tokens between checks for rows that have ended; a check waits for the GPU

@@ -8,7 +8,7 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.generate import Decoder, generate
+from calcgpt.inference.generate import Decoder, as_array_decoder
 from calcgpt.statistics import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
@@ -17,7 +17,7 @@ MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its s
 
 
 def self_test(calculator: Calculator) -> None:
-    """Raises CheckpointError if the model's probabilities are not finite, or if the model answers
+    """Raises CheckpointError if the model's logits are not finite, or if the model answers
     SELF_TEST worse than its scores can explain.
 
     Right answers are required only of a model that learned from the distributions of its recipe: a
@@ -35,10 +35,11 @@ def self_test(calculator: Calculator) -> None:
 
 
 def check_finite(checkpoint: Checkpoint, decoder: Decoder) -> None:
-    """Raises CheckpointError if the model's probabilities are not finite."""
-    (completion,) = generate(decoder, np.zeros((1, 1), np.int64), stop_token=-1, max_new_tokens=1)
-    if not np.isfinite(completion.probabilities).all():
-        raise CheckpointError(f"{checkpoint.name}: its probabilities are not finite")
+    """Raises CheckpointError if the model's logits are not finite."""
+    engine = as_array_decoder(decoder)
+    logits = engine(np.zeros((1, 1), np.int64), engine.new_array_cache(1, 1), True)
+    if not np.isfinite(logits).all():
+        raise CheckpointError(f"{checkpoint.name}: its logits are not finite")
 
 
 def _answers(calculator: Calculator) -> list[bool]:

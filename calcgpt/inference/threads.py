@@ -12,7 +12,7 @@ import torch
 from datagen.parallel import usable_cores
 
 if TYPE_CHECKING:
-    from calcgpt.model.gpt import LanguageModel
+    from calcgpt.model.base import LanguageModel
 
 RUNS = 5  # of each number of threads, at least
 # The measurement lasts: on a busy machine, threads wait for each other only at some moments.

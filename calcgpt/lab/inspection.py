@@ -25,7 +25,8 @@ from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError, UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
-from calcgpt.model.gpt import GPT, Block
+from calcgpt.model.base import Block
+from calcgpt.model.gpt import GPT
 from calcgpt.tables import text_table
 from datagen.notation import WORK_ALPHABET
 

@@ -22,7 +22,8 @@ from calcgpt.inference.generate import Sampling
 from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores, perplexity
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.recipe import differences
 from calcgpt.section import Section, build
 from calcgpt.training.devices import full_precision, pick_device

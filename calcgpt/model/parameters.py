@@ -12,10 +12,10 @@ from typing import Any
 from calcgpt.config import ModelConfig
 from calcgpt.variants import plugins_of
 from datagen.extras import is_installed
-from datagen.slots import N_KINDS, Kind
+from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 
 # Tensors with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
-KIND_TABLES = ("positions.kinds.weight", "positions.next_kinds.weight")
+KIND_TABLES = ("kinds.weight", "positions.kinds.weight", "positions.next_kinds.weight")
 SIZES = {
     "V": "vocabulary",
     "C": "n_embd, width of the residual stream",
@@ -28,6 +28,7 @@ SIZES = {
     "P": "n_place, places of coupled positions",
     "R": "kinds of rows of coupled positions: row_marks, and one for the text before them",
     "Y": "kinds of characters in worked steps",
+    "S": "characters that a rule reads, at most",
     "K": "n_bucket, buckets of distances",
     "M": "distances that have an embedding of their own",
 }
@@ -56,17 +57,20 @@ def _parts(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
         "t5": s.H * s.N,
         "t5-buckets": s.H * s.K,
     }
+    is_local = c.architecture == "sources"
     norm = 2 if c.norm == "layernorm" and c.norm_bias else 1  # vectors of one norm
     qkv_width = (s.H + 2 * s.G) * s.D
     attention = s.C * qkv_width + s.C * s.C
     attention += (qkv_width if c.qkv_bias else 0) + (s.C if c.attn_out_bias else 0)
     attention += 2 * norm * s.D if c.qk_norm else 0
+    attention += s.H if is_local else 0  # sinks
     n_up = 2 if c.gated else 1  # matrices from C to F
     feedforward = (n_up + 1) * s.C * s.F + (n_up * s.F + s.C if c.ff_bias else 0)
     final_norm = {"pre": norm * s.C, "post": 0}[c.norm_position]
+    final_norm += norm * s.C if is_local else 0  # of the sources
     return {
         "token embedding": (s.V + n_inserted) * s.C,
-        "positions": positions[c.position],
+        "positions": (s.Y + s.S) * s.C if is_local else positions[c.position],
         "attention": s.L * attention,
         "feed-forward": s.L * feedforward,
         "norms": s.L * 2 * norm * s.C + final_norm,
@@ -91,6 +95,7 @@ def sizes(config: ModelConfig, vocab_size: int) -> dict[str, int]:
         "P": config.n_place,
         "R": len(config.row_marks) + 1,
         "Y": len(Kind),
+        "S": MAX_SOURCES,
         "K": config.n_bucket,
         "M": min(config.max_distance + 1, n_positions),
     }
@@ -102,9 +107,12 @@ def flop_formulas(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
     if c.architecture == "bigram":
         return {"table of logits": 0}
     n_up = 2 if c.gated else 1
+    projected = s.C * (s.H + 2 * s.G) * s.D
     scores = 4 * s.N * s.C + (2 * s.N * s.C if c.position == "shaw" else 0)
+    if c.architecture == "sources":  # keys and values are tables
+        projected, scores = s.C * s.C, 4 * s.S * s.C
     return {
-        "attention": s.L * 2 * (s.C * (s.H + 2 * s.G) * s.D + s.C * s.C),
+        "attention": s.L * 2 * (projected + s.C * s.C),
         "scores": s.L * scores,
         "feed-forward": s.L * 2 * (n_up + 1) * s.C * s.F,
         "head": 2 * s.C * s.V,

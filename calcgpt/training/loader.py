@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 
 from calcgpt.config import TrainConfig
-from calcgpt.data.batches import NO_LOSS, Batch, BatchSource
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.data.batches import Batch, BatchSource, has_loss
+from calcgpt.model.base import LanguageModel
 from calcgpt.training.distributed import SingleProcess
 from datagen.coordinates import Codes, Coordinates, batch_coordinates
 from datagen.parallel import Pool
@@ -113,7 +113,7 @@ class BatchLoader:
         """Makes the batch of a step."""
         batch = self.batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
-        n_target = int((batch[1] != NO_LOSS).sum())
+        n_target = int(has_loss(batch[1]).sum())
         parts, local_parts = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
         readable = [

@@ -1,8 +1,8 @@
-"""Optimizers, learning-rate schedules, and the moving average of weights."""
+"""Optimizers, learning-rate schedules, and which weights are final: averaged or rounded ones."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from inspect import unwrap
 from typing import Any
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from calcgpt.config import TrainConfig
+from calcgpt.tensors import LARGEST, SCALE_MASK
 from calcgpt.training.run_folder import OPTIMIZER
 from calcgpt.variants import register
 
@@ -145,16 +146,39 @@ def lr_factor(config: TrainConfig, step: int) -> float:
 Weights = dict[str, torch.Tensor]  # by name
 
 
-class WeightAverage:
+class FinalWeights:
+    """The weights that are validated and saved: by default, those in training."""
+
+    differ = False  # whether they may differ from those in training
+
+    @contextmanager
+    def applied(self) -> Iterator[Weights]:
+        """Within the block, the model has the final weights. Yields its own if they may differ."""
+        yield {}
+
+    def for_gradients(self) -> AbstractContextManager[Weights]:
+        """Returns a context within which gradients are computed."""
+        return nullcontext({})
+
+    def update(self, step: int) -> None:
+        """Takes the weights after step `step` (from 0)."""
+
+    def resume(self, raw: Weights) -> None:
+        """Takes the final weights from the model, and loads `raw`, those in training, into it."""
+
+
+class WeightAverage(FinalWeights):
     """The exponential moving average of a model's weights (Polyak & Juditsky 1992), in fp32.
 
     Validation and checkpoints use the average; training goes on with the weights themselves.
     """
 
+    differ = True
+
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self._parameters = dict(model.named_parameters())  # a tied parameter once
-        self._average = self._copies()
+        self._average = _copies(self._parameters)
 
     def update(self, step: int) -> None:
         """Adds the weights after step `step` (from 0). The decay rises from 0.1 to its final value,
@@ -165,8 +189,7 @@ class WeightAverage:
 
     @contextmanager
     def applied(self) -> Iterator[Weights]:
-        """Within the block, the model has the average as weights. Yields its own weights."""
-        raw = self._copies()
+        raw = _copies(self._parameters)
         load_weights(self._parameters, self._average)
         try:
             yield raw
@@ -174,12 +197,57 @@ class WeightAverage:
             load_weights(self._parameters, raw)
 
     def resume(self, raw: Weights) -> None:
-        """Uses the model's weights as the average, and loads `raw` into the model."""
-        self._average = self._copies()
+        self._average = _copies(self._parameters)
         load_weights(self._parameters, raw)
 
-    def _copies(self) -> Weights:
-        return {name: p.detach().float().clone() for name, p in self._parameters.items()}
+
+class WeightRounding(FinalWeights):
+    """Matrices rounded to 8 bits a number, each row to multiples of its own scale.
+
+    Gradients are those of the rounded weights, and change the weights themselves, as if rounding
+    were the identity (straight-through estimator; Bengio et al. 2013, section 3).
+    """
+
+    differ = True
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = dict(model.named_parameters())
+
+    @contextmanager
+    def applied(self) -> Iterator[Weights]:
+        raw = _copies(self._parameters)
+        matrices = {name: rounded(p) for name, p in raw.items() if p.dim() == 2}
+        load_weights(self._parameters, raw | matrices)
+        try:
+            yield raw
+        finally:
+            load_weights(self._parameters, raw)
+
+    def for_gradients(self) -> AbstractContextManager[Weights]:
+        return self.applied()
+
+    def resume(self, raw: Weights) -> None:
+        load_weights(self._parameters, raw)
+
+
+def rounded(matrix: torch.Tensor) -> torch.Tensor:
+    """Returns a matrix as `calcgpt.tensors.pack` stores it: in whole multiples of a scale for each
+    row. Rounding a second time changes nothing."""
+    scale = matrix.abs().amax(dim=1, keepdim=True) / LARGEST
+    scale = scale.view(torch.int32).bitwise_and(SCALE_MASK).view(torch.float32)
+    multiples = (matrix / scale.clamp(min=torch.finfo(torch.float32).tiny)).round()
+    return multiples.clamp(-LARGEST, LARGEST) * scale
+
+
+def final_weights(model: nn.Module, config: TrainConfig) -> FinalWeights:
+    """Returns what the config asks for."""
+    if config.weights == "int8":
+        return WeightRounding(model)
+    return WeightAverage(model, config.ema_decay) if config.ema_decay else FinalWeights()
+
+
+def _copies(parameters: Mapping[str, nn.Parameter]) -> Weights:
+    return {name: p.detach().float().clone() for name, p in parameters.items()}
 
 
 @torch.no_grad()

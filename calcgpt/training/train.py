@@ -18,15 +18,10 @@ from tqdm import tqdm
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.data.sources import (
-    TrainingData,
-    examples_of,
-    for_task,
-    tokenizer_for,
-    training_data,
-)
+from calcgpt.data.sources import TrainingData, examples_of, for_task, tokenizer_for, training_data
 from calcgpt.data.task import AnyTask, Task, TextTask
 from calcgpt.errors import ConfigError, as_path, check_integer, check_items, check_types
+from calcgpt.evaluation.cases import count_cases
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
 from calcgpt.inference.graph_decoder import decoder_of
@@ -37,7 +32,7 @@ from calcgpt.training import optim
 from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.distributed import SingleProcess, process_group
 from calcgpt.training.environment import provenance, read_starts, record_start
-from calcgpt.training.loader import BatchLoader
+from calcgpt.training.loader import BatchLoader, StepBatch
 from calcgpt.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
 from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
@@ -146,8 +141,7 @@ class Trainer:
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["peak_lr"] = param_group["lr"]
-        decay = self.config.ema_decay
-        self.average = optim.WeightAverage(self.model, decay) if decay else None
+        self.final = optim.final_weights(self.model, self.config)
         self.counters = Counters()
         self.needs_validation = False  # a signal interrupted the validation of the last step
         bf16 = self.config.precision == "bf16" or (
@@ -241,6 +235,22 @@ class Trainer:
             for param_group in optimizer.param_groups:
                 param_group["lr"] = param_group["peak_lr"] * factor
         batch = self.loader.load(step)
+        with self.final.for_gradients():
+            total = self._gradients(batch)
+        if config.grad_clip:
+            torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.final.update(step)
+        self.clock.add(total, batch.shapes)
+        self.counters.step += 1
+        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
+        self.loader.prefetch(step + 1)
+        return total
+
+    def _gradients(self, batch: StepBatch) -> torch.Tensor:
+        """Computes the gradients of a batch. Returns this process's part of the mean loss."""
         total = torch.zeros((), device=self.device)
         for number, (inputs, targets, features) in enumerate(batch.micro_batches, start=1):
             is_last = number == len(batch.micro_batches)
@@ -250,17 +260,6 @@ class Trainer:
                 # Gradients are means over the processes. Their sum is needed.
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
-        if config.grad_clip:
-            torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
-        for optimizer in self.optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        if self.average:
-            self.average.update(step)
-        self.clock.add(total, batch.shapes)
-        self.counters.step += 1
-        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
-        self.loader.prefetch(step + 1)
         return total
 
     def fastest_threads(self) -> int:
@@ -317,19 +316,14 @@ class Trainer:
         self.folder.check_finite(val_loss, "the validation loss", step)
         log(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
-        return {"val_loss": val_loss, **scored}
-
-    @contextmanager
-    def _averaged(self) -> Iterator[optim.Weights]:
-        """Within the block, the model has the weights to validate and save. Yields the weights in
-        training if they differ."""
-        with self.average.applied() if self.average else nullcontext(optim.Weights()) as raw:
-            yield raw
+        with torch.no_grad(), self.final.applied():
+            cases = count_cases(self.model, self.train_batches)
+        return {"val_loss": val_loss, **scored, **cases}
 
     def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
         """Returns the loss on the validation split and, if it holds problems, greedy scores; None
         if a signal cut the validation of the main process short."""
-        with torch.no_grad(), self._averaged():
+        with torch.no_grad(), self.final.applied():
             result = request.run_interruptible(self._score)
         shared: tuple[float, Scores | None] | None = self.group.broadcast(result)
         return shared
@@ -358,12 +352,13 @@ class Trainer:
             **examples_of(self.data, self.val_problems),
         }
         folder = self.folder.step_folder(self.counters.step)
-        with self._averaged() as raw:
+        with self.final.applied() as raw:
             # The loss of a step is that of the weights before it.
             weight_sum = sum(float(p.detach().abs().sum()) for p in self.parameters)
             self.folder.check_finite(weight_sum, "the sum of the weights", self.counters.step)
             tensors = random_states(self.device) | optim.optimizer_tensors(self.optimizers)
             tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
+            tensors |= self.train_batches.state
             if self.group.is_main:
                 saved = Checkpoint.from_model(
                     folder.name, self.recipe, self.tokenizer, self.model, metrics
@@ -383,17 +378,19 @@ class Trainer:
             state.check_same_run(self.recipe, self.data.fingerprint)
             if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
                 raise ConfigError("cannot resume: the run started with another vocabulary")
-            raw_weights = state.weights if self.average else {}
+            raw_weights = state.weights if self.final.differ else {}
             shapes = {f"{_RAW}{name}": weight.shape for name, weight in raw_weights.items()}
             shapes |= optim.state_shapes(self.optimizers, state.tensors)
+            shapes |= {name: flags.shape for name, flags in self.train_batches.state.items()}
             state.check_tensors(shapes)
             self.counters = state.counters()
             state.restore_random_state(self.device)
         optim.load_weights(dict(self.model.named_parameters()), state.weights)
         optim.load_optimizer_tensors(self.optimizers, state.tensors)
-        if self.average:
-            raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
-            self.average.resume(raw)
+        kept = self.train_batches.state
+        self.train_batches.state = {name: state.tensors[name] for name in kept}
+        raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
+        self.final.resume(raw)
         metrics = state.checkpoint.metrics
         self.needs_validation = self._validates(self.counters.step) and "val_loss" not in metrics
         if self.group.is_main:

@@ -18,7 +18,8 @@ from calcgpt.cli import cli
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export import EXPORTERS
 from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, MODELS
+from calcgpt.model.base import BLOCKS
+from calcgpt.model.gpt import MODELS
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import preset_names, recipe_names

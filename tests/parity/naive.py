@@ -13,7 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from calcgpt.config import ModelConfig
+from datagen.answer_layout import answer_shape, answer_slots
 from datagen.coordinates import coordinates as layout_coordinates
+from datagen.layout import layout, shape_of
+from datagen.slots import MAX_SOURCES
 
 Vector = np.ndarray
 Vectors = list[Vector]  # one per position
@@ -49,7 +52,72 @@ def gpt(w: Weights, config: ModelConfig, vocab_size: int, tokens: list[int]) -> 
     return [y_t for y_t, token in zip(y, ids, strict=True) if token < vocab_size]
 
 
-MODELS = {"gpt": gpt, "bigram": bigram}
+def sources(w: Weights, config: ModelConfig, vocab_size: int, tokens: list[int]) -> Vectors:
+    """The query stream of Yang et al. 2019, section 2.3, from the kind of the next slot on. It sees
+    the embeddings of the sources alone, and a sink."""
+    block = BLOCKS[config.norm_position]
+    logits = []
+    for t in range(len(tokens)):
+        kind, *read = next_case(config, tokens[: t + 1])
+        seen = [
+            norm(w, "source_norm", config, w["token_embedding.weight"][token] + role)
+            for token, role in zip(read, w["roles.weight"], strict=True)
+            if token is not None
+        ]
+        x = w["kinds.weight"][kind]
+        for layer in range(config.n_layer):
+            name = f"blocks.{layer}"
+            if not block.final_norm:  # after each part
+                x = norm(w, f"{name}.attn_norm", config, x + to_sources(w, config, name, x, seen))
+                y = x + feedforward(w, config, f"{name}.ff", x)
+                x = norm(w, f"{name}.ff_norm", config, y)
+                continue
+            y = norm(w, f"{name}.attn_norm", config, x)
+            x = x + to_sources(w, config, name, y, seen)
+            y = norm(w, f"{name}.ff_norm", config, x)
+            x = x + feedforward(w, config, f"{name}.ff", y)
+        x = norm(w, "norm", config, x) if block.final_norm else x
+        tied = {"head.weight": w["token_embedding.weight"]} if config.tie_embeddings else {}
+        logits.append(linear({**w, **tied}, "head", x, config.head_bias))
+    return logits
+
+
+def next_case(config: ModelConfig, tokens: list[int]) -> list[int | None]:
+    """The kind of the next slot and the tokens that its rule reads, from the layout itself."""
+    known = len(config.characters)
+    text = "".join(config.characters[token] if token < known else "\0" for token in tokens)
+    shape = shape_of(text[: text.find("=") + 1])
+    if shape is None:
+        return [0] + [None] * MAX_SOURCES
+    plan = layout(shape)
+    slots = list(plan.slots)
+    if len(text) >= len(slots):
+        slots += answer_slots(plan, answer_shape(plan, text.encode()))
+    if not plan.prompt_length <= len(text) < len(slots):
+        return [0] + [None] * MAX_SOURCES
+    slot = slots[len(text)]
+    read = [None if source < 0 else tokens[source] for source in slot.sources]
+    return [int(slot.kind), *read, *[None] * (MAX_SOURCES - len(read))]
+
+
+def to_sources(w: Weights, config: ModelConfig, name: str, x: Vector, seen: Vectors) -> Vector:
+    """Vaswani et al. 2017, eq. 1, with a logit that no value belongs to."""
+    H, G, D = config.n_head, config.kv_heads, config.head_dim
+    queries = linear(w, f"{name}.attn.q", x, config.qkv_bias).reshape(H, D)
+    both = [linear(w, f"{name}.attn.kv", s, config.qkv_bias).reshape(2, G, D) for s in seen]
+    y = np.zeros((H, D))
+    for h in range(H):
+        q, keys = queries[h], [keys_values[0, h // (H // G)] for keys_values in both]
+        if config.qk_norm:
+            q = norm(w, f"{name}.attn.q_norm", config, q)
+            keys = [norm(w, f"{name}.attn.k_norm", config, k) for k in keys]
+        scores = [q @ k / math.sqrt(D) for k in keys] + [w[f"{name}.attn.sink"][h]]
+        for keys_values, weight in zip(both, softmax(scores)[:-1], strict=True):
+            y[h] += weight * keys_values[1, h // (H // G)]
+    return linear(w, f"{name}.attn.out", y.reshape(-1), config.attn_out_bias)
+
+
+MODELS = {"gpt": gpt, "bigram": bigram, "sources": sources}
 
 
 def linear(w: Weights, name: str, x: Vector, bias: bool) -> Vector:

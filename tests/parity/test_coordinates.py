@@ -7,7 +7,7 @@ from parity import naive
 from parity.variants import build, small
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 from calcgpt.model.positions import POSITIONS
 from datagen.coordinates import ROW, rotary_frequencies, spread_frequencies
 from datagen.layout import layout, shape_of

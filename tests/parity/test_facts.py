@@ -11,7 +11,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention
-from calcgpt.model.gpt import GPT, MODELS, LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import GPT, MODELS, build_model
 from calcgpt.model.layers import NORMS
 from calcgpt.model.positions import POSITIONS
 

@@ -10,7 +10,8 @@ from parity.variants import VOCAB, build, every_variant, random_tokens
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, MODELS
+from calcgpt.model.base import BLOCKS
+from calcgpt.model.gpt import MODELS
 from calcgpt.model.index_positions import alibi_slopes, t5_buckets
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS

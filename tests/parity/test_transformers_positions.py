@@ -14,7 +14,7 @@ from parity.variants import VOCAB, build, random_tokens
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import AttentionScheme, CausalSelfAttention, Context
-from calcgpt.model.gpt import LanguageModel
+from calcgpt.model.base import LanguageModel
 from calcgpt.model.index_positions import t5_buckets
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset

@@ -13,7 +13,8 @@ import torch
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, INITS, MODELS, LanguageModel, build_model
+from calcgpt.model.base import BLOCKS, INITS, LanguageModel
+from calcgpt.model.gpt import MODELS, build_model
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset, preset_names

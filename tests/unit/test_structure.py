@@ -128,3 +128,18 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
         nodes = ast.walk(tree(module))
         calls = {ast.unparse(node.func) for node in nodes if isinstance(node, ast.Call)}
         assert not calls & {"eval", "exec", "compile", "__import__", "torch.load"}, module
+
+
+def test_what_the_network_wrote_is_kept_without_the_rules() -> None:
+    """The memory and the network know kinds and characters, not what is right."""
+    folder = "calcgpt.inference.cases"
+    allowed = {f"{folder}.network", "calcgpt.config", "calcgpt.errors", "datagen.slots"}
+    for module in (f"{folder}.memory", f"{folder}.network"):
+        assert all_imports(module) & MODULES.keys() <= allowed, module
+    assert not imports(list(ast.walk(tree("datagen.slots")))) & MODULES.keys()
+    (config,) = (
+        node
+        for node in ast.walk(tree(f"{folder}.network"))
+        if isinstance(node, ast.ImportFrom) and node.module == "calcgpt.config"
+    )
+    assert [alias.name for alias in config.names] == ["ModelConfig"]

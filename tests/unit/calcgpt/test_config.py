@@ -8,11 +8,12 @@ import pytest
 
 from calcgpt import config
 from calcgpt.config import Recipe
-from calcgpt.data.batches import BATCHES
+from calcgpt.data.sources import BATCHES
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import ConfigError
 from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, INITS, MODELS
+from calcgpt.model.base import BLOCKS, INITS
+from calcgpt.model.gpt import MODELS
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import commented_toml, load_recipe, recipe_names

@@ -28,6 +28,7 @@ from datagen.work import render
 from tools.node import in_node
 
 MODELS = sorted(shipped_names(), key=lambda name: name != "calculator")  # the default first
+MODELS.remove("proved")  # the page has no engine for it
 
 # The engine without its worker. Computes the logits after each character of a text and, if there
 # are prompts, what it writes after them and what it sees at a position.

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from calcgpt.config import TrainConfig
 from calcgpt.data.batches import (
-    BATCHES,
     NO_LOSS,
+    BatchSource,
     ProblemBatches,
     StreamBatches,
     micro_batches,
     part_sizes,
 )
+from calcgpt.data.sources import BATCHES
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.errors import DataError
 
@@ -96,10 +97,16 @@ def test_each_epoch_is_every_problem_once_in_a_new_order(size: int, steps: int) 
     assert len(set(map(tuple, epochs))) == len(epochs)
 
 
+def made(name: str, config: TrainConfig) -> BatchSource:
+    if name == "cases":
+        return BATCHES[name]("", TOKENIZERS["scratchpad"](), config, 40)
+    return BATCHES[name](TEXT, TOKENIZER, config, 40)
+
+
 @pytest.mark.parametrize("name", list(BATCHES))
 def test_a_batch_depends_on_seed_and_step_alone(name: str) -> None:
     def source(seed: int):
-        return BATCHES[name](TEXT, TOKENIZER, TrainConfig(seed=seed), 40)
+        return made(name, TrainConfig(seed=seed))
 
     forwards = [source(1).batch(step, 7) for step in range(5)]
     one = source(1)
@@ -120,6 +127,7 @@ def test_a_batch_depends_on_seed_and_step_alone(name: str) -> None:
         ("problems", "$(1+1)=" + "2" * 80 + "$", "does not fit in 40"),
         ("problems", "$(1+x)=2$", "'x' at position 4"),
         ("stream", "$(1+1)=2$", "needs a longer text than 9 tokens"),
+        ("cases", "$(1+1)=2$", "made without a data folder"),
     ],
 )
 def test_text_that_makes_no_batches_is_refused(name: str, text: str, message: str) -> None:
@@ -200,7 +208,7 @@ def test_one_micro_batch_is_the_batch_itself() -> None:
 
 def test_rows_of_one_length_stay_in_order() -> None:
     for name in BATCHES:
-        inputs, targets = BATCHES[name](TEXT, TOKENIZER, CONFIG, 40).batch(0, 8)
+        inputs, targets = made(name, CONFIG).batch(0, 8)
         parts = micro_batches((inputs, targets), 4)
         assert torch.equal(torch.cat([part[0] for part in parts]), inputs)
         assert torch.equal(torch.cat([part[1] for part in parts]), targets)

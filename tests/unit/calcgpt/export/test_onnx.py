@@ -19,7 +19,8 @@ from calcgpt.export import EXPORTERS
 from calcgpt.export.onnx import check, to_onnx
 from calcgpt.inference.generate import generate
 from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.gpt import BLOCKS, LanguageModel, build_model
+from calcgpt.model.base import BLOCKS, LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 

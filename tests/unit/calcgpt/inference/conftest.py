@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from calcgpt.inference.drafts import torch_model
 from calcgpt.inference.generate import NO_TOKEN, Completion, complete, generate
 from calcgpt.inference.graph_decoder import GraphDecoder
 from calcgpt.model.attention import FIRST_CAPACITY
-from calcgpt.model.gpt import LanguageModel, build_model
+from calcgpt.model.base import LanguageModel
+from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
 from calcgpt.registry import resolve
 from tools.agreement import variants

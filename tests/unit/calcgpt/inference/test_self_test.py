@@ -87,5 +87,5 @@ def test_a_model_that_learned_from_files_may_know_other_problems() -> None:
 def test_probabilities_that_are_not_finite_are_refused(logit: float) -> None:
     checkpoint = worked_checkpoint()
     decoder = FakeDecoder(checkpoint.tokenizer, lambda ids: 0, logit=logit)
-    with pytest.raises(CheckpointError, match="probabilities are not finite"):
+    with pytest.raises(CheckpointError, match="logits are not finite"):
         self_test(Calculator(checkpoint, decoder))

@@ -27,6 +27,7 @@ from calcgpt.training.run_folder import RunFolder
         ModelConfig(),
         ModelConfig(position="shaw", attention="landmark", n_kv_head=2, qk_norm=True),
         ModelConfig(architecture="bigram"),
+        ModelConfig(architecture="sources"),
     ],
 )
 def test_the_formulas_give_the_number_of_the_models_parameters(config: ModelConfig) -> None:

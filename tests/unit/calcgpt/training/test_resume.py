@@ -1,5 +1,6 @@
 """The folder of a run: what resumes it, bit for bit, and what is never overwritten."""
 
+import json
 import logging
 import math
 import os
@@ -16,6 +17,7 @@ import torch
 from checkpoint_folders import claim_hash, edit_json
 from safetensors.torch import load_file
 from small_runs import (
+    CASES,
     CPU,
     FRESH,
     NO_ANSWERS,
@@ -27,6 +29,7 @@ from small_runs import (
     weights,
 )
 
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.data import sources
 from calcgpt.data.sources import training_data
 from calcgpt.errors import CheckpointError, ConfigError, DataError
@@ -67,6 +70,21 @@ def test_resuming_without_files_gives_the_same_bits(
     stop_after_ten_steps(None, tmp_path / "half", *FRESH, *overrides)
     resumed = run(None, tmp_path / "half", *FRESH, *overrides, resume=True)
     assert_same_state(resumed, whole)
+
+
+def test_resuming_on_cases_gives_the_same_bits(tmp_path: Path) -> None:
+    overrides = (*CASES, NO_ANSWERS, "train.schedule=constant")
+    whole = run(None, tmp_path / "whole", *overrides)
+    half = tmp_path / "half"
+    run(None, half, *overrides, "train.steps=10")  # the hard cases are kept
+    resumed = run(None, half, *overrides, resume=True)
+    assert_same_state(resumed, whole)
+    cases = json.loads((whole / "metrics.json").read_text())["cases"]
+    hard = load_file(whole / TRAINING)["batches.hard"]
+    assert len(hard) == cases["n"]
+    assert 0 < cases["wrong"] <= int(hard.sum())
+    raw = load_file(whole / TRAINING)["weights.head.weight"]
+    assert not torch.equal(Checkpoint.load(whole).model.head.weight, raw)  # it is rounded
 
 
 def stop_after_ten_steps(data: Path | None, out: Path, *overrides: str) -> None:

@@ -30,6 +30,7 @@ from calcgpt.model.parameters import count
 from calcgpt.recipe import load_recipe
 from calcgpt.training import speed
 from calcgpt.training.environment import read_starts
+from calcgpt.training.optim import FinalWeights
 from calcgpt.training.run_folder import RunFolder
 from calcgpt.training.stopping import StopRequest
 from calcgpt.training.train import Trainer, train
@@ -102,7 +103,7 @@ def test_an_average_of_the_weights_is_kept_and_validated(data: Path, tmp_path: P
     assert validated
     assert validated[0] == saved.metrics["val_loss"]
     assert_same(dict(trainer.model.named_parameters()), weights(plain))
-    trainer.average = None  # the same numbers without averaging, from the weights as saved
+    trainer.final = FinalWeights()  # the same numbers without averaging, from the weights as saved
     trainer.model.load_state_dict(saved.model.state_dict())
     assert trainer.validate(StopRequest()) == validated
 

@@ -1,0 +1,1 @@
+"""Decoding with a model whose next character is a function of the case, without torch."""

@@ -1,0 +1,134 @@
+"""What the network writes in each case, remembered: one character and its probability.
+
+Everything here comes from the weights. Which cases there are is told from outside, what is right in
+them is not: neither this file nor what it imports knows the rules (a test holds it).
+
+Shapes: N cases, R sources, V tokens, K kinds of slots, M entries.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calcgpt.errors import DataError
+from calcgpt.inference.cases.network import Floats, Ints, Network
+from datagen.slots import MAX_SOURCES, N_KINDS, Kind
+
+NONE = 0  # code of a source that does not exist
+OUTSIDE, UNKNOWN = 255, 254  # entries that are no character: of no case, and not asked yet
+N_CODES = 128  # ASCII
+NOT_A_CASE = 2**40  # added to an index by a character that a source never is
+AT_ONCE = 512  # cases: the network is fastest with as many
+
+
+class Entries(NamedTuple):
+    """A perfect index: for each kind of slot, a stride for each source by the characters that it
+    can be. The entry of a case is at `bases[kind]` plus `steps[kind, source, code]` of each source.
+    """
+
+    bases: NDArray[np.int64]  # (K,)
+    steps: NDArray[np.int64]  # (K, R, N_CODES)
+    characters: NDArray[np.uint8]  # (M,)
+    probabilities: Floats  # (M,)
+
+    @classmethod
+    def of(cls, kinds_N: NDArray[np.uint8], sources_NR: NDArray[np.uint8]) -> Self:
+        """Returns unknown entries for all cases, which are sorted by kind."""
+        bases = np.full(N_KINDS, NOT_A_CASE)
+        steps = np.full((N_KINDS, MAX_SOURCES, N_CODES), NOT_A_CASE)
+        total, (kinds, starts) = 0, np.unique(kinds_N, return_index=True)
+        for kind, part in zip(kinds, np.split(sources_NR, starts[1:]), strict=True):
+            bases[kind], size = total, 1
+            for row, column in zip(steps[kind], part.T, strict=True):
+                seen = np.flatnonzero(np.bincount(column))
+                row[seen] = np.arange(len(seen)) * size
+                size *= len(seen)
+            total += size
+        entries = cls(bases, steps, np.full(total, OUTSIDE, np.uint8), np.zeros(total, np.float32))
+        entries.characters[entries.indices(kinds_N, sources_NR)] = UNKNOWN
+        return entries
+
+    def indices(
+        self, kinds_N: NDArray[np.uint8], sources_NR: NDArray[np.uint8]
+    ) -> NDArray[np.int64]:
+        """Returns where the entries of cases are, (N,)."""
+        index_N: NDArray[np.int64] = self.bases[kinds_N]
+        for source, codes_N in enumerate(sources_NR.T):
+            index_N = index_N + self.steps[kinds_N, source, codes_N]
+        return index_N
+
+    def to_bytes(self) -> bytes:
+        """Returns the entries as the content of a file. Those of no case have no probability."""
+        file, cases = io.BytesIO(), self.characters != OUTSIDE
+        stored = self._replace(probabilities=self.probabilities[cases])
+        np.savez(file, **stored._asdict(), allow_pickle=False)
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        """Inverts `to_bytes`."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+            stored = cls(*(arrays[name] for name in cls._fields))
+        probabilities = np.zeros(len(stored.characters), np.float32)
+        probabilities[stored.characters != OUTSIDE] = stored.probabilities
+        return stored._replace(probabilities=probabilities)
+
+
+class Reader(NamedTuple):
+    """How the entry of a slot is found: at `base` plus one number for each source, by its code."""
+
+    base: int
+    steps: tuple[list[int], ...]
+
+
+class Memory:
+    """Entries, which the network fills: it is asked once about each case."""
+
+    def __init__(self, network: Network, vocabulary: str, entries: Entries) -> None:
+        self.network, self.entries = network, entries
+        codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
+        self._code_of_token, self._token_of_code = codes, np.full(N_CODES, -1)
+        self._token_of_code[codes] = np.arange(len(codes))
+        self._readers: dict[tuple[int, int], Reader] = {}
+
+    def reader(self, kind: int, n_source: int) -> Reader:
+        """Returns how slots of a kind that read `n_source` characters are looked up. Raises
+        DataError if there are no such slots."""
+        known = self._readers.get((kind, n_source))
+        if known is None:
+            steps = self.entries.steps[kind]
+            if n_source > len(steps) or steps[n_source:, NONE].any():
+                raise DataError(f"no rule of kind {kind} reads {n_source} characters")
+            rows = tuple(row.tolist() for row in steps[:n_source])
+            known = self._readers[kind, n_source] = Reader(int(self.entries.bases[kind]), rows)
+        return known
+
+    def ask(self, index: int, kind: int, sources: Sequence[int]) -> int:
+        """Asks the network about a case. Returns the code of the character that it writes. Raises
+        DataError if it is no case."""
+        characters = self.entries.characters
+        if index >= len(characters) or characters[index] == OUTSIDE:
+            read = "".join(chr(code) if code else "_" for code in sources)
+            raise DataError(f"the model went wrong: a rule of kind {kind} never reads {read!r}")
+        codes_1R = np.zeros((1, MAX_SOURCES), np.uint8)
+        codes_1R[0, : len(sources)] = list(sources)
+        self.fill(np.array([kind]), codes_1R)
+        return int(characters[index])
+
+    def fill(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> Floats:
+        """Asks the network about cases. Returns its logits, (N, V)."""
+        index_N = self.entries.indices(kinds_N, sources_NR)
+        logits_NV = self.network(kinds_N, self._token_of_code[sources_NR])
+        order_NV = logits_NV.argsort(axis=1)
+        best_N, other_N = self._code_of_token[order_NV[:, :-3:-1]].T
+        weights_NV = np.exp(logits_NV - logits_NV.max(axis=1, keepdims=True))
+        # Either of two neighbouring quotient digits may be right: both are what the model knows.
+        both_N = (kinds_N == Kind.QUOTIENT_DIGIT) & (abs(best_N.astype(int) - other_N) == 1)
+        chosen_N = 1 + np.where(both_N, np.partition(weights_NV, -2, axis=1)[:, -2], 0)
+        self.entries.probabilities[index_N] = chosen_N / weights_NV.sum(axis=1)
+        # Last: another thread that finds a character finds its probability, too.
+        self.entries.characters[index_N] = best_N
+        return logits_NV

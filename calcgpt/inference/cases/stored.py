@@ -1,0 +1,49 @@
+"""Entries that were tried in all cases (`calcgpt.evaluation.proof`), kept for the next start.
+
+A file belongs to the weights and to the code that made it, by their hash. It is used only if its
+content has the hash that was written with it, and if no other user may change it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import calcgpt
+import datagen
+from calcgpt.config import ModelConfig
+from calcgpt.inference import cache
+from calcgpt.inference.cases.memory import Entries
+from calcgpt.inference.cases.network import Floats
+
+CODE = (
+    (datagen, ("*.py", "operations/*.py")),
+    (calcgpt, ("inference/cases/*.py", "evaluation/proof.py")),
+)
+
+
+def path_of(config: ModelConfig, vocabulary: str, tensors: Mapping[str, Floats]) -> Path:
+    """Returns where the entries of a model are, if they were proved."""
+    digest = hashlib.sha256(f"{config.model_dump_json()} {vocabulary}".encode())
+    for package, patterns in CODE:
+        folder = Path(str(package.__file__)).parent
+        for file in sorted(file for pattern in patterns for file in folder.glob(pattern)):
+            digest.update(file.read_bytes())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.shape}".encode())
+        digest.update(tensor.tobytes())
+    return cache.cache_folder() / f"proved-{digest.hexdigest()}.npz"
+
+
+def load(path: Path) -> Entries | None:
+    """Returns the entries in a file, or None if there are none that can be trusted."""
+    if cache.changeable(path.parent):
+        return None
+    content = cache.read_cached(path)
+    return None if content is None else Entries.from_bytes(content)
+
+
+def save(entries: Entries, path: Path) -> None:
+    """Writes the entries, unless another user could change the file."""
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not cache.changeable(path.parent):
+        cache.write_cached(path, entries.to_bytes())
