@@ -65,6 +65,7 @@ def run(settings: Settings) -> None:
             _serve(settings, listener)
         else:
             _supervise(settings, listener)
+        log.info("the service has ended")
     finally:
         flush()  # an error comes after what was logged
 

@@ -160,17 +160,20 @@ def locked(
     folder: Path, doing: str, error: type[UserError] = ConfigError, timeout: float = 0.0
 ) -> Iterator[None]:
     """Makes `folder` and locks it against other processes until the block or this process ends.
+    Leaves no trace of a block that has written nothing.
 
     Raises `error`, which says that another process is `doing` something there, if the folder is
     still locked after `timeout` seconds.
     """
     from filelock import FileLock, Timeout
 
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):  # nothing to protect, and no place for a lock file
         yield
         return
-    lock = FileLock(folder / ".lock")
+    file = folder / ".lock"
+    lock = FileLock(file)
     try:
         lock.acquire(timeout)
     except Timeout:
@@ -178,6 +181,11 @@ def locked(
     try:
         yield
     finally:
+        with suppress(OSError):
+            if [*folder.iterdir()] == [file]:
+                file.unlink()  # still locked: a process that waits for it makes another one
+                for path in made:
+                    path.rmdir()
         lock.release()
 
 

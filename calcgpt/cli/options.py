@@ -196,6 +196,17 @@ plugin_option = click.option(
 )
 
 
+def chosen(reference: str) -> Path:
+    """Returns the folder of a checkpoint (see `calcgpt.registry.resolve`). If that is the best of
+    several, says on stderr which one."""
+    from calcgpt.registry import resolve
+
+    folder = resolve(reference)
+    if reference == "best" or folder.parent == Path(reference):
+        click.echo(f"{reference}: the best checkpoint is {folder.name}", err=True)
+    return folder
+
+
 def engine_and_device(
     engine: str | None, device: str, ray_address: str | None = None
 ) -> tuple[str, str]:

@@ -156,13 +156,16 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
 
 @click.command()
 @click.argument("name", required=False, type=options.NAME, shell_complete=complete_recipe)
+@options.plugin_option
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME as TOML, with its meaning.
 
     NAME can also be a preset: an architecture, for the [model] of a recipe.
     """
     from calcgpt.recipe import commented_toml, load_recipe, preset_names, preset_toml, recipe_names
+    from datagen.plugins import load_installed
 
+    load_installed()
     names = list(dict.fromkeys([*recipe_names(), *preset_names()]))
     if name and name not in names and not name.endswith(".toml"):
         raise UserError(unknown_name("recipe or preset", name, names))

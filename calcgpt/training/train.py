@@ -28,6 +28,7 @@ from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
+from calcgpt.recipe import load_recipe
 from calcgpt.training import optim
 from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.distributed import SingleProcess, process_group
@@ -48,7 +49,7 @@ MAX_THREADS = 1_024
 
 
 def train(
-    recipe: Recipe,
+    recipe: Recipe | str | Path,
     data: str | Path | AnyTask | None,
     out: str | Path,
     *,
@@ -61,7 +62,8 @@ def train(
 ) -> Path:
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
-    `data` is a folder or your own task; None draws problems by the recipe's [data] section.
+    `recipe` may be a name or a TOML file, as for `load_recipe`. `data` is a folder or your own
+    task; None draws problems by the recipe's [data] section.
     `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data, and
     begins a new run if there is none. `force` replaces a run in `out`; without it, no file of an
     earlier run is removed (see `RunFolder.check_start`). `trackers` receive the metrics in addition
@@ -72,14 +74,14 @@ def train(
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
     """
-    check_types(recipe=(recipe, Recipe), data=(data, str, Path, Task, TextTask, None))
+    check_types(recipe=(recipe, Recipe, str, Path), data=(data, str, Path, Task, TextTask, None))
     check_types(resume=(resume, bool), force=(force, bool), progress=(progress, bool))
     check_types(device=(device, str))
     check_items(trackers=(trackers, Callable))
     if threads is not None:
         check_integer("threads", threads, 0, MAX_THREADS)
     data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
-    run = RunFolder(out)
+    recipe, run = recipe if isinstance(recipe, Recipe) else load_recipe(recipe), RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():
             if isinstance(data, Path) and out.resolve() == data.resolve():
@@ -177,8 +179,8 @@ class Trainer:
         step, steps = self.counters.step, self.config.steps
         if step >= steps:
             return f"{size}; {data}; the run already has {step:,} steps"
-        first = f" from step {step:,}" if step else ""
-        return f"{size}; {data}; {steps:,} steps{first} of {self.config.batch_size:,}"
+        later = f", continued after step {step:,}" if step else ""
+        return f"{size}; {data}; {steps:,} steps of {self.config.batch_size:,} sequences{later}"
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.

@@ -59,6 +59,10 @@ def test_the_whole_path_from_data_to_an_answer(here: Path, run_cli: RunCli) -> N
 
     sampled = calcgpt(*evaluate, "--temperature", 1, "--n", 5)
     assert "sampled at temperature 1" in sampled
+    _, out, err = run_cli(*evaluate, "--n", 61)
+    said, few = err.splitlines()
+    assert out.startswith(said.replace("run: the best checkpoint is ", "run-"))
+    assert few == "there are only 60 problems, not 61"
 
     calcgpt("publish", "run", "checkpoints/mine", "--data", "data", "--quiet")
     metrics = load_metrics(here / "checkpoints" / "mine")

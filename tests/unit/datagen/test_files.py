@@ -229,8 +229,10 @@ def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
                 locked(folder, "training", DataError, timeout),
             ):
                 pass
+    assert list(tmp_path.iterdir()) == []  # nothing was written
     with locked(folder, "training"):
-        pass
+        (folder / "written").touch()
+    assert {path.name for path in folder.iterdir()} == {".lock", "written"}
 
 
 def test_a_folder_that_nobody_can_write_to_needs_no_lock(
