@@ -29,7 +29,8 @@ ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts 
 
 
 class BoundedParser(h11.Connection):
-    """A parser that refuses a body of very many chunks, each of which takes it 50 us."""
+    """A parser that refuses a body of very many chunks, each of which takes it 50 us, and chunks in
+    HTTP/1.0, which has none: a proxy would take them for the next request."""
 
     _n_parts = 0  # small ones of the body so far
 
@@ -37,6 +38,9 @@ class BoundedParser(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._n_parts = 0
+            codings = [name for name, _ in event.headers if name == b"transfer-encoding"]
+            if codings and event.http_version < b"1.1":
+                raise h11.RemoteProtocolError("a transfer coding in HTTP/1.0")
         elif isinstance(event, h11.Data) and len(event.data) < SMALL:
             self._n_parts += 1
             if self._n_parts > MAX_PARTS and self.our_state is h11.SEND_RESPONSE:
