@@ -11,6 +11,7 @@ from typing import Any
 
 import h11
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.problems import full_problem
@@ -25,6 +26,8 @@ LEAST_SPARE, SPARE = 16, 1_000
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
 # thousands of clients that read nothing would keep hundreds of megabytes.
 UNSENT_BYTES = 4_096
+LINGER_SECONDS = 2  # for which a connection without a request stays open when the service ends
+ENDING = "ending"  # a key in the state of a request that comes after that
 ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
 
 
@@ -95,6 +98,22 @@ class Connection(H11Protocol):
         self._check(before=None)
         if self.config.workers > 1:
             time.sleep(PAUSE)
+
+    def shutdown(self) -> None:
+        """Ends the connection with its next response, which says so, or after LINGER_SECONDS.
+
+        If it ended at once, a request on its way would be lost. The next one finds ENDING in its
+        state, unless this response says already that it is the last.
+        """
+        self.app_state[ENDING] = True
+        self.timeout_keep_alive = LINGER_SECONDS
+        if self.cycle and not self.cycle.response_complete:
+            self.headers.append(CLOSE_HEADER)  # read when the response starts
+        else:
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                LINGER_SECONDS, self.timeout_keep_alive_handler
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()  # it would keep the connection

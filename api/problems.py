@@ -72,7 +72,8 @@ def internal_problem() -> ProblemError:
 
 def ending_problem() -> ProblemError:
     """Returns the problem of a request that a service refuses because it shuts down."""
-    return ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
+    headers = {**RETRY, "Connection": "close"}
+    return ProblemError(503, "the service is shutting down", kind="ending", headers=headers)
 
 
 def full_problem(what: str, closes: bool = False) -> ProblemError:
