@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import select
 import shutil
@@ -12,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from datagen.errors import ConfigError, DataError, UserError
 
@@ -253,9 +254,30 @@ def read_json(
 
 
 def parse_json(text: str, source: str, error: type[UserError] = DataError) -> Any:
-    """Returns the JSON value in `text`. Raises `error`, whose message is one line that begins with
+    """Returns what `strict_json` does. Raises `error`, whose message is one line that begins with
     `source`, if the text is not JSON."""
     try:
-        return json.loads(text)
+        return strict_json(text)
     except (ValueError, RecursionError) as reason:
         raise error(f"{source}: not JSON: {reason}") from None
+
+
+def strict_json(text: str, max_members: float = math.inf) -> Any:
+    """Returns the JSON value in `text`.
+
+    Raises ValueError or RecursionError for other text, and for what `json.loads` takes beyond it:
+    NaN, infinities, two members of one name. `max_members` is of each object.
+    """
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(pairs) > max_members:
+            raise ValueError(f"an object has more than {max_members} members")
+        if len(content := dict(pairs)) < len(pairs):
+            raise ValueError("an object has a duplicate member")
+        return content
+
+    return json.loads(text, object_pairs_hook=members, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

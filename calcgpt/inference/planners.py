@@ -180,6 +180,7 @@ class Planner(ABC, Generic[T]):
             return self.number(Fraction(1))
         size = fraction(self.value(base)).size() * abs(exponent)
         n_factors = math.ceil(size / LONG) if 4 * LONG < size < MAX_DIGITS else 1
+        n_factors = min(n_factors, abs(exponent))
         factor, rest = divmod(abs(exponent), n_factors)
         power = unit = self._squared(base, factor)
         for _ in range(n_factors - 1):

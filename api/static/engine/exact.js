@@ -1,12 +1,12 @@
 // The value of an expression as a real number, and how people write it (calcgpt/inference/exact.py).
 
 import { decimal, divideHalfEven, numberText } from "./arithmetic.js";
-import { ArithmeticError, EffortError } from "./effort.js";
+import { ArithmeticError, EffortError, spend } from "./effort.js";
 import { ExpressionError } from "./expression_errors.js";
 import { fold, isConstant } from "./expression_tree.js";
-import { magnitude, ofDecimal, whole } from "./fractions.js";
+import { magnitude, modulo, ofDecimal, powerModulo, whole } from "./fractions.js";
 import { DomainError, call, constant, power } from "./function_values.js";
-import { DECIDED_DIGITS, DivisionError, UndecidedError, factorial, fraction, isWhole, residue } from "./real.js";
+import { DECIDED_DIGITS, DivisionError, UndecidedError, factorial, fraction, isWhole, partsOf } from "./real.js";
 import tables from "./tables.js";
 import { format, formatCount } from "./text.js";
 
@@ -76,8 +76,7 @@ function valueOf(node, operands) {
   if (sign === "/") return a.over(b);
   if (sign === "+%") return a.plus(a.times(b));
   if (sign === "-%") return a.minus(a.times(b));
-  // Even of a whole number that is too long to write, there is the remainder.
-  const rest = sign === "mod" && b.exact?.d === 1n && b.exact.n ? residue(a, b.exact.n) : null;
+  const rest = sign === "mod" ? residue(a, b) : null;
   if (rest !== null) return fraction(whole(rest));
   const quotient = fraction(whole(a.over(b).floor()));
   return sign === "//" ? quotient : a.minus(b.times(quotient));
@@ -87,6 +86,28 @@ function valueOf(node, operands) {
 function factorialOf(x) {
   if (!isWhole(x) || x.floor() < 0n || x.floor() > MAX_FACTORIAL) throw new DomainError("factorial", -1);
   return factorial(x.floor());
+}
+
+/** Returns the remainder of a whole number, even of one that is too long to write, by another; null if one of them is
+ * not whole, or the divisor is 0.
+ * @type {(number: Real, divisor: Real) => bigint | null} */
+function residue(number, { exact: divisor }) {
+  if (divisor?.d !== 1n || !divisor.n) return null;
+  /** @type {Map<Real, bigint | null>} */ const found = new Map();
+  for (const part of partsOf(number)) {
+    spend(1);
+    const [a, b = 0n] = part.operands.map((operand) => found.get(operand) ?? null);
+    let result = null;
+    if (isWhole(part)) result = part.floor();
+    else if (part.exact || a === null || b === null || a === undefined) result = null;
+    else if (part.operation === "+") result = a + b;
+    else if (part.operation === "*") result = a * b;
+    else if (part.operation === "^" && part.exponent.d === 1n && part.exponent.n >= 0n) {
+      result = powerModulo(a, part.exponent.n, divisor.n);
+    } else if (part.operation === "!" && part.operands[0].floor() >= magnitude(divisor.n)) result = 0n;
+    found.set(part, result === null ? null : modulo(result, divisor.n));
+  }
+  return found.get(number) ?? null;
 }
 
 /** Returns the value of a decimal number. @param {Decimal} number */

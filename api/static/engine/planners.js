@@ -9,12 +9,13 @@ import { ExpressionError } from "./expression_errors.js";
 import { isConstant } from "./expression_tree.js";
 import { bitLength, compare, fraction, magnitude, whole } from "./fractions.js";
 import { run } from "./programs.js";
-import { isWhole } from "./real.js";
+import { fraction as realOf, isWhole } from "./real.js";
 import tables from "./tables.js";
 import { format } from "./text.js";
 
 const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, PROGRAMS, READINGS } = tables;
 const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers may be larger than exact ones
+const LONG = 40; // digits of a factor
 
 /** @import { Decimal } from "./arithmetic.js" */
 /** @import { Reading } from "./expression_stack.js" */
@@ -121,16 +122,33 @@ export class Planner {
     return this.way.number(whole(n));
   }
 
-  /** Plans a power by repeated squaring, from the highest binary digit of the exponent on.
+  /** Plans a power by repeated squaring. A long one is a product of factors of LONG digits, because the square of a long
+   * number needs more of the model's context.
    * @type {(base: T, exponent: bigint) => T} */
   #power(base, exponent) {
     if (!exponent) return this.#integer(1n);
+    const { apply } = this.way;
+    const n = magnitude(exponent);
+    if (!Number.isFinite(Number(n))) throw new ArithmeticError();
+    const size = realOf(this.way.value(base)).size() * Number(n);
+    const most = 4 * LONG < size && size < MAX_DIGITS ? BigInt(Math.ceil(size / LONG)) : 1n;
+    const nFactors = most < n ? most : n;
+    const unit = this.#squared(base, n / nFactors);
+    let power = unit;
+    for (let factor = 1n; factor < nFactors; factor += 1n) power = apply("*", power, unit);
+    if (n % nFactors) power = apply("*", power, this.#squared(base, n % nFactors));
+    return exponent < 0n ? apply("/", this.#integer(1n), power) : power;
+  }
+
+  /** Plans a power by repeated squaring, from the highest binary digit of the exponent on.
+   * @type {(base: T, exponent: bigint) => T} */
+  #squared(base, exponent) {
     let power = base;
-    for (const digit of magnitude(exponent).toString(2).slice(1)) {
+    for (const digit of exponent.toString(2).slice(1)) {
       power = this.way.apply("*", power, power);
       if (digit === "1") power = this.way.apply("*", power, base);
     }
-    return exponent < 0n ? this.way.apply("/", this.#integer(1n), power) : power;
+    return power;
   }
 
   /** @param {bigint} n */

@@ -12,7 +12,7 @@ import * as closedForm from "./closed_form.js";
 import { ArithmeticError, EffortError, spend } from "./effort.js";
 import * as elementary from "./elementary.js";
 import * as fractions from "./fractions.js";
-import { bitLength, magnitude, modulo, powerModulo, product, sizeOf, whole } from "./fractions.js";
+import { bitLength, magnitude, product, sizeOf, whole } from "./fractions.js";
 import { separation } from "./separation.js";
 
 const MAX_BITS = 2 ** 15; // of enclosures
@@ -62,7 +62,7 @@ export class Real {
   }
 
   negative() {
-    return fraction(whole(-1n)).times(this);
+    return this.exact ? fraction(fractions.negative(this.exact)) : fraction(whole(-1n)).times(this);
   }
 
   /** @param {Real} other */
@@ -169,7 +169,7 @@ export class Real {
   }
 
   /** Returns the decimal logarithm of the magnitude, about: -Infinity for 0, also if the number may be 0. It decides
-   * nothing. */
+   * nothing. @throws {ArithmeticError} for a number that has too many digits for a logarithm */
   size() {
     if (this.exact) {
       const { n, d } = this.exact;
@@ -178,7 +178,10 @@ export class Real {
     let ball = null;
     for (let bits = 2 * FIRST_BITS; bits <= MAX_BITS; bits *= 2) {
       ball = this.enclose(bits);
-      if (ball && balls.signOf(ball)) return Number(balls.logarithm(ball)) * Math.log10(2);
+      if (!ball || !balls.signOf(ball)) continue;
+      const size = Number(balls.logarithm(ball)) * Math.log10(2);
+      if (!Number.isFinite(size)) throw new ArithmeticError();
+      return size;
     }
     return ball ? -Infinity : Infinity;
   }
@@ -274,26 +277,6 @@ export function atan(x) {
   return odd("atan", x);
 }
 
-/** Returns the remainder of a whole number that is too large to be written out, or null if it is no such number.
- * @type {(real: Real, modulus: bigint) => bigint | null} */
-export function residue(real, modulus) {
-  /** @type {Map<Real, bigint | null>} */ const found = new Map();
-  for (const part of partsOf(real)) {
-    spend(1);
-    const [a, b = 0n] = part.operands.map((operand) => found.get(operand) ?? null);
-    let result = null;
-    if (isWhole(part)) result = part.floor();
-    else if (part.exact || a === null || b === null || a === undefined) result = null;
-    else if (part.operation === "+") result = a + b;
-    else if (part.operation === "*") result = a * b;
-    else if (part.operation === "^" && part.exponent.d === 1n && part.exponent.n >= 0n) {
-      result = powerModulo(a, part.exponent.n, modulus);
-    } else if (part.operation === "!" && exactOf(part.operands[0]).n >= magnitude(modulus)) result = 0n;
-    found.set(part, result === null ? null : modulo(result, modulus));
-  }
-  return found.get(real) ?? null;
-}
-
 /** Whether a number is known to be whole. @param {Real} real */
 export function isWhole({ exact }) {
   return exact?.d === 1n;
@@ -371,7 +354,7 @@ function costOf({ exact, operation }, bits) {
 
 /** Returns the numbers that one is made of, operands first, without those that are known and what these are made of.
  * @type {(real: Real, isKnown?: (real: Real) => boolean) => Real[]} */
-function partsOf(real, isKnown = () => false) {
+export function partsOf(real, isKnown = () => false) {
   /** @type {Set<Real>} */ const seen = new Set();
   const ordered = [];
   /** @type {[Real, boolean][]} */ const waiting = [[real, false]];

@@ -198,6 +198,8 @@ def test_json_reads_back_as_it_was(tmp_path: Path) -> None:
         (b"", "not JSON: "),
         (b'{"a": 1', "not JSON: "),
         (b"[" * 100_000, "not JSON: "),
+        (b'{"a": {"b": 1, "b": 1}}', "not JSON: an object has a duplicate member"),
+        (b'{"a": NaN}', "not JSON: NaN is not a JSON number"),
         (b"[1]", "not a JSON object"),
     ],
 )
