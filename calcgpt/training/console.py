@@ -55,9 +55,14 @@ class Console:
             f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
         )
 
-    def validated(self, step: int, loss: float, scores: Scores | None, example: str) -> None:
-        """Says the validation loss and, of problems, the exact match and an example."""
+    def validated(
+        self, step: int, loss: float, scores: Scores | None, example: str, cases: dict[str, Any]
+    ) -> None:
+        """Says the validation loss and, of problems, the exact match and an example. `cases` is
+        what `count_cases` returns."""
         line = f"step {step:,}: validation loss {loss:.4f}"
+        for counts in cases.values():
+            line += f", {counts['wrong']:,} of {counts['n']:,} cases wrong"
         if scores:
             line += f", exact match {scores.exact_match:.4f} of {scores.n:,}; {example}"
         self.say(line)

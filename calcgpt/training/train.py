@@ -314,10 +314,10 @@ class Trainer:
         step, (val_loss, scores, example) = self.counters.step, result
         self.folder.check_finite(val_loss, "the validation loss", step)
         log(validation_row(step, val_loss, scores))
-        console.validated(step, val_loss, scores, example)
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         with torch.no_grad(), self.final.applied():
             cases = count_cases(self.model, self.train_batches)
+        console.validated(step, val_loss, scores, example, cases)
         return {"val_loss": val_loss, **scored, **cases}
 
     def validate(self, request: StopRequest) -> Validated | None:
