@@ -217,10 +217,12 @@ def resuming() -> str:
 def chosen(reference: str) -> Path:
     """Returns the folder of a checkpoint (see `calcgpt.registry.resolve`). If that is the best of
     several, says on stderr which one."""
+    from calcgpt.checkpoint import CONFIG
     from calcgpt.registry import resolve
 
     folder = resolve(reference)
-    if reference == "best" or folder.parent == Path(reference):
+    is_chosen = reference == "best" or folder.parent == Path(reference)
+    if is_chosen and len([*folder.parent.glob(f"[!.]*/{CONFIG}")]) > 1:
         click.echo(f"{reference}: the best checkpoint is {folder.name}", err=True)
     return folder
 
