@@ -34,6 +34,7 @@ EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
 ANY_HOST = {"/healthz", "/readyz", "/metrics"}
 LOCAL = "local"  # names and addresses of this machine
+PREFIXES = (64, 56, 48)  # bits of IPv6 networks: the N-th may have N times the rate of a client
 CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 
 
@@ -136,6 +137,9 @@ def _keys_of(headers: Headers) -> list[bytes]:
 class Limiter:
     """Counts the requests of each client in a sliding window.
 
+    Those of an IPv6 network (/64) count for the networks around it, too, which have higher limits:
+    whoever has a /48 has 65,536 of them.
+
     A sliding window takes two counters per client. Exact times would take one entry per request,
     and a fixed window would let through bursts of twice the rate.
     """
@@ -154,12 +158,16 @@ class Limiter:
         Raises ConfigError if the rate or the storage is not valid.
         """
         try:
-            self._rates = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
+            rates = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        self.smallest = min(self._rates, key=lambda item: item.amount)
+        self.smallest = min(rates, key=lambda item: item.amount)
         if self.smallest.amount < 1:
             raise ConfigError(f"{rate!r} allows no requests")
+        self._rates = [  # of a client, and of each network around it
+            [type(item)(item.amount * times, item.multiples, item.namespace) for item in rates]
+            for times in range(1, len(PREFIXES) + 1)
+        ]
         opened = _open(storage)
         self._storage = cast(SlidingWindowCounterSupport, opened)  # else the next line raises
         self._windows = SlidingWindowCounterRateLimiter(opened)
@@ -176,7 +184,7 @@ class Limiter:
 
     async def check(self, client: str, cost: int = 1) -> int:
         """Returns what `hit` would, and counts nothing."""
-        return await self._unless_it_fails(partial(self._wait, self._rates, client, cost))
+        return await self._unless_it_fails(partial(self._wait, self._counters(client), cost))
 
     async def _unless_it_fails(self, ask: Callable[[], Awaitable[int]]) -> int:
         if self._is_suspended():
@@ -202,19 +210,27 @@ class Limiter:
         return time.monotonic() < self._failed_at + self._retry_after
 
     async def _count(self, client: str, cost: int) -> int:
-        # Operations that one rate refuses must not count for another. So all rates but the first
-        # are asked before any counts. The first need not be asked: it counts first, and refuses by
-        # itself. A single rate then takes one call of the storage.
-        if wait := await self._wait(self._rates[1:], client, cost):
+        # Operations that one counter refuses must not count for another. So all but the first are
+        # asked before any counts. The first need not be asked: it counts first, and refuses by
+        # itself. A single rate of an IPv4 address then takes one call of the storage.
+        counters = self._counters(client)
+        if wait := await self._wait(counters[1:], cost):
             return wait
-        for rate in self._rates:
-            if not await self._windows.hit(rate, client, cost=cost):
-                return max(1, await self._wait(self._rates, client, cost))
+        for rate, name in counters:
+            if not await self._windows.hit(rate, name, cost=cost):
+                return max(1, await self._wait(counters, cost))
         return 0
 
-    async def _wait(self, rates: Iterable[RateLimitItem], client: str, cost: int) -> int:
-        """Returns the seconds until all of the rates allow `cost` operations, or 0."""
-        return max([await self._seconds(rate, client, cost) for rate in rates], default=0)
+    def _counters(self, client: str) -> list[tuple[RateLimitItem, str]]:
+        """Returns the rates that apply to a client, each with the name under which it counts."""
+        names = _networks_around(client)
+        return [
+            (rate, name) for rates, name in zip(self._rates, names, strict=False) for rate in rates
+        ]
+
+    async def _wait(self, counters: list[tuple[RateLimitItem, str]], cost: int) -> int:
+        """Returns the seconds until all counters allow `cost` operations, or 0."""
+        return max([await self._seconds(rate, name, cost) for rate, name in counters], default=0)
 
     async def _seconds(self, rate: RateLimitItem, client: str, cost: int) -> int:
         """Returns the whole seconds until a rate allows `cost` operations, or 0.
@@ -335,7 +351,8 @@ def _open(uri: str) -> Storage:
 
 
 def client_of(scope: Scope) -> str:
-    """Returns the name of the client. An IPv6 network (/64) is one client: most users have one."""
+    """Returns the name of the client. An IPv6 network (/64) is one client: most users have one.
+    `Limiter` looks at larger networks, too."""
     key_owner: str | None = scope.get("state", {}).get("api_client")
     if key_owner:
         return key_owner
@@ -349,5 +366,15 @@ def _network(host: str) -> str:
     except ValueError:
         return host
     if isinstance(address, IPv6Address):
-        return str(address.ipv4_mapped or IPv6Network((int(address), 64), strict=False))
+        return str(address.ipv4_mapped or IPv6Network((int(address), PREFIXES[0]), strict=False))
     return host
+
+
+@lru_cache
+def _networks_around(client: str) -> list[str]:
+    """Returns the name of a client and, if it is an IPv6 network, those of the networks around."""
+    try:
+        network = IPv6Network(client)
+    except ValueError:
+        return [client]
+    return [str(network.supernet(new_prefix=bits)) for bits in PREFIXES]

@@ -41,7 +41,7 @@ from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 
-API_VERSION = "4.0"  # of the document; docs/API.md says what it means
+API_VERSION = "4.1"  # of the document; docs/API.md says what it means
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch. Each answer comes with its
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The

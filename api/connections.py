@@ -11,6 +11,7 @@ from typing import Any
 
 import h11
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.problems import full_problem
@@ -25,11 +26,14 @@ LEAST_SPARE, SPARE = 16, 1_000
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
 # thousands of clients that read nothing would keep hundreds of megabytes.
 UNSENT_BYTES = 4_096
+LINGER_SECONDS = 2  # for which a connection without a request stays open when the service ends
+ENDING = "ending"  # a key in the state of a request that comes after that
 ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
 
 
 class BoundedParser(h11.Connection):
-    """A parser that refuses a body of very many chunks, each of which takes it 50 us."""
+    """A parser that refuses a body of very many chunks, each of which takes it 50 us, and chunks in
+    HTTP/1.0, which has none: a proxy would take them for the next request."""
 
     _n_parts = 0  # small ones of the body so far
 
@@ -37,6 +41,9 @@ class BoundedParser(h11.Connection):
         event = super().next_event()
         if isinstance(event, h11.Request):
             self._n_parts = 0
+            codings = [name for name, _ in event.headers if name == b"transfer-encoding"]
+            if codings and event.http_version < b"1.1":
+                raise h11.RemoteProtocolError("a transfer coding in HTTP/1.0")
         elif isinstance(event, h11.Data) and len(event.data) < SMALL:
             self._n_parts += 1
             if self._n_parts > MAX_PARTS and self.our_state is h11.SEND_RESPONSE:
@@ -91,6 +98,22 @@ class Connection(H11Protocol):
         self._check(before=None)
         if self.config.workers > 1:
             time.sleep(PAUSE)
+
+    def shutdown(self) -> None:
+        """Ends the connection with its next response, which says so, or after LINGER_SECONDS.
+
+        If it ended at once, a request on its way would be lost. The next one finds ENDING in its
+        state, unless this response says already that it is the last.
+        """
+        self.app_state[ENDING] = True
+        self.timeout_keep_alive = LINGER_SECONDS
+        if self.cycle and not self.cycle.response_complete:
+            self.headers.append(CLOSE_HEADER)  # read when the response starts
+        else:
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                LINGER_SECONDS, self.timeout_keep_alive_handler
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._timer.cancel()  # it would keep the connection

@@ -6,25 +6,50 @@ HTTP on this machine.
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from io import StringIO, TextIOWrapper
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
-from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.context import ServerRequestContext as Context
+from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    CallToolRequestParams,
+    CallToolResult,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+    jsonrpc_message_adapter,
+)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.responses import Response
 
+from api.schemas.calculator import Input
 from calcgpt import __version__
 from calcgpt.errors import UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation, Confidence
+from calcgpt.section import build
 from datagen import work_errors
 from datagen.arithmetic import MAX_ASKED_PLACES, answer
+from datagen.errors import unknown_name
+from datagen.files import strict_json
 from datagen.notation import answer_text, parse_prompt
 
 if TYPE_CHECKING:
@@ -41,6 +66,7 @@ INSTRUCTIONS = (
     "`result` only if `verified` is true. `exact` is the exact value of the expression, rounded "
     "once; `notes` say how it was read, if a reader could think otherwise."
 )
+refusal = partial(JSONRPCError, jsonrpc="2.0", id=None)  # of what is no message
 READ_ONLY = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
@@ -109,37 +135,43 @@ def check(line: str) -> Check:
     )
 
 
-def tools(calculator: Calculator) -> MCPServer[None]:
-    """Returns a server with the tools `calculate` and `check_work`."""
-    server: MCPServer[None] = MCPServer(
-        "calcgpt",
-        title="CalcGPT",
-        instructions=INSTRUCTIONS,
-        version=__version__,
-        log_level="ERROR",
+class Calculate(Input):
+    """Calculate an expression with a small GPT, and check the answer by exact arithmetic."""
+
+    expression: str = Field(
+        description="numbers, + - * / and parentheses, such as (12.5+3)*2; also powers "
+        "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5!, |3-5|, functions such as "
+        "sqrt(2), ln(10) and sin(30°), pi and e"
     )
+    places: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_ASKED_PLACES,
+        description="decimal places of the answer; null means the model's default",
+    )
+
+
+class CheckWork(Input):
+    """Check a line of worked steps character by character, and name the first wrong one."""
+
+    model_config = ConfigDict(title="Check worked steps")
+
+    line: str = Field(
+        max_length=MAX_LINE, description="one line of `work`, as `calculate` returns it"
+    )
+
+
+TOOLS: dict[str, tuple[type[Calculate | CheckWork], type[BaseModel]]] = {
+    "calculate": (Calculate, Answer),
+    "check_work": (CheckWork, Check),
+}
+
+
+def tools(calculator: Calculator) -> Server[Any]:
+    """Returns a server with the tools `calculate` and `check_work`."""
     one_at_a_time = anyio.Lock()  # two would compete for the CPU
 
-    @server.tool(title="Calculate", annotations=READ_ONLY)
-    async def calculate(
-        expression: Annotated[
-            str,
-            Field(
-                description="numbers, + - * / and parentheses, such as (12.5+3)*2; also powers "
-                "(2^10), percent (7.5% of 200), 17//5, 10 mod 3, 5!, |3-5|, functions such as "
-                "sqrt(2), ln(10) and sin(30°), pi and e"
-            ),
-        ],
-        places: Annotated[
-            int | None,
-            Field(
-                ge=0,
-                le=MAX_ASKED_PLACES,
-                description="decimal places of the answer; null means the model's default",
-            ),
-        ] = None,
-    ) -> Answer:
-        """Calculate an expression with a small GPT, and check the answer by exact arithmetic."""
+    async def calculate(asked: Calculate) -> Answer:
         is_over = threading.Event()
 
         def check() -> None:
@@ -147,35 +179,77 @@ def tools(calculator: Calculator) -> MCPServer[None]:
                 raise UserError("nobody waits for the answer")
 
         def work() -> Answer:
-            return Answer.of(calculator.calculate(expression, places, check=check))
+            return Answer.of(calculator.calculate(asked.expression, asked.places, check=check))
 
         try:
             with anyio.fail_after(DEADLINE):
                 async with one_at_a_time:
                     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-        except UserError as error:
-            raise ToolError(str(error)) from None
         except TimeoutError:
-            raise ToolError(f"not answered within {DEADLINE:g} s") from None
+            raise UserError(f"not answered within {DEADLINE:g} s") from None
         finally:  # also if the client is gone
             is_over.set()
 
-    @server.tool(title="Check worked steps", annotations=READ_ONLY)
-    def check_work(
-        line: Annotated[
-            str,
-            Field(max_length=MAX_LINE, description="one line of `work`, as `calculate` returns it"),
-        ],
-    ) -> Check:
-        """Check a line of worked steps character by character, and name the first wrong one."""
+    async def use(name: str, arguments: dict[str, Any]) -> BaseModel:
+        if name not in TOOLS:
+            raise UserError(unknown_name("tool", name, TOOLS))
+        asked = build(TOOLS[name][0], arguments, name)
+        if isinstance(asked, Calculate):
+            return await calculate(asked)
         if not calculator.checkpoint.recipe.has_work:
-            raise ToolError(f"{calculator.checkpoint.name} writes no worked steps")
-        try:
-            return check(line)
-        except UserError as error:
-            raise ToolError(str(error)) from None
+            raise UserError(f"{calculator.checkpoint.name} writes no worked steps")
+        return await anyio.to_thread.run_sync(check, asked.line)
 
-    return server
+    async def call(_: Context, called: CallToolRequestParams) -> CallToolResult:
+        try:
+            result = await use(called.name, called.arguments or {})
+        except UserError as error:
+            block = TextContent(type="text", text=f"{error!s:.1000}")
+            return CallToolResult(content=[block], is_error=True)
+        block = TextContent(type="text", text=result.model_dump_json(indent=2))
+        return CallToolResult(content=[block], structured_content=result.model_dump(mode="json"))
+
+    async def describe(_: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
+        described = [
+            Tool(
+                name=name,
+                title=takes.model_config.get("title", takes.__name__),
+                description=takes.__doc__,
+                input_schema=takes.model_json_schema(),
+                output_schema=returns.model_json_schema(),
+                annotations=READ_ONLY,
+            )
+            for name, (takes, returns) in TOOLS.items()
+        ]
+        return ListToolsResult(tools=described)
+
+    logging.getLogger("mcp").setLevel(logging.ERROR)  # clients can cause warnings
+    return Server(
+        "calcgpt",
+        title="CalcGPT",
+        instructions=INSTRUCTIONS,
+        version=__version__,
+        on_list_tools=describe,
+        on_call_tool=call,
+    )
+
+
+def read_message(text: str) -> JSONRPCMessage:
+    """Returns a message of JSON-RPC. Raises MCPError, one line, for what is none.
+
+    The SDK would take NaN, the last of two members of one name, and a request whose id is no id as
+    a notification, which nobody answers.
+    """
+    try:
+        content = strict_json(text)
+        message = jsonrpc_message_adapter.validate_python(content, by_name=False)
+    except ValidationError:
+        raise MCPError(INVALID_REQUEST, "not a message of JSON-RPC 2.0") from None
+    except (ValueError, RecursionError) as error:
+        raise MCPError(PARSE_ERROR, f"not JSON: {error!s:.200}") from None
+    if isinstance(message, JSONRPCNotification) and "id" in content:
+        raise MCPError(INVALID_REQUEST, "the id is not a text or a whole number")
+    return message
 
 
 def serve_stdio(calculator: Calculator) -> None:
@@ -183,20 +257,25 @@ def serve_stdio(calculator: Calculator) -> None:
     anyio.run(_serve_stdio, tools(calculator))
 
 
-async def _serve_stdio(server: MCPServer[None]) -> None:
-    """Runs a server, as its own `run` does. That one ends with the input, also if a tool works."""
-    lowlevel, asked = server._lowlevel_server, set[str | int]()
-    changed = anyio.Event()
+async def _serve_stdio(server: Server[Any]) -> None:
+    """Runs a server, as the SDK does. That one ends with the input, also if a tool works."""
+    asked, changed = set[str | int](), anyio.Event()
     to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception]()
     server_writes, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    lines = TextIOWrapper(sys.stdin.buffer, "utf-8", errors="replace")
 
     async def pass_questions() -> None:
         nonlocal changed
         async with to_server:
-            async for item in questions:
-                if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCRequest):
-                    asked.add(item.message.id)
-                await to_server.send(item)
+            async for line in anyio.wrap_file(lines):
+                try:
+                    message = read_message(line)
+                except MCPError as error:
+                    await answers.send(SessionMessage(refusal(error=error.error)))
+                    continue
+                if isinstance(message, JSONRPCRequest):
+                    asked.add(message.id)
+                await to_server.send(SessionMessage(message))
             with anyio.move_on_after(DEADLINE):  # what was cancelled is never answered
                 while asked:
                     changed = anyio.Event()
@@ -210,12 +289,12 @@ async def _serve_stdio(server: MCPServer[None]) -> None:
                     asked.difference_update([item.message.id])
                     changed.set()
 
-    async with stdio_server() as (questions, answers), anyio.create_task_group() as group:
+    nothing = anyio.wrap_file(StringIO())  # the SDK reads no lines itself
+    async with stdio_server(nothing) as (_, answers), anyio.create_task_group() as group:
         group.start_soon(pass_questions)
         group.start_soon(pass_answers)
         async with server_writes:
-            options = lowlevel.create_initialization_options()
-            await lowlevel.run(server_reads, server_writes, options)
+            await server.run(server_reads, server_writes, server.create_initialization_options())
 
 
 class OnlyCalls:
@@ -234,6 +313,12 @@ class OnlyCalls:
             await send({"type": "http.response.start", "status": 405, "headers": headers})
             return await send({"type": "http.response.body"})
         body = [await receive()]  # whole: BodyLimit has read it
+        try:
+            read_message(body[0].get("body", b"").decode("utf-8", "replace"))
+        except MCPError as error:
+            content = refusal(error=error.error).model_dump_json()
+            response = Response(content, 400, media_type="application/json")
+            return await response(scope, receive, send)
 
         async def receive_once() -> Message:
             if not body:

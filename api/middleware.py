@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api import logs
 from api.access import is_api
-from api.connections import UNSENT_BYTES
+from api.connections import ENDING, UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
 from api.slow_clients import UNREAD, GivenUpError, SlowClients
 from api.telemetry import Metrics
@@ -258,7 +258,7 @@ class BodyLimit:
     """Reads the body of a request before the application does.
 
     Answers 413 if the body has more than `limit` bytes, 408 if it is not complete after `seconds`,
-    and 503 if it is given up earlier, because too many requests wait.
+    and 503 if it is given up earlier, because too many requests wait, or if the service ends.
 
     If a connection is closed while its client still writes, it is reset, and the client may never
     read the response. So MAX_DISCARDED bytes are read before 413. For the same reason inner
@@ -296,6 +296,8 @@ class BodyLimit:
             detail = f"the body is larger than {self._limit} bytes"
             refusal = ProblemError(413, detail, kind="too-large").response()
             return await refusal(scope, receive, send)
+        if ENDING in scope.get("state", ()):
+            return await ending_problem().response()(scope, receive, send)
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_again() -> Message:

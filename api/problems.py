@@ -72,7 +72,8 @@ def internal_problem() -> ProblemError:
 
 def ending_problem() -> ProblemError:
     """Returns the problem of a request that a service refuses because it shuts down."""
-    return ProblemError(503, "the service is shutting down", kind="ending", headers=RETRY)
+    headers = {**RETRY, "Connection": "close"}
+    return ProblemError(503, "the service is shutting down", kind="ending", headers=headers)
 
 
 def full_problem(what: str, closes: bool = False) -> ProblemError:
@@ -139,7 +140,7 @@ DESCRIPTIONS = {
     404: "There is no such model.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
-    415: "The body has a Content-Encoding.",
+    415: "The body has a Content-Encoding, or a charset other than UTF-8.",
     422: "The expression or the request is invalid; or the answer is wrong and `on_wrong` is "
     "`error`, or it does not reach the requested confidence or verification; or the request asks "
     "for too much work.",

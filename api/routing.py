@@ -1,14 +1,14 @@
 """What the routes share: bodies of strict JSON, a stack for each request, and streams of events.
 
-A body must be JSON in UTF-8, as RFC 8259 requires between systems. Python's `json` would also
-accept UTF-16 and UTF-32, NaN, and several members of one name.
+A body must be JSON in UTF-8, as RFC 8259 requires between systems.
 """
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import ExitStack
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -21,7 +21,9 @@ from starlette.types import Receive, Scope, Send
 from api.middleware import STACK
 from api.problems import ProblemError
 from api.slow_clients import UNREAD, Unread
+from datagen.files import strict_json
 
+CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]*)', re.IGNORECASE)
 MAX_MEMBERS = 1_000  # of an object: each unknown member gets an error message
 EVENT_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -33,19 +35,18 @@ DONE = format_sse_event(data_str="[DONE]")  # the last event of OpenAI's streams
 
 class JsonRequest(Request):
     """A request whose `json` raises ProblemError: 400 for a body that is not JSON, 415 for one that
-    says that it is compressed."""
+    says that it is compressed or not in UTF-8."""
 
     async def json(self) -> Any:
         if (coding := self.headers.get("content-encoding", "identity")) != "identity":
             headers = {"Accept-Encoding": "identity"}
             detail = f"the body has Content-Encoding {coding!r:.40}: send it as it is"
             raise ProblemError(415, detail, headers=headers)
+        charset = CHARSET.search(self.headers.get("content-type", ""))
+        if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+            raise ProblemError(415, f"the body has the charset {charset[1]!r:.40}: send UTF-8")
         try:
-            return json.loads(
-                (await self.body()).decode("utf-8"),
-                object_pairs_hook=_members,
-                parse_constant=_refuse_constant,
-            )
+            return strict_json((await self.body()).decode("utf-8"), MAX_MEMBERS)
         except UnicodeDecodeError as error:
             reason = f"byte {error.start} is not UTF-8"
         except RecursionError:
@@ -78,19 +79,6 @@ class JsonRoute(APIRoute):
             return response
 
         return read
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(pairs) > MAX_MEMBERS:
-        raise ValueError(f"an object has more than {MAX_MEMBERS} members")
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("an object has a duplicate member")
-    return members
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 async def _request_stack(request: Request) -> ExitStack:

@@ -65,6 +65,7 @@ def run(settings: Settings) -> None:
             _serve(settings, listener)
         else:
             _supervise(settings, listener)
+        log.info("the service has ended")
     finally:
         flush()  # an error comes after what was logged
 
@@ -135,6 +136,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     """
     # Errors are found here, because workers that end at once would be replaced forever.
     create_app(settings, loader(settings))
+    options = _options(settings)
     model = next(loader(settings)()).name
     health_listener = None
     if settings.health_port is not None:
@@ -145,7 +147,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
         log.info("%s on %s; Ctrl+C ends the service", start, url_of(listener))
         config = uvicorn.Config(
-            "api.server:worker", factory=True, workers=settings.workers, **_options(settings)
+            "api.server:worker", factory=True, workers=settings.workers, **options
         )
         # uvicorn's option `fd` is not used: it would make a Unix socket of the listener, so that
         # asyncio would know no client addresses and not set TCP_NODELAY.
@@ -329,11 +331,17 @@ class ThreadServer:
 
 def _max_connections(settings: Settings) -> int:
     """Returns how many connections a process takes at once: no more than it may open files, of
-    which some are its own. Beyond that, the system would accept connections that nobody answers."""
+    which some are its own. Beyond that, the system would accept connections that nobody answers.
+
+    Raises UserError if it may open hardly any: libraries abort the process then.
+    """
     n_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if n_files == resource.RLIM_INFINITY:
         return settings.max_connections
-    most = max(1, (n_files - OWN_FILES) * 4 // 5)  # a quarter more are refused in words
+    most = (n_files - OWN_FILES) * 4 // 5  # a quarter more are refused in words
+    if most < 1:
+        least = OWN_FILES + 2
+        raise UserError(f"only {n_files} files may be open: serve needs {least} (ulimit -n)")
     if most < settings.max_connections:
         log.warning("at most %d connections at once: %d files may be open", most, n_files)
     return min(most, settings.max_connections)

@@ -7,8 +7,6 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -25,28 +23,30 @@ from calcgpt.errors import (
     unknown_name,
 )
 from calcgpt.section import build
-from calcgpt.variants import plugins_of
+from calcgpt.variants import added, plugins_of, register
 from datagen.files import read_bytes
+from datagen.plugins import load_installed
 
-RECIPES = resources.files("calcgpt") / "recipes"
-PRESETS = resources.files("calcgpt") / "presets"
 MAX_BYTES = 2**20  # of a file
 
 
+def toml_files(folder: str) -> dict[str, Path]:
+    """Returns the TOML files in a folder of the package, by their names without suffix."""
+    return {file.stem: file for file in sorted((Path(__file__).parent / folder).glob("*.toml"))}
+
+
+RECIPES, PRESETS = toml_files("recipes"), toml_files("presets")
+register("recipe", RECIPES)
+
+
 def recipe_names() -> list[str]:
-    """Returns the names of the recipes in the package."""
-    return names_in(RECIPES)
+    """Returns the names of the recipes in the package, and of those that plug-ins have added."""
+    return sorted(RECIPES)
 
 
 def preset_names() -> list[str]:
     """Returns the names of the presets in the package: architectures, for a recipe's [model]."""
-    return names_in(PRESETS)
-
-
-def names_in(folder: Traversable) -> list[str]:
-    """Returns the names of the TOML files in a folder of the package, without their suffix."""
-    names = (file.name for file in folder.iterdir())
-    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+    return list(PRESETS)
 
 
 def load_recipe(
@@ -91,17 +91,16 @@ def load_preset(name: str) -> ModelConfig:
 
 def preset_toml(name: str) -> str:
     """Returns a preset of the package as the [model] section of a recipe."""
-    return f"[model]\n{(PRESETS / f'{name}.toml').read_text('utf-8')}"
+    return f"[model]\n{PRESETS[name].read_text('utf-8')}"
 
 
 def _read_preset(name: object) -> dict[str, Any]:
     """Returns the fields of a preset; {} if `name` is None: no preset."""
-    names = preset_names()
     if name is None:
         return {}
-    if name not in names:
-        raise ConfigError(unknown_name("preset", str(name), names))
-    return tomllib.loads((PRESETS / f"{name}.toml").read_text("utf-8"))
+    if str(name) not in PRESETS:
+        raise ConfigError(unknown_name("preset", str(name), PRESETS))
+    return tomllib.loads(PRESETS[str(name)].read_text("utf-8"))
 
 
 def _read_recipe(name: str) -> dict[str, Any]:
@@ -130,17 +129,16 @@ def _merged(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def read_toml(name: str, folder: Traversable, kind: str) -> dict[str, Any]:
-    """Returns the table `name`: a file in `folder` of the package, without its suffix, or a path
-    that ends in `.toml`. Raises ConfigError, one line, which calls the file a `kind`."""
-    names = names_in(folder)
-    if current_model(name) in names:
-        name = current_model(name)
-        text = (folder / f"{name}.toml").read_text("utf-8")
-    elif name.endswith(".toml") and "\0" not in name:
-        text = _read_text(name, kind)
-    else:
-        raise ConfigError(unknown_name(kind, name, names))
+def read_toml(name: str, files: Mapping[str, Path], kind: str) -> dict[str, Any]:
+    """Returns the table `name`: one of `files`, or a path that ends in `.toml`. Raises ConfigError,
+    one line, which calls the file a `kind`."""
+    is_path = name.endswith(".toml") and "\0" not in name
+    if not is_path and current_model(name) not in files:
+        load_installed()
+    file = files.get(current_model(name)) or (Path(name) if is_path else None)
+    if file is None:
+        raise ConfigError(unknown_name(kind, name, sorted(files)))
+    text = _read_text(file, f"{kind} {one_line(name)}")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -156,16 +154,16 @@ def with_recipe_beside(table: dict[str, Any], name: str) -> dict[str, Any]:
     return table
 
 
-def _read_text(name: str, kind: str) -> str:
+def _read_text(file: Path, what: str) -> str:
     try:
-        content = read_bytes(Path(name), MAX_BYTES)
+        content = read_bytes(file, MAX_BYTES)
         if len(content) > MAX_BYTES:
-            raise ConfigError(f"{kind} {one_line(name)} has more than {MAX_BYTES:,} bytes")
+            raise ConfigError(f"{what} has more than {MAX_BYTES:,} bytes")
         return content.decode("utf-8")
     except OSError as error:
-        raise ConfigError(f"cannot read {kind} {one_line(name)}: {error.strerror}") from None
+        raise ConfigError(f"cannot read {what}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{kind} {one_line(name)} is not UTF-8 text") from None
+        raise ConfigError(f"{what} is not UTF-8 text") from None
 
 
 def _apply_override(table: dict[str, Any], override: str) -> None:
@@ -213,7 +211,7 @@ def _commented_lines(section: BaseModel, name: str) -> Iterator[str]:
         if isinstance(value, BaseModel):
             inner.append((field, value))
             continue
-        names = ", ".join(_names_of(info.annotation))
+        names = ", ".join([*_names_of(info.annotation), *added(field)])
         meaning = " ".join(filter(None, (info.description, names and f"({names})")))
         comment = f"  # {meaning}" if meaning else ""
         if value is None:

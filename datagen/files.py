@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import select
 import shutil
@@ -12,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from datagen.errors import ConfigError, DataError, UserError
 
@@ -160,17 +161,20 @@ def locked(
     folder: Path, doing: str, error: type[UserError] = ConfigError, timeout: float = 0.0
 ) -> Iterator[None]:
     """Makes `folder` and locks it against other processes until the block or this process ends.
+    Leaves no trace of a block that has written nothing.
 
     Raises `error`, which says that another process is `doing` something there, if the folder is
     still locked after `timeout` seconds.
     """
     from filelock import FileLock, Timeout
 
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):  # nothing to protect, and no place for a lock file
         yield
         return
-    lock = FileLock(folder / ".lock")
+    file = folder / ".lock"
+    lock = FileLock(file)
     try:
         lock.acquire(timeout)
     except Timeout:
@@ -178,6 +182,11 @@ def locked(
     try:
         yield
     finally:
+        with suppress(OSError):
+            if [*folder.iterdir()] == [file]:
+                file.unlink()  # still locked: a process that waits for it makes another one
+                for path in made:
+                    path.rmdir()
         lock.release()
 
 
@@ -245,9 +254,30 @@ def read_json(
 
 
 def parse_json(text: str, source: str, error: type[UserError] = DataError) -> Any:
-    """Returns the JSON value in `text`. Raises `error`, whose message is one line that begins with
+    """Returns what `strict_json` does. Raises `error`, whose message is one line that begins with
     `source`, if the text is not JSON."""
     try:
-        return json.loads(text)
+        return strict_json(text)
     except (ValueError, RecursionError) as reason:
         raise error(f"{source}: not JSON: {reason}") from None
+
+
+def strict_json(text: str, max_members: float = math.inf) -> Any:
+    """Returns the JSON value in `text`.
+
+    Raises ValueError or RecursionError for other text, and for what `json.loads` takes beyond it:
+    NaN, infinities, two members of one name. `max_members` is of each object.
+    """
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(pairs) > max_members:
+            raise ValueError(f"an object has more than {max_members} members")
+        if len(content := dict(pairs)) < len(pairs):
+            raise ValueError("an object has a duplicate member")
+        return content
+
+    return json.loads(text, object_pairs_hook=members, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")

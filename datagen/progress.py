@@ -25,6 +25,9 @@ class _Lines(tqdm):  # type: ignore[type-arg]
             self.fp.write(f"{self}\n")
             self.fp.flush()
 
+    def clear(self, nolock: bool = False) -> None:
+        """Does nothing: `tqdm.write` need not move a bar out of its way."""
+
     def close(self) -> None:
         if not self.disable and self.n:
             self._next = 0.0

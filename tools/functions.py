@@ -12,6 +12,7 @@ more characters than a model may write. Whatever is wrong or undecided is listed
 
 import random
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -221,7 +222,7 @@ def oracle(text: str, places: int) -> str | None:
 def measure(calculator: Calculator, texts: list[str], places: int, asked: int) -> dict[str, Any]:
     """Returns how many values are right, and how many answers of the model."""
     wrong, undecided = list[dict[str, Any]](), list[str]()
-    operations, characters, n_asked = [], [], 0
+    operations, characters, seconds = [], [], []
     refused: Counter[str] = Counter()
     for n, text in enumerate(texts):
         right, value = oracle(text, places), _value(text, places)
@@ -238,8 +239,9 @@ def measure(calculator: Calculator, texts: list[str], places: int, asked: int) -
         operations.append(len(computation.outline))
         characters.append(computation.n_characters)
         if n < asked:
-            n_asked += 1
+            start = time.perf_counter()
             answer = calculator.calculate(text, places)
+            seconds.append(time.perf_counter() - start)
             if answer.result != value:
                 found = {"result": answer.result, "right": value, "why": answer.errors[0]}
                 wrong.append({"text": text, **found})
@@ -248,7 +250,8 @@ def measure(calculator: Calculator, texts: list[str], places: int, asked: int) -
         "wrong": len(wrong),
         "undecided": len(undecided),
         "refused": dict(refused.most_common()),
-        "asked": n_asked,
+        "asked": len(seconds),
+        "seconds": statistics.median(seconds or [0]),
         "operations": round(statistics.mean(operations or [0])),
         "characters": round(statistics.mean(characters or [0])),
         "wrong_results": wrong[:SHOWN],
@@ -298,10 +301,10 @@ def main() -> None:
     write(arguments.json, record)
     shown = ("n", "wrong", "undecided", "asked", "operations", "characters")
     cells = [
-        [name, *(row[key] for key in shown), sum(row["refused"].values())]
+        [name, *(row[key] for key in shown), sum(row["refused"].values()), f"{row['seconds']:.3f}"]
         for name, row in results.items()
     ]
-    print(text_table(("class", *shown, "too long"), cells))
+    print(text_table(("class", *shown, "too long", "seconds"), cells))
 
 
 if __name__ == "__main__":

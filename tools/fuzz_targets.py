@@ -27,7 +27,7 @@ from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
 from calcgpt.model.base import LanguageModel
 from calcgpt.model.gpt import build_model
-from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_names, recipe_toml
+from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_toml
 from calcgpt.registry import best
 from datagen import notation, work, work_errors
 from datagen.arithmetic import Problem
@@ -257,7 +257,7 @@ def recipe_file(data: bytes) -> None:
 def _recipe_folder() -> Path:
     folder = _right_folder().with_name("recipes")
     folder.mkdir()
-    shutil.copy(str(RECIPES / "blog.toml"), folder / "base.toml")
+    shutil.copy(RECIPES["blog"], folder / "base.toml")
     return folder
 
 
@@ -296,7 +296,7 @@ def seeds(name: str) -> list[bytes]:
     if name == "work":
         return [f"{notation.render_prompt(p)}\n@7".encode() for p in problems]
     if name == "recipe":
-        shipped = [(RECIPES / f"{recipe}.toml").read_bytes() for recipe in recipe_names()]
+        shipped = [recipe.read_bytes() for recipe in RECIPES.values()]
         return [*shipped, b'extends = "base.toml"\0train.lr=0.1\0model.preset="llama"']
     return [
         bytes([index + forged]) + _right_files()[file]

@@ -1,14 +1,14 @@
 """Requests to /v1/chat/completions, and its responses.
 
-Clients of OpenAI's API send options of language models that mean nothing to a calculator. Options
-that would not change the answer have no effect; all others are refused.
+Clients of OpenAI's API send what means nothing to a calculator: options of language models, tools
+that it never calls, messages that it does not read. All that has no effect. Only what is of the
+wrong kind is refused, and names that OpenAI's API does not have.
 """
 
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ValidationError,
@@ -44,14 +44,16 @@ CHAT_RESPONSE: dict[str, Any] = {
     "calculation": EXAMPLE,
 }
 
-IGNORED: Any = Field(None, description="has no effect")
-
-
-def _is_false(value: Any) -> Any:
-    """Accepts only false. In Python 0 equals False; in JSON it does not."""
-    if value is not False:
-        raise PydanticCustomError("false", "Input should be false")
-    return value
+# Members without effect: the most probable token is taken, an answer is never cut, no tool is
+# called, nothing is stored.
+IGNORED = {
+    "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs",
+    "max_completion_tokens", "max_tokens", "metadata", "moderation", "parallel_tool_calls",
+    "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options",
+    "prompt_cache_retention", "reasoning_effort", "response_format", "safety_identifier", "seed",
+    "service_tier", "store", "temperature", "tool_choice", "tools", "top_logprobs", "top_p",
+    "user", "verbosity", "web_search_options",
+}  # fmt: skip
 
 
 def _one_message(expected: str) -> WrapValidator:
@@ -70,7 +72,6 @@ def _one_message(expected: str) -> WrapValidator:
 
 MAX_STOP_LENGTH = 128  # characters of a string that ends an answer
 
-OnlyFalse = Annotated[Literal[False], BeforeValidator(_is_false)]
 StopText = Annotated[str, Field(min_length=1, max_length=MAX_STOP_LENGTH)]
 Stop = Annotated[
     StopText | Annotated[list[StopText], Field(max_length=4, fail_fast=True)],
@@ -89,18 +90,21 @@ class StreamOptions(Input):
     include_obfuscation: bool = Field(True, description="has no effect")
 
 
-class TextPart(BaseModel):
+TEXTS = ("text", "input_text", "output_text")  # types of parts
+
+
+class Part(BaseModel):
     """A part of a message. The calculator reads only text."""
 
     model_config = ConfigDict(strict=True)
 
-    type: Literal["text", "input_text", "output_text"]
-    text: str
+    type: str
+    text: str | None = None
 
 
 Content = Annotated[
-    str | Annotated[list[TextPart], Field(min_length=1, fail_fast=True)],
-    _one_message("a text, or a list of parts of the type `text` or `input_text`"),
+    str | Annotated[list[Part], Field(fail_fast=True)],
+    _one_message("a text, or a list of parts, each with its type"),
 ]
 
 
@@ -109,44 +113,42 @@ class Message(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    role: Literal["system", "developer", "user", "assistant"]
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Content | None = None
 
     @property
     def text(self) -> str:
-        """The text of all parts."""
-        if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
-        return self.content or ""
-
-
-class TextFormat(Input):
-    """The format of the answer. There is only one."""
-
-    type: Literal["text"] = "text"
+        """The text of all parts. Raises PydanticCustomError if one is not of text."""
+        if not isinstance(self.content, list):
+            return self.content or ""
+        for part in self.content:
+            if part.type not in TEXTS or part.text is None:
+                raise PydanticCustomError("no_text", "The expression has a part that is not text")
+        return "".join(part.text or "" for part in self.content)
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
-    """Adds an example to a schema, and documents that null stands for the default of each optional
-    member."""
+    """Adds an example and the members without effect to a schema, and documents that null stands
+    for the default of each optional member."""
     for name, member in schema["properties"].items():
         if name not in schema["required"] and {"type": "null"} not in member.get("anyOf", []):
             keys = [key for key in ("default", "description") if key in member]
             notes = {key: member.pop(key) for key in keys}
             schema["properties"][name] = {"anyOf": [member, {"type": "null"}], **notes}
+    schema["properties"] |= {name: {"description": "has no effect"} for name in sorted(IGNORED)}
     schema["examples"] = [CHAT_REQUEST]
 
 
-def _without_nulls(content: Any) -> Any:
-    """Returns the body of a request without members that are null."""
+def _with_effect(content: Any) -> Any:
+    """Returns the body of a request without members that are null or have no effect."""
     if not isinstance(content, dict):
         return content
-    return {name: value for name, value in content.items() if value is not None}
+    return {k: value for k, value in content.items() if value is not None and k not in IGNORED}
 
 
-def _last_of_user(messages: list[Any]) -> str:
+def _last_of_user(messages: list[Message]) -> str:
     for message in reversed(messages):
-        if isinstance(message, Message) and message.role == "user":
+        if message.role == "user":
             return message.text
     raise PydanticCustomError("no_user", "There is no message with the role `user`")
 
@@ -165,35 +167,9 @@ class ChatRequest(AnswerOptions):
     stream: bool = Field(False, description="send the model's work while it is written")
     stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")
     n: int = Field(1, ge=1, le=1, description="only 1 is supported")
-    logprobs: OnlyFalse = Field(False, description="not supported")
-    response_format: TextFormat = TextFormat()
     modalities: list[Literal["text"]] = Field(["text"], fail_fast=True, description="only text")
-    logit_bias: dict[str, float] = Field({}, max_length=0, description="not supported")
-    tools: list[Any] = Field([], max_length=0, description="not supported")
-    tool_choice: Literal["none", "auto"] = Field("auto", description="has no effect")
 
-    temperature: Any = Field(None, description="has no effect: the most probable token is taken")
-    max_tokens: Any = Field(None, description="has no effect: an answer is never cut")
-    max_completion_tokens: Any = Field(None, description="has no effect: an answer is never cut")
-    store: Any = Field(None, description="has no effect: nothing is stored")
-    frequency_penalty: Any = IGNORED
-    metadata: Any = IGNORED
-    parallel_tool_calls: Any = IGNORED
-    prediction: Any = IGNORED
-    presence_penalty: Any = IGNORED
-    prompt_cache_key: Any = IGNORED
-    prompt_cache_options: Any = IGNORED
-    prompt_cache_retention: Any = IGNORED
-    reasoning_effort: Any = IGNORED
-    safety_identifier: Any = IGNORED
-    seed: Any = IGNORED
-    service_tier: Any = IGNORED
-    top_logprobs: Any = IGNORED
-    top_p: Any = IGNORED
-    user: Any = IGNORED
-    verbosity: Any = IGNORED
-
-    _drop_nulls = model_validator(mode="before")(_without_nulls)
+    _drop = model_validator(mode="before")(_with_effect)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -23,7 +23,7 @@ from datagen.errors import UserError, file_error, one_line
 STDOUT = 1
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # in torch's RuntimeErrors
 ENTRY_POINTS = "calcgpt.commands"
-NAME_OF_COMMAND = re.compile(r"|[A-Za-z][\w.-]*")  # or nothing; an expression has signs or spaces
+NAME_OF_COMMAND = re.compile(r"[A-Za-z][\w.-]*")  # an expression has signs or spaces
 # Pydantic would look for plugins in all installed packages, which delays the first answer. To use a
 # plugin, set this variable to another value.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
@@ -57,8 +57,10 @@ class Commands(click.Group):
         return None
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates."""
-        return super().parse_args(context, ["calc", *args] if _calculates(args) else args)
+        """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates, and so does
+        `echo "12.5*3" | calcgpt`."""
+        calculates = _calculates(args) if args else _is_piped() and not context.resilient_parsing
+        return super().parse_args(context, ["calc", *args] if calculates else args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands in SECTIONS, each with the first sentence of its help."""
@@ -112,10 +114,14 @@ class Commands(click.Group):
 
 def _calculates(arguments: Sequence[str]) -> bool:
     """Returns whether the first argument is an expression, or `-` for those of standard input."""
-    first = next((argument for argument in arguments if argument != "--"), "")
+    first = next((argument for argument in arguments if argument != "--"), "-")
     is_option = first.startswith("-") and not NEGATIVE.match(first)
     is_name = NAME_OF_COMMAND.fullmatch(first.strip()) is not None
     return first == "-" or not (is_option or is_name)
+
+
+def _is_piped() -> bool:
+    return sys.stdin is not None and not sys.stdin.isatty()
 
 
 @contextmanager

@@ -27,7 +27,6 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.info import describe, training, vocabulary_size
     from calcgpt.recipe import load_recipe
-    from calcgpt.registry import resolve
 
     if (checkpoint is None) == (recipe is None):
         raise click.UsageError("give either CHECKPOINT or --recipe")
@@ -37,7 +36,7 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
         return
     if overrides:
         raise click.UsageError("--set is for --recipe")
-    folder = resolve(checkpoint)
+    folder = options.chosen(checkpoint)
     loaded = Checkpoint.load(folder)
     description = describe(loaded.recipe.model, len(loaded.tokenizer))
     click.echo(f"{description}\n\n{training(loaded, folder)}")
@@ -133,10 +132,9 @@ def inspect_(
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.lab.inspection import inspect, select_heads
     from calcgpt.lab.inspection_plots import draw_inspection
-    from calcgpt.registry import resolve
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
-    loaded = Checkpoint.load(resolve(checkpoint))
+    loaded = Checkpoint.load(options.chosen(checkpoint))
     layers, heads = select_heads(loaded.recipe.model, layer, head)
     inspection = inspect(loaded, expression, **problems)
     files = draw_inspection(out, inspection, layers, heads)
@@ -148,11 +146,10 @@ def inspect_(
 
 def _map_switches(checkpoint: str, n: int, seed: int) -> None:
     from calcgpt.lab.switches import measure, table
-    from calcgpt.registry import resolve
     from calcgpt.switches import SWITCHES
     from datagen.files import write_json
 
-    folder = resolve(checkpoint)
+    folder = options.chosen(checkpoint)
     switches = measure(folder, n, seed)
     write_json(folder / SWITCHES, switches.model_dump())
     click.echo(f"{table(switches)}\n{folder / SWITCHES}")

@@ -99,8 +99,8 @@ def calc(
     """Answer each EXPRESSION: calcgpt calc "(12.5+3)*4".
 
     Without one, or for `-`, expressions are read from standard input, one per line, or at a prompt.
-    There, `ans` or `_` is the last answer, `x = 5` names a value, and `*2` continues from the last
-    answer.
+    There, `ans` or `_` is the last answer, also of the last time, `x = 5` names a value, and `*2`
+    continues from the last answer.
 
     An expression has numbers with at most 9,999 decimal places, + - * / ^ and parentheses, percent
     (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, functions (sqrt(16), ln 10, sin 30°,
@@ -346,7 +346,7 @@ def lines_of(file: TextIO) -> Iterator[tuple[int, str]]:
 def ask(answering: Answering) -> None:
     """Answers at a prompt, with a history, until the user ends it."""
     click.echo(f"model {answering.calculator.checkpoint.name}; Ctrl-D ends", err=True)
-    with history():
+    with history(answering.names):
         while True:
             try:
                 text = input("> ").strip()
@@ -363,9 +363,13 @@ def ask(answering: Answering) -> None:
 
 
 @contextmanager
-def history() -> Iterator[None]:
-    """Lets the user edit lines, and keeps them for the next time. Does nothing on Windows, and for
-    a user without a home."""
+def history(names: dict[str, Expression]) -> Iterator[None]:
+    """Lets the user edit lines, and keeps them and the last answer, a value in `names`, for the
+    next time. Does nothing on Windows, and for a user without a home."""
+    from calcgpt.inference.expression import parse
+    from calcgpt.inference.expression_tree import show
+    from datagen.files import read_text, write_text
+
     try:
         import readline
     except ImportError:  # Windows
@@ -377,13 +381,17 @@ def history() -> Iterator[None]:
         yield
         return
     folder = Path(state, "calcgpt")
-    file = folder / "history"
+    file, answer = folder / "history", folder / "answer"
     readline.set_history_length(HISTORY)
     with suppress(OSError):
         readline.read_history_file(file)
+    with suppress(UserError):
+        names.update(dict.fromkeys(("ans", "_"), parse(read_text(answer, LONGEST_LINE)).expression))
     try:
         yield
     finally:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             readline.write_history_file(file)
+            if "ans" in names:
+                write_text(answer, show(names["ans"]))

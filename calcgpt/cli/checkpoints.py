@@ -36,10 +36,9 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.inference.engines import load_decoder
     from calcgpt.inference.generate import Sampling, sample
-    from calcgpt.registry import resolve
 
     sampling = Sampling(**choices)
-    stored = Checkpoint.load(resolve(checkpoint))
+    stored = Checkpoint.load(options.chosen(checkpoint))
     name, decoder = load_decoder(stored)
     if name == "torch":
         from calcgpt.inference.threads import choose_threads
@@ -96,7 +95,6 @@ def export(
     from calcgpt.export import EXPORTERS, LIBRARIES
     from calcgpt.export.web import export_page, export_snapshots
     from calcgpt.inference.browser import page_address
-    from calcgpt.registry import resolve
     from datagen.extras import require
 
     look_up(dict.fromkeys((*EXPORTERS, "web", "snapshots", "example")), target, "export target")
@@ -111,11 +109,11 @@ def export(
         require(f"export to {target}", "torch")
         from calcgpt.lab.example import export_example
 
-        loaded = Checkpoint.load(resolve(checkpoint))
+        loaded = Checkpoint.load(options.chosen(checkpoint))
         click.echo(f"{out}: {export_example(loaded, out, force)}")
         return
     require(f"export to {target}", *LIBRARIES.get(target, ()))
-    models = [Checkpoint.load(resolve(name)) for name in (checkpoint, *also)]
+    models = [Checkpoint.load(options.chosen(name)) for name in (checkpoint, *also)]
     if target == "web":
         written = export_page(models, out, force, address)
     else:

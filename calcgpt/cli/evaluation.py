@@ -130,6 +130,8 @@ def eval_(
         write_text(scored, to_jsonl(scored_answers(evaluation)))
     if json_file:
         write_json(json_file, record)
+    if limit and record["n"] < limit:
+        click.echo(f"there are only {record['n']:,} problems, not {limit:,}", err=True)
     what = f"{task}, {split}" if task else str(data)
     click.echo(report.score_text(f"{loaded.name} on {what}", record, evaluation))
     if errors:
@@ -149,9 +151,8 @@ def _scorer(
     """Returns the checkpoint, and what scores it: this process, several, or a Ray cluster."""
     from calcgpt.evaluation import shards as in_shards
     from calcgpt.evaluation.evaluate import evaluate
-    from calcgpt.registry import resolve
 
-    folder = resolve(checkpoint)
+    folder = options.chosen(checkpoint)
     engine, device = options.engine_and_device(engine, device, ray_address)
     loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
     if not is_shared:
@@ -245,7 +246,6 @@ def publish(
     from calcgpt.config import Domain
     from calcgpt.evaluation.report import publish as write
     from calcgpt.evaluation.shards import load_for_scoring
-    from calcgpt.registry import resolve
 
     domain = None
     if digits and places is not None:
@@ -254,7 +254,7 @@ def publish(
         raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine, device = options.engine_and_device(engine, device)
-    loaded, _, decoder = load_for_scoring(resolve(run), device, engine, None)
+    loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine, None)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")

@@ -2,7 +2,9 @@
 
 import math
 import re
+import shutil
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -194,6 +196,26 @@ plugin_option = click.option(
     callback=_load_plugins,
     help="A Python file, which is run: it adds variants of your own. Repeatable.",
 )
+
+
+def program() -> list[str]:
+    """Returns the words with which this program was called, for commands to be pasted."""
+    name = click.get_current_context().find_root().info_name or "calcgpt"
+    is_elsewhere = Path(sys.argv[0]).name == name and shutil.which(name) != sys.argv[0]
+    return [sys.argv[0]] if is_elsewhere else name.split()
+
+
+def chosen(reference: str) -> Path:
+    """Returns the folder of a checkpoint (see `calcgpt.registry.resolve`). If that is the best of
+    several, says on stderr which one."""
+    from calcgpt.checkpoint import CONFIG
+    from calcgpt.registry import resolve
+
+    folder = resolve(reference)
+    is_chosen = reference == "best" or folder.parent == Path(reference)
+    if is_chosen and len([*folder.parent.glob(f"[!.]*/{CONFIG}")]) > 1:
+        click.echo(f"{reference}: the best checkpoint is {folder.name}", err=True)
+    return folder
 
 
 def engine_and_device(

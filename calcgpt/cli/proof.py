@@ -18,7 +18,7 @@ from calcgpt.cli.completion import complete_checkpoint
 )
 @options.quiet_option
 def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
-    """Try every case of every rule on CHECKPOINT, so that no answer can be wrong: calcgpt prove
+    """Try every case of every rule on CHECKPOINT, so that no step of its work can be wrong.
 
     The network answers each case once and is remembered, as a person remembers 7 x 8. So what is
     served is what was tried. Prints a line for each part, and what is trusted and not proved.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -112,6 +113,32 @@ def train(
         )
     if main:
         click.echo(f"the run is complete; its last checkpoint is {last}")
+    if main and not quiet:
+        click.echo("\n".join(["next:", *_next_commands(last, data, task)]))
+
+
+def _next_commands(last: Path, data: Path | None, task: str | None) -> list[str]:
+    """Returns three commands, ready to be pasted: how good the model is, and its use."""
+    from calcgpt.checkpoint import Checkpoint
+    from calcgpt.evaluation.evaluate import predicts_text
+    from calcgpt.plugins import loaded
+
+    checkpoint, run = Checkpoint.load(last), str(last.parent)
+    recipe, examples = checkpoint.recipe, checkpoint.metrics.get("examples", ["12.5+3"])
+    use = [["calc", *examples[:1], "--checkpoint", run], ["serve", "--checkpoint", run]]
+    if predicts_text(checkpoint):
+        score = ["eval", run, "--data", str(data and data / "val.txt")]
+        commands = [score, ["generate", run], ["info", run]]
+    elif recipe.train.batches == "cases":
+        commands = [["prove", run], *use]
+    elif task or data:
+        commands = [["eval", run, *(["--task", task] if task else ["--data", str(data)])], *use]
+    else:
+        assert recipe.data
+        made = ["datagen", f"{run}-data", "--train", "1", "--distribution", recipe.data.validation]
+        commands = [made, ["eval", run, "--data", f"{run}-data"], use[0]]
+    plugins = [word for path in loaded() for word in ("--plugin", str(path))]
+    return [shlex.join([*options.program(), *command, *plugins]) for command in commands]
 
 
 def _note_short_run(config: TrainConfig) -> None:
@@ -156,13 +183,16 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
 
 @click.command()
 @click.argument("name", required=False, type=options.NAME, shell_complete=complete_recipe)
+@options.plugin_option
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME as TOML, with its meaning.
 
     NAME can also be a preset: an architecture, for the [model] of a recipe.
     """
     from calcgpt.recipe import commented_toml, load_recipe, preset_names, preset_toml, recipe_names
+    from datagen.plugins import load_installed
 
+    load_installed()
     names = list(dict.fromkeys([*recipe_names(), *preset_names()]))
     if name and name not in names and not name.endswith(".toml"):
         raise UserError(unknown_name("recipe or preset", name, names))

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from calcgpt.config import VOCAB_SIZE
 from calcgpt.errors import CheckpointError, DataError
 from datagen.extras import require
+from datagen.files import strict_json
 from datagen.notation import ALPHABET, WORK_ALPHABET
 from datagen.operations import OPERATIONS
 
@@ -108,7 +109,7 @@ class Tokenizer(ABC):
         """Returns the tokenizer of this class that `to_json` described. Raises CheckpointError, one
         line, for any other text. Nothing in it is evaluated."""
         try:
-            content = json.loads(text)
+            content = strict_json(text)
             name = content["type"]
             if name not in TYPES or not issubclass(kind := TYPES[name], cls):
                 raise CheckpointError(f"unknown tokenizer type {name!r:.40}")

@@ -5,7 +5,7 @@ The recipe of a trial is the space's recipe, overlaid with its `fixed` table and
 
 import random
 from collections.abc import Mapping, Sequence
-from importlib import import_module, resources
+from importlib import import_module
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -13,14 +13,14 @@ from pydantic import Field, model_validator
 
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, one_line
-from calcgpt.recipe import load_recipe, names_in, read_toml, with_recipe_beside
+from calcgpt.recipe import load_recipe, read_toml, toml_files, with_recipe_beside
 from calcgpt.section import Section, build
 
 Value = bool | int | float | str
 Type = Literal["choice", "int", "loguniform", "quniform", "uniform"]
 Metric = Literal["val_char_accuracy", "val_exact_match", "val_loss"]
 
-SPACES = resources.files("calcgpt") / "sweeps"
+SPACES = toml_files("sweeps")
 ARGUMENTS: dict[Type, list[str]] = {  # of the functions of Ray Tune with these names
     "choice": ["values"],
     "int": ["low", "high"],
@@ -197,7 +197,7 @@ def _overlay(item: tuple[str, Value]) -> dict[str, Any]:
 
 def space_names() -> list[str]:
     """Returns the names of the package's spaces."""
-    return names_in(SPACES)
+    return list(SPACES)
 
 
 def load_space(name: str, *, trials: int | None = None, seed: int | None = None) -> Space:

@@ -8,7 +8,6 @@ ablation trains every pair of task and variant with every seed.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -16,11 +15,11 @@ from pydantic import Field, field_validator, model_validator
 from calcgpt.config import Recipe
 from calcgpt.errors import ConfigError, UserError, unknown_name
 from calcgpt.inference.generate import Sampling
-from calcgpt.recipe import load_recipe, names_in, read_toml, with_recipe_beside
+from calcgpt.recipe import load_recipe, read_toml, toml_files, with_recipe_beside
 from calcgpt.section import Section, build
 from datagen.plan import DatasetPlan
 
-SUITES = resources.files("calcgpt") / "suites"
+SUITES = toml_files("suites")
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Multiple = Annotated[int, Field(ge=1, le=64)]
 
@@ -213,7 +212,7 @@ class Suite(Section):
 
 def suite_names() -> list[str]:
     """Returns the names of the suites in the package."""
-    return names_in(SUITES)
+    return list(SUITES)
 
 
 def load_suite(name: str) -> Suite:

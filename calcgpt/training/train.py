@@ -8,10 +8,10 @@ Shapes: B sequences, T tokens, V tokens of the vocabulary.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from tqdm import tqdm
@@ -28,7 +28,9 @@ from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
+from calcgpt.recipe import load_recipe
 from calcgpt.training import optim
+from calcgpt.training.console import Console, first_answer
 from calcgpt.training.devices import full_precision, pick_device
 from calcgpt.training.distributed import SingleProcess, process_group
 from calcgpt.training.environment import provenance, read_starts, record_start
@@ -38,17 +40,17 @@ from calcgpt.training.speed import Clock
 from calcgpt.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.parallel import usable_cores
-from datagen.progress import progress_bar
 from datagen.splits import Split
 
 # In training.safetensors: the prefix of the weights in training, which are stored if the checkpoint
 # has their average.
 _RAW = "weights."
 MAX_THREADS = 1_024
+Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
 
 
 def train(
-    recipe: Recipe,
+    recipe: Recipe | str | Path,
     data: str | Path | AnyTask | None,
     out: str | Path,
     *,
@@ -61,7 +63,8 @@ def train(
 ) -> Path:
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
-    `data` is a folder or your own task; None draws problems by the recipe's [data] section.
+    `recipe` may be a name or a TOML file, as for `load_recipe`. `data` is a folder or your own
+    task; None draws problems by the recipe's [data] section.
     `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data, and
     begins a new run if there is none. `force` replaces a run in `out`; without it, no file of an
     earlier run is removed (see `RunFolder.check_start`). `trackers` receive the metrics in addition
@@ -72,14 +75,14 @@ def train(
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
     """
-    check_types(recipe=(recipe, Recipe), data=(data, str, Path, Task, TextTask, None))
+    check_types(recipe=(recipe, Recipe, str, Path), data=(data, str, Path, Task, TextTask, None))
     check_types(resume=(resume, bool), force=(force, bool), progress=(progress, bool))
     check_types(device=(device, str))
     check_items(trackers=(trackers, Callable))
     if threads is not None:
         check_integer("threads", threads, 0, MAX_THREADS)
     data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
-    run = RunFolder(out)
+    recipe, run = recipe if isinstance(recipe, Recipe) else load_recipe(recipe), RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():
             if isinstance(data, Path) and out.resolve() == data.resolve():
@@ -177,8 +180,8 @@ class Trainer:
         step, steps = self.counters.step, self.config.steps
         if step >= steps:
             return f"{size}; {data}; the run already has {step:,} steps"
-        first = f" from step {step:,}" if step else ""
-        return f"{size}; {data}; {steps:,} steps{first} of {self.config.batch_size:,}"
+        later = f", continued after step {step:,}" if step else ""
+        return f"{size}; {data}; {steps:,} steps of {self.config.batch_size:,} sequences{later}"
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
@@ -191,17 +194,15 @@ class Trainer:
                     log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
             stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
-            shown = progress and self.group.is_main and counters.step < steps
-            bar = stack.enter_context(
-                progress_bar(steps, shown, initial=counters.step, unit="step")
-            )
-            signum = self.loop(log, request, bar)
+            shown = progress and self.group.is_main
+            console = Console(counters.step, steps, self.device, shown)
+            signum = self.loop(log, request, stack.enter_context(closing(console)))
             self.group.barrier()  # the others wait until the main process has written its files
             if signum and (counters.step < steps or self.needs_validation):
                 raise Interrupted(signum, counters.step)
         return self.folder.step_folder(counters.step)
 
-    def loop(self, log: Write, request: StopRequest, bar: Any) -> int:
+    def loop(self, log: Write, request: StopRequest, console: Console) -> int:
         """Trains, logs, validates and saves to the last step, or to a signal. Returns the signal,
         0 for none."""
         config, signum = self.config, 0
@@ -209,19 +210,19 @@ class Trainer:
             save = self.needs_validation  # of the step before a signal: nothing is trained first
             if not self.needs_validation:
                 self.train_step()
-                bar.update()
+                console.stepped()
             step, metrics = self.counters.step, {}
             signum = request.synchronize(self.group.all_reduce_max)
             is_last = step == config.steps
             save = save or is_last or signum != 0 or step % config.checkpoint_interval == 0
             if save or step % config.log_interval == 0:
-                self._log_training(log, bar)
+                self._log_training(log, console)
             if self._validates(step):
                 with self.clock.paused():
-                    metrics = self._validation(log, request)
+                    metrics = self._validation(log, request, console)
                 signum = request.synchronize(self.group.all_reduce_max)
             if save or signum:
-                self._log_training(log, bar)  # NaN is noticed before it is saved
+                self._log_training(log, console)  # NaN is noticed before it is saved
                 with self.clock.paused():
                     self.save(metrics)
         return signum
@@ -290,7 +291,7 @@ class Trainer:
         ):
             yield
 
-    def _log_training(self, log: Write, bar: Any) -> None:
+    def _log_training(self, log: Write, console: Console) -> None:
         """Writes a row about the steps since the last one, if there are any."""
         if not self.clock.losses:
             return
@@ -298,37 +299,36 @@ class Trainer:
         row = self.clock.row(self.counters, self.group)
         self.folder.check_finite(row["loss"], "the loss", step)
         log({**row, "lr": config.lr * optim.lr_factor(config, step - 1)})
-        bar.set_postfix_str(
-            f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
-        )
+        console.trained(row)
 
     def _validates(self, step: int) -> bool:
         return step % self.config.eval_interval == 0 or step == self.config.steps
 
-    def _validation(self, log: Write, request: StopRequest) -> dict[str, Any]:
-        """Validates and writes a row. Returns the metrics for the checkpoint: none if a signal cut
-        the validation short."""
+    def _validation(self, log: Write, request: StopRequest, console: Console) -> dict[str, Any]:
+        """Validates, writes a row and says it. Returns the metrics for the checkpoint: none if a
+        signal cut the validation short."""
         result = self.validate(request)
         self.needs_validation = result is None
         if result is None:
             return {}
-        step, (val_loss, scores) = self.counters.step, result
+        step, (val_loss, scores, example) = self.counters.step, result
         self.folder.check_finite(val_loss, "the validation loss", step)
         log(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         with torch.no_grad(), self.final.applied():
             cases = count_cases(self.model, self.train_batches)
+        console.validated(step, val_loss, scores, example, cases)
         return {"val_loss": val_loss, **scored, **cases}
 
-    def validate(self, request: StopRequest) -> tuple[float, Scores | None] | None:
-        """Returns the loss on the validation split and, if it holds problems, greedy scores; None
-        if a signal cut the validation of the main process short."""
+    def validate(self, request: StopRequest) -> Validated | None:
+        """Returns the loss on the validation split and, if it holds problems, greedy scores and an
+        answer; None if a signal cut the validation of the main process short."""
         with torch.no_grad(), self.final.applied():
             result = request.run_interruptible(self._score)
-        shared: tuple[float, Scores | None] | None = self.group.broadcast(result)
+        shared: Validated | None = self.group.broadcast(result)
         return shared
 
-    def _score(self) -> tuple[float, Scores | None]:
+    def _score(self) -> Validated:
         model, config = self.model, self.config
         step_loss = self.loss if self.group.world_size == 1 else None  # may be compiled
         n_batch, size, n_parts = config.eval_batches, config.batch_size, config.grad_accum
@@ -337,9 +337,10 @@ class Trainer:
                 model, self.val_batches, n_batch, size, n_parts=n_parts, loss=step_loss
             )
         if not self.val_problems:
-            return loss, None
+            return loss, None, ""
         with full_precision():  # answers are those of the saved weights
-            return loss, evaluate(decoder_of(model), self.tokenizer, self.val_problems).scores
+            evaluation = evaluate(decoder_of(model), self.tokenizer, self.val_problems)
+        return loss, evaluation.scores, first_answer(evaluation)
 
     def save(self, metrics: dict[str, Any]) -> None:
         """Writes the checkpoint of this step, then removes checkpoints that are not kept."""

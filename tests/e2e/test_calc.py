@@ -134,6 +134,7 @@ def test_an_expression_needs_no_command(run_cli: RunCli, wide: Path) -> None:
         "- (2^3)": "-8",
     }.items():
         assert run_cli(typed, "--checkpoint", wide).out == f"{answer}\n"
+    assert "a number is expected, not the end" in run_cli("", "--checkpoint", wide).err
     for typed in ("trian2", "--trian", "-x"):
         outcome = run_cli(typed, "x")
         assert (outcome.code, "No such" in outcome.err) == (2, True)
@@ -187,6 +188,8 @@ def test_lines_of_standard_input_are_answered_one_by_one(wide: Path) -> None:
     for dash in (["calc", "-"], ["-"]):
         named = CliRunner().invoke(cli, [*dash, "--checkpoint", str(wide)], input=typed)
         assert (named.exit_code, named.output) == (ended.exit_code, ended.output)
+    bare = CliRunner().invoke(cli, [], input=typed)
+    assert (bare.exit_code, bare.stdout) == (ended.exit_code, ended.stdout)
     nothing = CliRunner().invoke(cli, ["calc", "--checkpoint", str(wide)], input="")
     assert (nothing.exit_code, nothing.output) == (0, "")
 
@@ -263,8 +266,8 @@ def test_answers_are_withheld(
 
 def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "calcgpt" / "history"
-    three_up = b"\x1b[A" * 3
-    for keys, answers in ((b"x = 7\n_\n2*\n\x04", 2), (three_up + b"\nquit\n", 1)):
+    four_up = b"\x1b[A" * 4
+    for keys, answers in ((b"x = 7\n_\n2*\n\x04", 2), (b"_\n" + four_up + b"\nquit\n", 2)):
         terminal, other_end = pty.openpty()
         command = [sys.executable, "-m", "calcgpt", "calc", "--checkpoint", str(tiny_folder)]
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}
@@ -283,7 +286,8 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
         assert process.wait() == 0, shown
         assert shown.count(b"\n7\r\n") == answers
         assert b"model tiny" in shown
-    assert file.read_text().splitlines() == ["x = 7", "_", "2*", "x = 7", "quit"]
+    assert file.read_text().splitlines() == ["x = 7", "_", "2*", "_", "x = 7", "quit"]
+    assert file.with_name("answer").read_text() == "7"
 
 
 IMPORTS = """
@@ -314,5 +318,5 @@ def test_a_user_without_a_home_has_a_prompt_without_a_history(
 
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", no_home)
-    with history():
+    with history({}):
         pass

@@ -1,6 +1,7 @@
 """The commands, from data to an answer, and what they say when something is wrong."""
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -40,8 +41,13 @@ def test_the_whole_path_from_data_to_an_answer(here: Path, run_cli: RunCli) -> N
     manifest = here / "data" / "manifest.json"
 
     steps = ["--set", "train.steps=20", "--set", "train.checkpoint_interval=10"]
-    train = ["train", "--recipe", "nano", "--data", "data", "--out", "run", "--quiet"]
-    assert "step-00000020" in calcgpt(*train, *steps, "--seed", 7)
+    train = ["train", "--recipe", "nano", "--data", "data", "--out", "run"]
+    complete, _, *following = calcgpt(*train, *steps, "--seed", 7).splitlines()
+    assert complete.endswith("step-00000020")
+    for command in following:
+        arguments = shlex.split(command)[1:]
+        calcgpt(*arguments, *(["--show-config"] if arguments[0] == "serve" else []))
+    assert len(following) == 3
     trained = load_metrics(here / "run" / "step-00000020")
     assert (trained["validation"]["n"], trained["trained"]["seed"]) == (100, 7)
 
@@ -59,6 +65,10 @@ def test_the_whole_path_from_data_to_an_answer(here: Path, run_cli: RunCli) -> N
 
     sampled = calcgpt(*evaluate, "--temperature", 1, "--n", 5)
     assert "sampled at temperature 1" in sampled
+    _, out, err = run_cli(*evaluate, "--n", 61)
+    said, few = err.splitlines()
+    assert out.startswith(said.replace("run: the best checkpoint is ", "run-"))
+    assert few == "there are only 60 problems, not 61"
 
     calcgpt("publish", "run", "checkpoints/mine", "--data", "data", "--quiet")
     metrics = load_metrics(here / "checkpoints" / "mine")

@@ -11,11 +11,6 @@ from commands import RunCli
 from calcgpt.checkpoint import Checkpoint
 from datagen.extras import install_line
 
-
-def files_in(folder: Path) -> list[Path]:
-    return [file for file in folder.rglob("*") if file.is_file() and file.name != ".lock"]
-
-
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
 EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "native", "--quiet"]
 RAY = ["datagen", "out", "--quiet", "--engine", "ray", "--ray-address"]
@@ -176,7 +171,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
     run_cli: RunCli, tiny_folder: Path, data_folder: Path, here: Path, args: list[str], reason: str
 ) -> None:
     assert reason in run_cli(*(a.format(tiny=tiny_folder, data=data_folder) for a in args)).error
-    assert files_in(here) == []
+    assert list(here.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -228,7 +223,7 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     names = " and ".join(filter(None, (", ".join(libraries[:-1]), libraries[-1])))
     line = f"error: {what} needs {names}: {install_line(*libraries)}\n"
     assert outcome == (2, "", line)
-    assert files_in(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

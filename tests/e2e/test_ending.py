@@ -28,21 +28,21 @@ workers = pytest.mark.parametrize("workers", [1, 2])
 
 
 def hammer(running: Server, outcomes: list[Any]) -> None:
-    """Sends requests until the service closes the connection. Adds the outcome of each."""
+    """Sends requests until a response says that it is the last. Adds the outcome of each."""
     connection = HTTPConnection(*address(running), timeout=PATIENCE)
     body = json.dumps({"expression": "12.5+3"})
     while True:
         try:
             connection.request("POST", "/v1/calculate", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-        except OSError:  # refused, or closed without a response
-            outcomes.append("closed")
-            return
-        try:
             json.loads(response.read())
             outcomes.append(response.status)
         except (OSError, HTTPException, ValueError) as error:
             outcomes.append(error)
+            return
+        if response.will_close:
+            outcomes.append("closed")
+            return
 
 
 def listens(host: str, port: int) -> bool:
@@ -69,7 +69,9 @@ def ready(running: Server) -> list[int]:
 
 
 @workers
-def test_accepted_requests_are_answered_under_load(workers: int) -> None:
+def test_requests_are_answered_to_the_end(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None on a kept connection is lost: the last response of each says that it is the last."""
+    monkeypatch.setattr("api.connections.LINGER_SECONDS", PATIENCE)
     outcomes: list[Any] = []
     with server("calculator", "--workers", workers, *PATIENT) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
@@ -83,21 +85,27 @@ def test_accepted_requests_are_answered_under_load(workers: int) -> None:
             client.join(PATIENCE)
         assert running.process.wait(PATIENCE) == 0
         logged = Counter(record["status"] for record in running.records if "status" in record)
-    assert set(outcomes) == {200, "closed"}
+    assert set(outcomes) <= {200, 503, "closed"}
     assert outcomes.count("closed") == len(clients)
-    assert logged == {200: outcomes.count(200)}
+    assert logged == {status: outcomes.count(status) for status in {*outcomes} - {"closed"}}
 
 
 @workers
-def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
+def test_new_requests_are_refused_while_streams_finish(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.connections.LINGER_SECONDS", PATIENCE)
     body = json.dumps({"expression": "1+1"}).encode()
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
     with (
         server("calculator", "--workers", workers, *PATIENT) as running,
         connect(running) as accepted,
+        connect(running) as kept,
         ExitStack() as stack,
     ):
+        kept.sendall(head("/readyz", method="GET"))
+        assert answer(kept)[0] == 200
         accepted.sendall(head("/v1/calculate/stream", *headers))
         assert accepted.recv(len(interim), socket.MSG_WAITALL) == interim
         begun = stack.enter_context(connect(running))
@@ -105,6 +113,8 @@ def test_new_connections_are_refused_while_streams_finish(workers: int) -> None:
         assert begun.recv(1, socket.MSG_PEEK)
         running.process.terminate()
         wait_for(lambda: not listens(*address(running)))
+        kept.sendall(request("/v1/calculate", {"expression": "1+1"}))
+        assert refusal(kept, 503, "ending")["connection"] == "close"
         accepted.sendall(body)  # only now: this stream cannot finish before
         for stream in (begun, accepted):
             status, _, content = answer(stream)

@@ -103,7 +103,7 @@ def test_a_model_of_ours_answers_by_the_code_of_its_folder(
 ) -> None:
     problems = ["7+5", "2.5-13", "12*11", "22/7", longest]  # the longest one pads the others
     calculator = Calculator(Checkpoint.load(resolve(name)))
-    nodes = [calculator.calculate(problem, 2, True).nodes[0] for problem in problems]
+    nodes = [calculator.calculate(problem, 2).nodes[0] for problem in problems]
     out = tmp_path / name
     exported = run_cli("export", name, "--to", "hf", out)
     assert (exported.code, exported.err) == (0, "")

@@ -20,8 +20,9 @@ from serving import wait_for
 mcp = pytest.importorskip("mcp", reason="mcp is not installed: the extra `mcp` installs it")
 import anyio  # noqa: E402
 from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
+from mcp.shared.exceptions import MCPError  # noqa: E402
 
-from api.mcp_server import MAX_CONNECTIONS  # noqa: E402
+from api.mcp_server import MAX_CONNECTIONS, read_message  # noqa: E402
 
 COMMAND = ["mcp", "--checkpoint", "calculator"]
 
@@ -59,7 +60,11 @@ async def use(client: Any) -> None:
 
         for name, arguments, says in [
             ("calculate", {"expression": "1+x"}, "a number is expected, not 'x'"),
-            ("calculate", {"expression": "1/3", "places": 31}, "places"),
+            ("calculate", {"expression": "1/3", "places": 31}, "places: Input should be less"),
+            ("calculate", {"expression": "1/3", "places": True}, "places: Input should be a valid"),
+            ("calculate", {"places": 2}, "calculate: expression: Field required"),
+            ("calculate", {"expression": "1", "place": 2}, "unknown field 'place'; valid fields: "),
+            ("calculator", {"expression": "1+1"}, "unknown tool 'calculator'"),
             ("calculate", {"expression": "1/0"}, "division by zero"),
             ("check_work", {"line": "1+1=2"}, "position 0"),
             ("check_work", {"line": "1" * 20_001}, "20000"),
@@ -67,7 +72,7 @@ async def use(client: Any) -> None:
             refused = await client.call_tool(name, arguments)
             assert refused.is_error
             assert says in refused.content[0].text
-            assert "Traceback" not in refused.content[0].text
+            assert "\n" not in refused.content[0].text
 
 
 def test_over_stdin_and_stdout() -> None:
@@ -97,12 +102,35 @@ def call(number: int, expression: str) -> bytes:
 
 
 def test_what_was_asked_before_the_end_of_the_input_is_answered() -> None:
-    asked = OPENING + b"".join(call(n, f"{n}*2") for n in range(1, 4))
+    asked = OPENING + b"NaN\n" + b"".join(call(n, f"{n}*2") for n in range(1, 4))
     command = [sys.executable, "-m", "calcgpt", *COMMAND]
     ended = subprocess.run(command, input=asked, capture_output=True, timeout=PATIENCE)
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
-    results = {a["id"]: a["result"].get("structuredContent", {}).get("result") for a in answers}
+    refusals = [answer["error"]["message"] for answer in answers if answer["id"] is None]
+    assert refusals == ["not JSON: NaN is not a JSON number"]
+    answered = {a["id"]: a["result"] for a in answers if a["id"] is not None}
+    results = {n: a.get("structuredContent", {}).get("result") for n, a in answered.items()}
     assert (ended.returncode, results) == (0, {0: None, 1: "2", 2: "4", 3: "6"}), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (b"1+1", "not JSON: "),
+        (b"[" * 50_000, "not JSON: "),
+        (b'{"jsonrpc": "2.0", "id": NaN, "method": "tools/list"}', "NaN is not a JSON number"),
+        (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', "a duplicate member"),
+        (b'{"jsonrpc": "2.0", "id": true, "method": "tools/list"}', "the id is not a text or"),
+        (b'{"jsonrpc": "2.0", "id": 1}', "not a message of JSON-RPC"),
+        (b"[]", "not a message of JSON-RPC"),
+    ],
+    ids=lambda value: repr(value[:60]),
+)
+def test_what_is_no_message_is_refused_in_one_line(wrong: bytes, says: str) -> None:
+    with pytest.raises(MCPError) as refused:
+        read_message(wrong.decode())
+    assert says in refused.value.message
+    assert "\n" not in refused.value.message
 
 
 # A calculator that says when it begins, and calculates until it is told to stop.
@@ -186,6 +214,8 @@ def test_over_http(tmp_path: Path) -> None:
         anyio.run(use, mcp.Client(address))
         too_long = httpx.post(address, content=b" " * 100_000, timeout=PATIENCE)
         assert too_long.status_code == 413
+        refused = httpx.post(address, content=b"NaN", headers=HEADERS, timeout=PATIENCE)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32700)
     finally:
         server.kill()
         server.wait(PATIENCE)

@@ -1,10 +1,12 @@
 """The `openai` client against a service with the shipped model."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2 as httpx
 import pytest
 from forks import PATIENCE
+from pydantic import BaseModel
 from serving import server, wait_for
 
 from api.schemas.chat import CHAT_REQUEST, CHAT_RESPONSE, REASONING
@@ -12,7 +14,16 @@ from api.schemas.chat import CHAT_REQUEST, CHAT_RESPONSE, REASONING
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 
 KEY = "open-sesame"
+FUNCTION = {"name": "Calculate", "arguments": '{"expression": "12.5+3"}'}
+TOOL_CALLS = [{"id": "call_1", "type": "function", "function": FUNCTION}]
+CALL = {"role": "assistant", "content": None, "tool_calls": TOOL_CALLS}
 USAGE = CHAT_RESPONSE["usage"]
+
+
+class Calculate(BaseModel):
+    """Calculates an expression."""
+
+    expression: str
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +84,29 @@ def test_a_chat_is_streamed(client: openai.OpenAI) -> None:
     with client.chat.completions.stream(**CHAT_REQUEST) as stream:
         message = stream.get_final_completion().choices[0].message
     assert message.content == "15.5"
+
+
+def test_an_agent_calls_it_as_a_tool_and_talks_on(client: openai.OpenAI) -> None:
+    """A model, here a script, calls a tool; the conversation with the call is sent as it is."""
+    answers = openai.types.chat.ChatCompletion.model_validate(
+        CHAT_RESPONSE | {"choices": [{"index": 0, "message": CALL, "finish_reason": "tool_calls"}]}
+    )
+    message = answers.choices[0].message
+    messages: list[Any] = [{"role": "user", "content": "12.5+3"}, message]
+    tool = openai.pydantic_function_tool(Calculate)
+    for call in message.tool_calls or []:
+        asked = Calculate.model_validate_json(call.function.arguments)
+        question = [{"role": "user", "content": asked.expression}]
+        answer = client.chat.completions.create(model="calculator", messages=question)
+        content = answer.choices[0].message.content
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
+    assert messages[-1]["content"] == "15.5"
+    messages.append({"role": "user", "content": "15.5*2"})
+    for choice in ("auto", "required"):
+        last = client.chat.completions.create(
+            model="calculator", messages=messages, tools=[tool], tool_choice=choice, logprobs=True
+        )
+        assert last.choices[0].message.content == "31"
 
 
 def test_an_invalid_expression_or_key_is_a_client_error(client: openai.OpenAI) -> None:

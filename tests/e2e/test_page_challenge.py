@@ -46,7 +46,7 @@ def test_problems_are_of_the_class_that_they_are_said_to_be(plain_page: Page) ->
             parsed = parse(text)
             assert len(text) < 210, name
             if name in EXACT:
-                value = evaluate(parsed.expression)[-1].value
+                value = evaluate(parsed.expression)[-1].exact
                 assert EXACT[name](value, parsed.places or 0), text
 
 

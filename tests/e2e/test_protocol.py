@@ -73,7 +73,6 @@ def test_what_is_not_http_is_refused_and_closed(running: Server, garbage: bytes)
     "smuggled",
     [
         head("/v1/calculate", "Content-Length: 5", "Transfer-Encoding: chunked"),
-        CHUNKED.replace(b"1.1", b"1.0"),
         b"CONNECT test HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ],
 )
@@ -98,6 +97,14 @@ def test_http_1_0_needs_no_host_and_an_upgrade_is_not_mentioned(running: Server)
         connection.sendall(head("/healthz", *upgrade, method="GET"))
         assert answer(connection)[0] == 200
     assert "upgrade" not in running.log.lower()
+
+
+def test_http_1_0_has_no_chunks(running: Server) -> None:
+    with connect(running) as connection:
+        connection.sendall(CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n" + HEALTH)
+        content = connection.makefile("rb").read()
+        assert content.startswith(b"HTTP/1.1 400 ")
+        assert content.count(b"HTTP/1.1") == 1
 
 
 UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")

@@ -23,6 +23,7 @@ from calcgpt.model.gpt import MODELS
 from calcgpt.model.layers import FEEDFORWARDS, NORMS
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import preset_names, recipe_names
+from datagen.distributions import DISTRIBUTIONS
 from datagen.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -98,6 +99,8 @@ def test_the_names_that_can_be_chosen_are_all_there() -> None:
     variants = [*MODELS, *POSITIONS, *ATTENTIONS, *FEEDFORWARDS, *NORMS, *BLOCKS]
     for name in [*variants, *TOKENIZERS, *preset_names()]:
         assert f"`{name}`" in PAGES["docs/VARIANTS.md"], name
+    for name in DISTRIBUTIONS:
+        assert f"`{name}`" in PAGES["docs/guide/data.md"], name
     for target in (*EXPORTERS, "web"):
         assert f"--to {target}" in PAGES["docs/COMMANDS.md"]
 

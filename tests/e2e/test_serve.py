@@ -35,10 +35,11 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
 
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(PATIENCE) == 0
-        first, *others = running.records
+        first, *others, last = running.records
     assert first["message"].startswith(f"tiny answers on {address}, documented at {address}/docs")
     requests = [(record["path"], record["status"]) for record in others]  # none of health checks
     assert requests == [("/v1/calculate", 200), ("/v1/calculate", 422), ("/v1/models", 421)]
+    assert last["message"] == "the service has ended"
 
 
 def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:

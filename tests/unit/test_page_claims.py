@@ -54,5 +54,5 @@ def test_no_example_is_a_tie_of_two_places() -> None:
     assert len(examples) > 5
     for example in examples:
         if example[0] in "(0123456789":
-            exact = evaluate(parse(example).expression)[-1].value
+            exact = evaluate(parse(example).expression)[-1].exact
             assert (exact * 100).denominator != 2, example

@@ -21,7 +21,7 @@ NONE = 0  # code of a source that does not exist
 OUTSIDE, UNKNOWN = 255, 254  # entries that are no character: of no case, and not asked yet
 N_CODES = 128  # ASCII
 NOT_A_CASE = 2**40  # added to an index by a character that a source never is
-AT_ONCE = 512  # cases: the network is fastest with as many
+AT_ONCE = 64  # cases: products that are so small take one thread, which does not wait for another
 
 
 class Entries(NamedTuple):

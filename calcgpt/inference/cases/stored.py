@@ -5,6 +5,7 @@ content has the hash that was written with it, and if no other user may change i
 """
 
 import hashlib
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from calcgpt.inference import cache
 from calcgpt.inference.cases.memory import Entries
 from calcgpt.inference.cases.network import Floats
 
+log = logging.getLogger(__name__)
 CODE = (
     (datagen, ("*.py", "operations/*.py")),
     (calcgpt, ("inference/cases/*.py", "evaluation/proof.py")),
@@ -43,7 +45,11 @@ def load(path: Path) -> Entries | None:
 
 
 def save(entries: Entries, path: Path) -> None:
-    """Writes the entries, unless another user could change the file."""
-    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    if not cache.changeable(path.parent):
-        cache.write_cached(path, entries.to_bytes())
+    """Writes the entries, unless another user could change the file. Without a folder to write to,
+    nothing is kept."""
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if not cache.changeable(path.parent):
+            cache.write_cached(path, entries.to_bytes())
+    except OSError as error:
+        log.warning("what was proved is not kept: %s", error)

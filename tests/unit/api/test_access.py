@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from ipaddress import IPv6Network
 from typing import Any
 
 import httpx2 as httpx
@@ -281,6 +282,17 @@ def test_clients_are_distinguished_by_network(first: str, second: str, same: boo
     app = RateLimit(routes(), Limiter("1/hour"), Metrics())
     statuses = [send(app, "/v1/items/5", host, []) for host in (first, second)]
     assert statuses == [200, 429 if same else 200]
+
+
+@pytest.mark.parametrize(("bits", "allowed"), [(56, 10), (48, 15)])
+async def test_networks_of_many_clients_have_limits_that_grow(bits: int, allowed: int) -> None:
+    """Clients are networks of 64 bits: one in each 256th of the network around them."""
+    limiter = Limiter("5/hour; 50/day")
+    networks = IPv6Network(f"2001:db8::/{bits}").subnets(new_prefix=bits + 8)
+    clients = [f"{network.network_address}/64" for network in networks]
+    assert [await limiter.hit(client) for client in clients].count(0) == allowed
+    assert await limiter.check(clients[0]) > 0
+    assert await limiter.hit("2001:db8:1::/64") == 0
 
 
 def test_the_owner_of_a_key_is_one_client_at_any_address() -> None:

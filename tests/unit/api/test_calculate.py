@@ -217,6 +217,19 @@ def test_a_body_that_says_it_is_compressed_is_refused(
         assert response.headers["Accept-Encoding"] == "identity"
 
 
+@pytest.mark.parametrize(
+    ("charset", "status"), [("utf-16", 415), ('"ISO-8859-1"', 415), ('"UTF-8"; a=b', 200)]
+)
+def test_a_body_in_another_charset_is_refused(
+    client: TestClient, charset: str, status: int
+) -> None:
+    headers = {"Content-Type": f"application/json ; Charset={charset}"}
+    response = client.post("/v1/calculate", content=b'{"expression": "1+1"}', headers=headers)
+    assert response.status_code == status
+    if status != 200:
+        assert charset.strip('"') in problem(response, status)["detail"]
+
+
 def test_a_batch_has_a_limit() -> None:
     with client_of(calculator_model(), max_items=3) as client:
         assert batch(client, ["1+1"] * 3).status_code == 200

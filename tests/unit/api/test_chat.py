@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from serving import ask, client_of, problem, stream, wait_for
 
-from api.schemas.chat import ChatRequest
+from api.schemas.chat import IGNORED, ChatRequest
 from datagen.operations import ADDITION
 
 
@@ -126,19 +126,14 @@ def test_a_stream_ends_at_a_stop_string_too(client: TestClient) -> None:
         ({}, "body.messages: "),
         ({"messages": []}, "body.messages: "),
         ({"messages": [said("1+1", "assistant")]}, "no message with the role `user`"),
-        ({"messages": [said("1+1", "tool")]}, "body.messages.0.role: "),
+        ({"messages": [said("1+1", "wizard")]}, "body.messages.0.role: "),
         ({"messages": [said(1)]}, "body.messages.0.content: "),
-        ({"messages": [said([{"type": "image_url", "text": "1+1"}])]}, "body.messages.0.content: "),
+        ({"messages": [said(["1+1"])]}, "body.messages.0.content: "),
+        ({"messages": [said([{"type": "image_url", "image_url": {}}])]}, "part that is not text"),
+        ({"messages": [said([{"type": "text"}])]}, "part that is not text"),
         ({"messages": [said("1+1")], "n": 2}, "body.n: "),
-        ({"messages": [said("1+1")], "tools": [{}]}, "body.tools: "),
-        ({"messages": [said("1+1")], "logprobs": True}, "body.logprobs: "),
-        (
-            {"messages": [said("1+1")], "response_format": {"type": "json_object"}},
-            "response_format",
-        ),
-        ({"messages": [said("1+1")], "functions": []}, "body.functions: "),
+        ({"messages": [said("1+1")], "placs": 2}, "body.placs: "),
         ({"messages": [said("1+1")], "modalities": ["text", "audio"]}, "body.modalities.1: "),
-        ({"messages": [said("1+1")], "logit_bias": {"1": 1}}, "body.logit_bias: "),
     ],
 )
 def test_what_is_not_supported_is_refused(
@@ -149,20 +144,78 @@ def test_what_is_not_supported_is_refused(
 
 
 def test_options_without_effect_are_accepted(client: TestClient) -> None:
-    names = [
-        name
-        for name, field in ChatRequest.model_fields.items()
-        if "has no effect" in (field.description or "") and name != "tool_choice"
-    ]
-    assert {"prompt_cache_options", "prompt_cache_retention", "prediction"} < {*names}
-    options = dict.fromkeys(names, 0.5)
-    for more in ({}, {"n": None, "tools": [], "stream": None}):
-        assert chat(client, "6*7", **options, **more).json()["calculation"]["result"] == "42"
+    """All of OpenAI's API that is not a member of the request."""
+    params = pytest.importorskip("openai.types.chat.completion_create_params")
+    names = {*params.CompletionCreateParamsBase.__annotations__, "stream"}
+    assert names - ChatRequest.model_fields.keys() == IGNORED
+    for value in (0.5, [{}], None):
+        assert chat(client, "6*7", **dict.fromkeys(IGNORED, value)).json()["calculation"][
+            "verified"
+        ]
 
 
-def test_options_of_a_chat_that_ask_for_nothing_else_are_accepted(client: TestClient) -> None:
-    for options in ({"verbosity": "low"}, {"logit_bias": {}}, {"modalities": ["text"]}):
-        assert chat(client, "6*7", **options).json()["calculation"]["result"] == "42"
+FUNCTION = {"name": "calculate", "arguments": '{"expression": "6*7"}'}
+TOOL_CALL = {"id": "call_1", "type": "function", "function": FUNCTION}
+PARAMETERS = {"type": "object", "properties": {"expression": {"type": "string"}}}
+TOOL = {"type": "function", "function": {"name": "calculate", "parameters": PARAMETERS}}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
+CALLED = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]}
+RETURNED = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {  # LangChain, an agent that streams
+            "messages": [said("Use the tool.", "developer"), said("6*7"), CALLED, RETURNED],
+            "model": "exact",
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "tools": [TOOL | {"function": {**TOOL["function"], "strict": True}}],
+            "tool_choice": {"type": "function", "function": {"name": "calculate"}},
+            "parallel_tool_calls": False,
+            "stop": ["\nObservation:", "\n\tObservation:"],
+            "temperature": 0.7,
+        },
+        {  # LangChain, `with_structured_output`
+            "messages": [said([{"type": "text", "text": "6*7"}])],
+            "model": "exact",
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "Answer", "schema": PARAMETERS, "strict": True},
+            },
+            "max_completion_tokens": 256,
+            "seed": 7,
+        },
+        {  # LiteLLM, with parts of other models and what a user saw before
+            "messages": [
+                said([IMAGE, {"type": "text", "text": "What is it?"}]),
+                said(
+                    [{"type": "refusal", "refusal": "No."}, {"type": "text", "text": ""}],
+                    "assistant",
+                ),
+                said([], "assistant")
+                | {"function_call": FUNCTION, "provider_specific_fields": None},
+                said("42", "function") | {"name": "calculate"},
+                said("6*7") | {"name": "ann"},
+            ],
+            "model": "exact",
+            "logprobs": True,
+            "top_logprobs": 5,
+            "logit_bias": {"50256": -100},
+            "n": 1,
+            "user": "ann",
+            "metadata": {"trace": "1"},
+        },
+    ],
+    ids=["tools", "structured", "litellm"],
+)
+def test_what_clients_send_is_accepted(client: TestClient, body: dict[str, Any]) -> None:
+    """Bodies as the clients write them by default."""
+    response = client.post("/v1/chat/completions", json=body)
+    assert response.status_code == 200
+    answer = streamed(response)[-2] if body.get("stream") else response.json()
+    assert answer["calculation"]["result"] == "42"
 
 
 def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:

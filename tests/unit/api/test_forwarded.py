@@ -12,6 +12,7 @@ from api import server
 from api.app import create_app
 from api.forwarded import Forwarded
 from api.settings import Settings
+from calcgpt.errors import UserError
 
 CLIENT, PROXY, OTHER_PROXY = "203.0.113.7", "10.0.0.1", "10.0.0.2"
 
@@ -123,7 +124,7 @@ def test_a_service_for_this_machine_alone_is_served_under_no_other_name(
 
 
 @pytest.mark.parametrize(
-    ("n_files", "n_connections"), [(1_024, 739), (64, 1), (-1, 10_000), (1 << 20, 10_000)]
+    ("n_files", "n_connections"), [(1_024, 739), (102, 1), (-1, 10_000), (1 << 20, 10_000)]
 )
 def test_no_more_connections_than_open_files(
     monkeypatch: pytest.MonkeyPatch,
@@ -134,3 +135,11 @@ def test_no_more_connections_than_open_files(
     monkeypatch.setattr("resource.getrlimit", lambda kind: (n_files, n_files))
     assert server._max_connections(Settings()) == n_connections
     assert ("files may be open" in caplog.text) == (n_connections < 10_000)
+
+
+def test_a_process_that_may_open_hardly_any_files_does_not_serve(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (40, 40))
+    with pytest.raises(UserError, match=r"^only 40 files may be open: serve needs 102"):
+        server._max_connections(Settings())

@@ -108,7 +108,8 @@ def test_every_wrong_argument_is_an_error_of_one_line() -> None:
 
 def test_a_wrong_argument_is_named() -> None:
     for message, call in {
-        "recipe must be Recipe, not 'nano'": lambda: train("nano", None, "out"),  # type: ignore[arg-type]
+        "recipe must be Recipe or a string or Path, not 5": lambda: train(5, None, "out"),  # type: ignore[arg-type]
+        "unknown recipe 'nanno'; .*did you mean 'nano'": lambda: train("nanno", None, "out"),
         "draw must be a function, not 5": lambda: Task(5),  # type: ignore[arg-type]
         "ModelConfig: unknown position 'rop'; valid names: .*did you mean 'rope'": lambda: (
             ModelConfig(

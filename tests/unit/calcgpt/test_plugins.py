@@ -22,18 +22,23 @@ from calcgpt.model.layers import FEEDFORWARDS, FeedForward
 FEEDFORWARDS["mish"] = (FeedForward, nn.Mish)  # Misra 2019
 """
 PROBLEMS = """
+from pathlib import Path
+
 from calcgpt.data.task import TASKS, Task
+from calcgpt.recipe import RECIPES
 from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS
 from datagen.formats import FORMATS
 
 DISTRIBUTIONS["mine"] = DISTRIBUTIONS["whole-5"]
 FORMATS["mine"] = lambda problems: render_lines(problems).replace(b"*", b"+")
+RECIPES["mine"] = Path(__file__).with_name("mine.toml")
 TASKS["mine"] = Task(lambda random: f"{random.randrange(10_000)}=1")
 """
 REFUSED = {
     "x = 1": "adds no variant to a table, such as POSITIONS",
     "1 / 0": "failed with ZeroDivisionError: division by zero (mine.py, line 1)",
+    "from calcgpt.recipe import RECIPES\nRECIPES['nano'] = 1": "replaces recipe 'nano': choose",
     "from calcgpt.model.layers import NORMS\nNORMS['rmsnorm'] = None": "replaces norm 'rmsnorm'",
 }
 
@@ -59,6 +64,7 @@ def test_plugin(
     assert error.startswith(f"recipe 'nano': unknown {field} {name!r}; valid names: ")
     assert run_cli(*train, "--plugin", file).code == 0
     assert run_cli("info", out, "--plugin", file).code == 0
+    assert f", {name})\n" in run_cli("recipes", "nano", "--plugin", file).out
     checkpoint = Checkpoint.load(out / "step-00000002")
     assert checkpoint.recipe.plugins == ["mine.py"]
     assert checkpoint.n_parameters == checkpoint.model.n_parameters()
@@ -84,7 +90,7 @@ def test_refused(
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_problems_and_tasks_of_a_plugin(
+def test_problems_recipes_and_tasks_of_a_plugin(
     installed: bool,
     run_cli: Callable[..., Outcome],
     forget: Callable[[], None],
@@ -93,6 +99,7 @@ def test_problems_and_tasks_of_a_plugin(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("problems_of_mine.py").write_text(PROBLEMS)
+    Path("mine.toml").write_text('extends = "nano"\ndescription = "Of mine."\n')
     if installed:  # as pip leaves it
         folder = Path("mine-1.0.dist-info")
         folder.mkdir()
@@ -105,8 +112,10 @@ def test_problems_and_tasks_of_a_plugin(
     assert run_cli(*made, "--distribution", "mine", "--format", "mine", *plugin).code == 0
     assert "*" not in Path("data", "train.txt").read_text()
     forget()
+    assert "\nmine             Of mine.\n" in run_cli("recipes", *plugin).out
+    forget()
     few = ["--set", "train.steps=1", "--set", "train.eval_problems=5", *plugin]
-    train = ["train", "--recipe", "nano", *few]
+    train = ["train", "--recipe", "mine", *few]
     fresh = ["data.mixture.mine=1", "data.validation=mine", "data.format=mine"]
     options = [word for override in fresh for word in ("--set", override)]
     assert run_cli(*train, *options, "--out", "fresh").code == 0

@@ -1,6 +1,8 @@
 """The cases of the rules: all that lines have, and enough for the right answer."""
 
 from functools import cache
+from itertools import product
+from random import Random
 
 import numpy as np
 import pytest
@@ -9,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datagen.answer_layout import answer_shape, answer_slots
-from datagen.arithmetic import Problem
+from datagen.arithmetic import Number, Problem
 from datagen.cases import LEAST, LIMIT, all_cases
 from datagen.layout import layout, require_shape
 from datagen.notation import render, render_prompt
+from datagen.operations import OPERATIONS
 from datagen.operations.quotients import estimate
 from datagen.slots import MAX_SOURCES, NOWHERE, Kind, Slot
 from datagen.sources import next_cases
+from datagen.work import render as render_work
 from tools.cases.rules import LOCAL_STEPS, NONE, QUOTIENT_CHOICE
 
 
@@ -55,11 +59,33 @@ def test_whatever_is_right_leads_from_case_to_case_and_to_the_answer(
     assert line[: line.index("=") + 1] + line.rpartition("=")[2] == expected
 
 
+def test_answers_are_exact_in_every_small_shape() -> None:
+    """Of operands of up to four digits and three places, and answers of up to five places. A slot
+    that read a wrong character would show in one of the digits."""
+    random = Random(0)
+
+    def number(digits: int, places: int) -> Number:
+        units = random.randrange(10 ** (digits - 1), 10**digits)
+        while places > 1 and units % 10 == 0:  # not in the notation
+            units = random.randrange(10 ** (digits - 1), 10**digits)
+        return Number.from_units(random.choice((1, -1)) * units, places, places > 0)
+
+    sizes = list(product(range(1, 5), range(4)))
+    problems = [
+        Problem(number(*a), op, number(*b), places)
+        for op, a, b, places in product(OPERATIONS, sizes, sizes, range(6))
+        for _ in range(2)
+    ]
+    prompts = [render_prompt(problem).encode() for problem in problems]
+    for problem, prompt, line in zip(problems, prompts, render_work(prompts), strict=True):
+        assert (prompt + line.rpartition(b"=")[2]).decode() == render(problem)
+    assert len({require_shape(prompt.decode()) for prompt in prompts}) == 4 * 16 * 16 * 6
+
+
 def test_cases_are_sorted_and_different() -> None:
     kinds, sources, right = all_cases()
-    keys = np.hstack((kinds[:, None], sources))
     assert (np.diff(kinds.astype(int)) >= 0).all()
-    assert len(np.unique(keys, axis=0)) == len(keys) == len(right)
+    assert len(right_characters()) == len(kinds) == len(sources) == len(right)
     others = {Kind.QUESTION, Kind.A_FIELD, Kind.B_FIELD}
     assert {Kind(kind) for kind in kinds.tolist()} == set(Kind) - others
 

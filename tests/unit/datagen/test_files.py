@@ -198,6 +198,8 @@ def test_json_reads_back_as_it_was(tmp_path: Path) -> None:
         (b"", "not JSON: "),
         (b'{"a": 1', "not JSON: "),
         (b"[" * 100_000, "not JSON: "),
+        (b'{"a": {"b": 1, "b": 1}}', "not JSON: an object has a duplicate member"),
+        (b'{"a": NaN}', "not JSON: NaN is not a JSON number"),
         (b"[1]", "not a JSON object"),
     ],
 )
@@ -229,8 +231,10 @@ def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
                 locked(folder, "training", DataError, timeout),
             ):
                 pass
+    assert list(tmp_path.iterdir()) == []  # nothing was written
     with locked(folder, "training"):
-        pass
+        (folder / "written").touch()
+    assert {path.name for path in folder.iterdir()} == {".lock", "written"}
 
 
 def test_a_folder_that_nobody_can_write_to_needs_no_lock(

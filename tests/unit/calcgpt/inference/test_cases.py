@@ -280,5 +280,6 @@ def test_a_proved_memory_is_kept_for_the_same_weights(empty_cache: Path) -> None
     assert (decoder().memory.entries.characters[index] == UNKNOWN).all()
     first.file.write_bytes(content)
     assert (decoder().memory.entries.characters[index] != UNKNOWN).sum() == 1_000
+    stored.save(first.memory.entries, first.file / "no" / "folder")  # a warning alone
     empty_cache.chmod(0o777)
     assert (decoder().memory.entries.characters[index] == UNKNOWN).all()

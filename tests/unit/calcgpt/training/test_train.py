@@ -282,7 +282,7 @@ def test_the_first_line_says_what_is_trained(
     last = train(chosen, data, tmp_path / "loud")
     train(chosen, data, tmp_path / "quiet", progress=False)
     parameters = Checkpoint.load(last).n_parameters
-    said = f"{parameters:,} parameters, 21 tokens; {data}; 2 steps of 8"
+    said = f"{parameters:,} parameters, 21 tokens; {data}; 2 steps of 8 sequences"
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == said
     assert lines.count(said) == 1
