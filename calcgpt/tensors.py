@@ -1,6 +1,7 @@
 """Files of safetensors: written, read, and checked before they are read; weights of 8 bits."""
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from calcgpt.errors import CheckpointError, one_line
+from datagen.files import NO_SPACE
 
 WEIGHT_TYPE = "F32"  # as safetensors names it
 SCALES = "scales"  # of the rows of all matrices of 8 bits
@@ -25,11 +27,15 @@ T = TypeVar("T")
 def write_tensors(
     write: Callable[[dict[str, T], Path], None], content: dict[str, T], path: Path
 ) -> None:
-    """Calls `write`, a `save_file` of safetensors. Raises CheckpointError if it fails."""
+    """Calls `write`, a `save_file` of safetensors. Raises CheckpointError if it fails, and OSError
+    if that is for want of space, which is not an OSError in safetensors."""
     try:
         write(content, path)
         path.chmod(0o644)  # safetensors makes files that only their owner can read
-    except SafetensorError as error:  # for example a full disk, which is not an OSError here
+    except SafetensorError as error:
+        for number in NO_SPACE:
+            if f"(os error {number})" in str(error):
+                raise OSError(number, os.strerror(number), str(path)) from None
         raise CheckpointError(f"cannot write {path}: {reason(error)}") from None
 
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from datagen.errors import ConfigError, DataError, UserError
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a limit of the user's
 WRITER_SECONDS = 5.0  # for which a reader of a pipe waits
 MAX_JSON_BYTES = 1 << 24  # 16 MiB take at most half a gigabyte when they are read
 MAX_TEXT_BYTES = 1 << 31  # 2 GiB: two million lines of 1,000 characters

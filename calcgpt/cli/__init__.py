@@ -17,7 +17,7 @@ import click
 
 from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, proof, training
 from calcgpt.cli.calc import calc
-from calcgpt.cli.options import NEGATIVE, signal_of
+from calcgpt.cli.options import ARGUMENTS, NEGATIVE, signal_of
 from datagen.errors import UserError, file_error, one_line
 
 STDOUT = 1
@@ -59,6 +59,7 @@ class Commands(click.Group):
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates, and so does
         `echo "12.5*3" | calcgpt`."""
+        context.meta[ARGUMENTS] = list(args)
         calculates = _calculates(args) if args else _is_piped() and not context.resilient_parsing
         return super().parse_args(context, ["calc", *args] if calculates else args)
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -40,6 +41,7 @@ class NamedPath(click.Path):
         return super().convert(NAME.convert(value, parameter, context), parameter, context)
 
 
+ARGUMENTS = "calcgpt.arguments"  # in the `meta` of a context: the words after the program
 NAME = Name()
 PATH = NamedPath(path_type=Path)
 GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
@@ -203,6 +205,13 @@ def program() -> list[str]:
     name = click.get_current_context().find_root().info_name or "calcgpt"
     is_elsewhere = Path(sys.argv[0]).name == name and shutil.which(name) != sys.argv[0]
     return [sys.argv[0]] if is_elsewhere else name.split()
+
+
+def resuming() -> str:
+    """Returns the command that continues the run of this one, ready to be pasted."""
+    given = click.get_current_context().meta[ARGUMENTS]
+    others = [word for word in given if word not in ("--force", "--resume")]
+    return shlex.join([*program(), *others, "--resume"])
 
 
 def chosen(reference: str) -> Path:

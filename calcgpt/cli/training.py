@@ -156,6 +156,7 @@ def _exit_codes(main: bool) -> Iterator[None]:
     training, which ends every process, only the main one reports it."""
     from calcgpt.errors import TrainingError
     from calcgpt.training.distributed import ProcessEndedError, wait_for_main
+    from calcgpt.training.run_folder import FullDiskError
     from calcgpt.training.stopping import Interrupted
 
     try:
@@ -165,6 +166,8 @@ def _exit_codes(main: bool) -> Iterator[None]:
             click.echo(str(stop), err=True)
         sys.exit(128 + stop.signum)
     except TrainingError as error:
+        if main and isinstance(error, FullDiskError):
+            raise TrainingError(f"{error}: {options.resuming()}") from error
         if main:
             raise
         if not isinstance(error, ProcessEndedError):

@@ -21,10 +21,12 @@ from typing import Any
 
 from calcgpt.data.sources import training_data
 from calcgpt.errors import ConfigError, DataError, TrainingError
+from calcgpt.lab.estimate import say_estimate, step_seconds
 from calcgpt.lab.space import Space
 from calcgpt.lab.sweep_report import Result, write_report
 from calcgpt.lab.trials import Resources, trials_in
 from calcgpt.recipe import differences
+from calcgpt.training.devices import pick_device
 from calcgpt.training.run_folder import RunFolder
 from datagen.extras import require
 from datagen.files import locked, read_json, write_json
@@ -73,14 +75,25 @@ def sweep(
             if trial.values.keys() != space.space.keys():
                 raise DataError(f"{trial.path / 'trial.json'} does not belong to this sweep")
         _claim(out, identity)
-        n_trials = space.search.trials
-        if sum(trial.has_ended for trial in trials[:n_trials]) < n_trials:
+        n_left = space.search.trials - sum(t.has_ended for t in trials[: space.search.trials])
+        if n_left:
+            if progress and address is None:
+                _say_estimate(space, data, n_left, resources)
             search(space, out, trials, data, resources, address, progress)
         results, files = write_report(space, trials_in(out), out)
     if not results or results[0]["best"] is None:
         reason = results[0]["reason"] if results else ""
         raise TrainingError(f"no trial has a result; the first: {reason or 'it was stopped'}")
     return results, files
+
+
+def _say_estimate(space: Space, data: Path | None, n_trials: int, resources: Resources) -> None:
+    """Says how long the trials will take on this machine."""
+    recipe = space.trial_recipe({})
+    device = pick_device("auto" if resources.gpus else "cpu")
+    seconds = step_seconds(recipe, training_data(recipe, data), device, resources.cpus)
+    at_a_time = resources.concurrent or max(1, usable_cores() // resources.cpus)
+    say_estimate("trials", n_trials * [seconds * space.max_steps], at_a_time)
 
 
 def _identity(space: Space, data: Path | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from calcgpt.recipe import differences
 from calcgpt.registry import ENVIRONMENT_FILE as ENVIRONMENT_FILE
 from calcgpt.registry import best
 from calcgpt.section import build
-from datagen.files import locked
+from datagen.files import NO_SPACE, locked
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch
@@ -57,6 +57,10 @@ MAY_CHANGE = {
     "train.checkpoint_interval",
     "train.compile",
 }
+
+
+class FullDiskError(TrainingError):
+    """There is no space for the files of a run."""
 
 
 @dataclass
@@ -257,6 +261,20 @@ class RunFolder:
         raise TrainingError(
             f"{name} is {value} at step {step}: a lower learning rate may help; {newest}"
         )
+
+    @contextmanager
+    def explains_full_disk(self, n_bytes: int) -> Iterator[None]:
+        """Raises FullDiskError if the block ends for want of space. `n_bytes` are to be freed: for
+        the weights, at most two states of the optimizer, and an average."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            saved = self.checkpoints()
+            kept = f"{saved[-1].name} is kept" if saved else "there is no checkpoint yet"
+            what_to_do = f"free at least {-(-n_bytes // 10**6):,} MB, and --resume continues"
+            raise FullDiskError(f"{self.path}: {error.strerror}; {kept}; {what_to_do}") from error
 
     def load_last(self) -> SavedState:
         """Loads the newest checkpoint that is not damaged; logs a warning for each damaged one.

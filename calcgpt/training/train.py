@@ -29,6 +29,7 @@ from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
 from calcgpt.recipe import load_recipe
+from calcgpt.tensors import VALUE_BYTES
 from calcgpt.training import optim
 from calcgpt.training.console import Console, first_answer
 from calcgpt.training.devices import full_precision, pick_device
@@ -106,9 +107,10 @@ def train(
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.fastest_threads())
-        if group.is_main:
-            trainer.announce(data, progress)
-        return trainer.run(progress, trackers)
+        with run.explains_full_disk(4 * VALUE_BYTES * trainer.model.n_parameters()):
+            if group.is_main:
+                trainer.announce(data, progress)
+            return trainer.run(progress, trackers)
 
 
 class Trainer:

@@ -1,6 +1,7 @@
 """The commands, from data to an answer, and what they say when something is wrong."""
 
 import json
+import resource
 import shlex
 import signal
 import subprocess
@@ -91,6 +92,25 @@ def test_a_warm_up_that_never_ends_is_noted(
     small = ["--recipe", "nano", "--set", "model.n_layer=1", "--quiet", "--device", "cpu"]
     run_cli("train", *small, *sets, "--data", data_folder, "--out", tmp_path / "run")
     assert "train.warmup_steps (2) is not below train.steps (2)" in caplog.text
+
+
+def test_a_full_disk_says_what_is_kept_and_which_command_goes_on(
+    run_cli: RunCli, data_folder: Path, here: Path
+) -> None:
+    """A limit on the size of files stands for the disk."""
+    train = ["train", "--recipe", "nano", "--data", data_folder, "--out", "run", "--quiet"]
+    train += ["--set", "train.schedule=constant", "--set", "train.eval_problems=0"]
+    assert run_cli(*train, "--set", "train.steps=21").code == 0
+    longer = [*train, "--set", "train.steps=22", "--resume"]
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, unlimited[1]))
+    try:
+        said, _, command = run_cli(*longer).error.partition(": calcgpt ")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    kept = "File too large; step-00000021 is kept"
+    assert said == f"run: {kept}; free at least 1 MB, and --resume continues"
+    assert run_cli(*shlex.split(command)).out.endswith("step-00000022\n")
 
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 130), ((signal.SIGTERM,), 143)])
