@@ -142,6 +142,7 @@ def test_the_cost_is_what_the_model_writes() -> None:
         (f"{'9' * 150}*{'7' * 150}", 8, Kind.OUT_OF_RANGE, "this model's context holds 32,768"),
         ("+".join(["sqrt(2)"] * 300), 8, Kind.TOO_LONG, "more than 1,000 operations"),
         ("exp(10^9)", 8, Kind.OUT_OF_RANGE, "more than 10,000 digits"),
+        ("(sqrt(2) mod exp2(57612.5))^pi", 8, Kind.OUT_OF_RANGE, "no number of places"),
     ],
 )
 def test_what_is_outside_the_limits_is_refused(
