@@ -19,7 +19,7 @@ from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.programs import Term, run
 from calcgpt.inference.real import Real, fraction, is_whole
 from calcgpt.inference.spelling import MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, READINGS
-from datagen.arithmetic import Number, Problem, answer
+from datagen.arithmetic import MAX_PLACES, Number, Problem, answer
 from datagen.operations import BY_SIGN, DIVISION, MULTIPLICATION, SUBTRACTION, Operation
 
 _TOO_LARGE = 10 ** (2 * MAX_DIGITS)  # for a plan; rounded numbers may be larger than exact ones
@@ -239,6 +239,8 @@ class Planner(ABC, Generic[T]):
 
 def right_answer(step: Step) -> Number:
     """Returns the right answer. Raises ArithmeticError."""
+    if step.places > MAX_PLACES:
+        raise OverflowError
     value = answer(step.problem)
     if value is None:
         raise ZeroDivisionError

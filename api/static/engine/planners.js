@@ -282,6 +282,7 @@ export function problemOf({ a, op, b, places }) {
  * @param {Step} step
  * @throws {ArithmeticError} */
 function rightAnswer(step) {
+  if (step.places > MAX_PLACES) throw new ArithmeticError();
   const { value } = answer(problemOf(step));
   if (!value || magnitude(value.units) >= TOO_LARGE) throw new ArithmeticError();
   return value;

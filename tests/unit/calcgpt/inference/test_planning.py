@@ -83,6 +83,9 @@ def _divides_by_zero(plan: Plan) -> bool:
         ("10^400/10^398", 8, "100", 0, 1),
         ("7^(10^9) mod 13", 8, "9", 0, 198),
         ("(535^125*125^854) mod 1283", 8, "756", 0, 132),
+        ("(2^100/4+2^200) mod 7", 8, "1", 0, 61),  # 2^100 is not reduced: it is divided
+        ("(10^400/10^100)/10^300", 8, "1", 0, 0),
+        ("(10^41+1)^6", 8, str((10**41 + 1) ** 6), 0, 13),
         ("10^100+1-10^100", 8, "1", 0, 18),
         ("1.0001^10000", 8, "2.71814593", 4, 17),
         ("0.125", 2, "0.12", 0, 1),  # a number alone is rounded by the model
@@ -139,6 +142,7 @@ def test_the_cost_is_what_the_model_writes() -> None:
         (f"{'9' * 150}*{'7' * 150}", 8, Kind.OUT_OF_RANGE, "this model's context holds 32,768"),
         ("+".join(["sqrt(2)"] * 300), 8, Kind.TOO_LONG, "more than 1,000 operations"),
         ("exp(10^9)", 8, Kind.OUT_OF_RANGE, "more than 10,000 digits"),
+        ("(sqrt(2) mod exp2(57612.5))^pi", 8, Kind.OUT_OF_RANGE, "no number of places"),
     ],
 )
 def test_what_is_outside_the_limits_is_refused(
