@@ -18,8 +18,8 @@ from calcgpt.inference.real import Real, fraction, is_whole
 from datagen.arithmetic import Number
 
 _LONG = 40  # digits of a number that is better not written
-Known = dict[Expression, Real]  # the values of nodes
 _LEAST = 64  # for which the terms of Stirling's series are enough for 35 places
+Known = dict[Expression, Real]  # the values of nodes
 
 
 def simplify(root: Expression, values: Sequence[Real]) -> Expression:
