@@ -240,7 +240,8 @@ function reduce({ m, e }, unit, bits) {
 
 /** Returns the sum of x**n / (d(1) d(2) ... d(n)) for n >= 0, with an error of at most 16. |x| < 5/8; d: at least n.
  * Powers up to the root of the number of terms are multiplied by integers only (Smith 1989, Efficient
- * multiple-precision evaluation of elementary functions). @type {(x: bigint, bits: bigint, d: (n: bigint) => bigint) => bigint} */
+ * multiple-precision evaluation of elementary functions).
+ * @type {(x: bigint, bits: bigint, d: (n: bigint) => bigint) => bigint} */
 function series(x, bits, d) {
   const one = 1n << bits;
   const gained = Math.max(0, Number(bits) - bitLength(x)); // bits of each power
