@@ -101,10 +101,6 @@ def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
     page.locator("#examples").get_by_role("button", name="12.5×3").press("Enter")
     answered(page, "37.5")
     expect(field).to_be_focused()
-    calculate(page, "1" * 61 + "*2")
-    page.get_by_role("button", name="Calculate anyway").press("Enter")
-    expect(page.locator("#answer")).not_to_be_empty()
-    expect(field).to_be_focused()
     page.get_by_label("Slow motion").check()
     stop_clock(page)  # or it ends by itself
     field.fill("2+2")
