@@ -221,7 +221,8 @@ def oracle(text: str, places: int) -> str | None:
 
 def measure(calculator: Calculator, texts: list[str], places: int, asked: int) -> dict[str, Any]:
     """Returns how many values are right, and how many answers of the model."""
-    wrong, undecided = list[dict[str, Any]](), list[str]()
+    wrong, wrong_answers = list[dict[str, Any]](), list[dict[str, Any]]()
+    undecided: list[str] = []
     operations, characters, seconds = [], [], []
     refused: Counter[str] = Counter()
     for n, text in enumerate(texts):
@@ -244,17 +245,18 @@ def measure(calculator: Calculator, texts: list[str], places: int, asked: int) -
             seconds.append(time.perf_counter() - start)
             if answer.result != value:
                 found = {"result": answer.result, "right": value, "why": answer.errors[0]}
-                wrong.append({"text": text, **found})
+                wrong_answers.append({"text": text, **found})
     return {
         "n": len(texts),
         "wrong": len(wrong),
         "undecided": len(undecided),
         "refused": dict(refused.most_common()),
         "asked": len(seconds),
+        "wrong_answers": len(wrong_answers),
         "seconds": statistics.median(seconds or [0]),
         "operations": round(statistics.mean(operations or [0])),
         "characters": round(statistics.mean(characters or [0])),
-        "wrong_results": wrong[:SHOWN],
+        "wrong_values": [*wrong, *wrong_answers][:SHOWN],
         "undecided_texts": undecided[:SHOWN],
     }
 
@@ -299,7 +301,7 @@ def main() -> None:
         "results": results,
     }
     write(arguments.json, record)
-    shown = ("n", "wrong", "undecided", "asked", "operations", "characters")
+    shown = ("n", "wrong", "undecided", "asked", "wrong_answers", "operations", "characters")
     cells = [
         [name, *(row[key] for key in shown), sum(row["refused"].values()), f"{row['seconds']:.3f}"]
         for name, row in results.items()

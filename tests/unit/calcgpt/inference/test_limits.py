@@ -110,8 +110,8 @@ def test_a_point_and_zeros_after_a_whole_number_do_not_count() -> None:
 
 def test_numbers_have_any_number_of_digits() -> None:
     calculator = wide(block_size=100_000)
-    assert calculator.calculate(f"{10**1_500}+1").verified
-    assert calculator.calculate(f"{10**200}*{10**100}-0.{'1' * 500}").verified
+    assert calculator.calculate(f"{10**600}+1").verified
+    assert calculator.calculate(f"{10**120}*{10**40}-0.{'1' * 200}").verified
 
 
 @pytest.mark.parametrize("number", [Number(10**10_100), Number(-1, 9_999)])
