@@ -104,7 +104,7 @@ def _degrees(quadrant: str) -> Rows:
     ]
 
 
-_EXP: Rows = [
+_POWER_OF_E: Rows = [
     "b := ln(2)",
     "k := (x/b + 1/2)//1",
     "t := 1",
@@ -116,6 +116,8 @@ _EXP: Rows = [
     "p := 2^|k|",
     _if("k", ["result = s*p"], ["result = s/p"]),
 ]
+# Below, the value is less than 10^-10,000, and no number has so many places.
+_EXP: Rows = [_if("0 - 23100 - x", ["result := 0"], _POWER_OF_E)]
 _LN: Rows = [
     "k binary x",
     "p := 2^|k|",

@@ -160,7 +160,7 @@ class Real:
         while bits <= MAX_BITS:
             ball = self.enclose(bits)
             if ball.is_finite():
-                if abs(_log2(ball)) > MAX_EXACT_BITS:
+                if _log2(ball) > MAX_EXACT_BITS:
                     raise OverflowError
                 yield ball
             bits *= 2
@@ -369,6 +369,9 @@ def _exact_root(value: Fraction, degree: int) -> Fraction | None:
 
 
 def _middle(ball: arb) -> Fraction:
+    """Returns the middle of a ball, or 0 if that is tiny."""
+    if _log2(ball) < -MAX_EXACT_BITS:
+        return Fraction(0)
     mantissa, exponent = ball.mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
 

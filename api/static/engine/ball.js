@@ -91,9 +91,12 @@ export function upperBits({ m, r, e }) {
   return BigInt(bitLength(magnitude(m) + r)) + e;
 }
 
-/** Returns the middle as a fraction. @param {Ball} a */
+const TINY = -(2n ** 17n); // the exponent of what counts as 0
+
+/** Returns the middle as a fraction, or 0 if that is tiny. @param {Ball} a */
 export function middleOf({ m, e }) {
   if (e >= 0n) return whole(m << e);
+  if (logarithm({ m, r: 0n, e }) < TINY) return whole(0n);
   const d = 1n << -e;
   const factor = m & -m; // the largest power of two that divides it
   const common = factor && factor < d ? factor : d;

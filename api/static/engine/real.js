@@ -149,7 +149,7 @@ export class Real {
     for (; bits <= MAX_BITS; bits *= 2) {
       const ball = this.enclose(bits);
       if (!ball) continue;
-      if (magnitude(balls.logarithm(ball)) > MAX_EXACT_BITS) throw new ArithmeticError();
+      if (balls.logarithm(ball) > MAX_EXACT_BITS) throw new ArithmeticError();
       yield ball;
     }
   }
