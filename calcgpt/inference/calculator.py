@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +33,6 @@ from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, compl
 from calcgpt.inference.limits import MAX_WORK, MOST_WORK, Limits, accepts, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
-from calcgpt.inference.real import Real
 from calcgpt.inference.results import (
     NOT_CONFIDENT,
     Calculation,
@@ -194,8 +192,8 @@ class Computation:
         nodes = tuple(self._answered[node] for node in range(len(self.outline)))
         confidences = [node.confidence or NOT_CONFIDENT for node in nodes]
         number, last = self.plan.result
-        value, rounded = self.plan.value, self.plan.rounded
-        exact = plain_text(round_to(rounded, self.places))
+        value = self.plan.value.exact
+        exact = plain_text(round_to(self.plan.rounded, self.places))
         result = plain_text(number) if last is None else nodes[last].result
         return Calculation(
             expression=self.expression,
@@ -203,9 +201,9 @@ class Computation:
             alternative=next((r.alternative for r in self._readings if r.alternative), None),
             result=result,
             exact=exact,
-            fraction=fraction_text(value.exact) if value.exact is not None else None,
+            fraction=None if value is None else fraction_text(value),
             places=self.places,
-            rounded=_differs(value, rounded),
+            rounded=self.plan.is_rounded,
             verified=result == exact and all(node.agrees for node in nodes),
             confidence=Confidence(
                 answer=math.prod(c.answer for c in confidences),
@@ -215,14 +213,6 @@ class Computation:
             nodes=nodes,
             model=self._model,
         )
-
-
-def _differs(value: Real, rounded: Fraction) -> bool | None:
-    """Returns whether a value was changed by rounding; None if that is undecided."""
-    try:
-        return value.compare(rounded) != 0
-    except ArithmeticError:
-        return None
 
 
 class Calculator:

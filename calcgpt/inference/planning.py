@@ -26,14 +26,14 @@ from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import MAX_WORK, Limits, Refusal, refuse_work
 from calcgpt.inference.number_planners import Fractions, Rounding
 from calcgpt.inference.planners import Operand, Parts, Planner, Step
-from calcgpt.inference.real import Real, is_whole
+from calcgpt.inference.real import Real, UndecidedError, is_whole
 from calcgpt.inference.sensitivity import more_places
 from calcgpt.inference.simplify import simplify
 from calcgpt.inference.spelling import MAX_DIGITS, MESSAGES
 from datagen.arithmetic import MAX_PLACES
 from datagen.operations import BY_SIGN
 
-# Guard places to try: of arithmetic, and of functions, which never need none.
+# Guard places to try, of arithmetic and of functions. Between two, `_fewest` finds the fewest.
 _GUARDS = (0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48)
 _GUARDS_OF_FUNCTIONS = (3, 7, 15, 30, 60, 120, 240, 480)
 
@@ -52,6 +52,7 @@ class Plan:
     result: Operand
     value: Real  # without rounding
     rounded: Fraction
+    is_rounded: bool | None  # whether the two differ; None if that is undecided
     guard_places: int | None
     readings: tuple[Reading, ...] = ()
 
@@ -118,6 +119,7 @@ class _Plans:
         if self._value.size() > MAX_DIGITS:
             raise OverflowError
         self._rounded = self._value.rounded(places)
+        self._is_rounded = _differ(self._value, self._rounded)
         self._right = round_to(self._rounded, places)
         if (simpler := simplify(root, values)) is not root:
             root, values = simpler, evaluate(simpler)
@@ -163,7 +165,16 @@ class _Plans:
         if result is None:
             return None
         steps, readings = tuple(planner.steps), tuple(planner.readings)
-        return Plan(steps, result, self._value, self._rounded, guard_places, readings)
+        values = self._value, self._rounded, self._is_rounded
+        return Plan(steps, result, *values, guard_places, readings)
+
+
+def _differ(value: Real, rounded: Fraction) -> bool | None:
+    """Returns whether a value was changed by rounding; None if that is undecided."""
+    try:
+        return value.compare(rounded) != 0
+    except UndecidedError:
+        return None
 
 
 def _fewest(make: Callable[[int], Plan | None], least: int, plan: Plan) -> Plan:

@@ -69,8 +69,8 @@ class Real:
         return None
 
     def __add__(self, other: Real) -> Real:
-        if _are_exact(self, other):
-            return fraction(self.exact + other.exact)  # type: ignore[operator]
+        if both := _fractions(self, other):
+            return fraction(both[0] + both[1])
         return _operation("+", self, other)
 
     def __sub__(self, other: Real) -> Real:
@@ -80,16 +80,16 @@ class Real:
         return fraction(Fraction(-1)) * self if self.exact is None else fraction(-self.exact)
 
     def __mul__(self, other: Real) -> Real:
-        if _are_exact(self, other):
-            return fraction(self.exact * other.exact)  # type: ignore[operator]
+        if both := _fractions(self, other):
+            return fraction(both[0] * both[1])
         return _operation("*", self, other)
 
     def __truediv__(self, other: Real) -> Real:
         """Raises ZeroDivisionError, and UndecidedError if the divisor may be 0."""
         if not other.sign():
             raise ZeroDivisionError
-        if _are_exact(self, other):
-            return fraction(self.exact / other.exact)  # type: ignore[operator]
+        if both := _fractions(self, other):
+            return fraction(both[0] / both[1])
         return _operation("/", self, other)
 
     def enclose(self, bits: int) -> arb:
@@ -212,11 +212,12 @@ def fraction(value: Fraction) -> Real:
     return real
 
 
-def _are_exact(a: Real, b: Real) -> bool:
-    """Whether both numbers are fractions, and short enough to calculate with."""
+def _fractions(a: Real, b: Real) -> tuple[Fraction, Fraction] | None:
+    """Returns both numbers if they are fractions that are short enough to calculate with."""
     if a.exact is None or b.exact is None:
-        return False
-    return _n_bits(a.exact) + _n_bits(b.exact) <= MAX_EXACT_BITS
+        return None
+    is_short = _n_bits(a.exact) + _n_bits(b.exact) <= MAX_EXACT_BITS
+    return (a.exact, b.exact) if is_short else None
 
 
 def pi() -> Real:

@@ -2,7 +2,7 @@
 // confidence (calcgpt/inference/calculator.py and results.py).
 
 import { answer, answerText, readAnswer, renderPrompt } from "./arithmetic.js";
-import { ArithmeticError, bounded } from "./effort.js";
+import { bounded } from "./effort.js";
 import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
 import { ExpressionError } from "./expression_errors.js";
@@ -113,7 +113,7 @@ export class Computation {
   calculation() {
     const nodes = this.#nodes;
     const confidences = nodes.map((node) => node.confidence ?? NOT_CONFIDENT);
-    const { value, rounded, result: { number, step } } = this.#plan;
+    const { value, rounded, isRounded, result: { number, step } } = this.#plan;
     const exact = plainText(roundTo(rounded, this.places));
     const result = step === null ? plainText(number) : nodes[step].result;
     return {
@@ -124,7 +124,7 @@ export class Computation {
       exact,
       fraction: value.exact && fractionText(value.exact),
       places: this.places,
-      rounded: differs(value, rounded),
+      rounded: isRounded,
       verified: result === exact && nodes.every((node) => node.agrees),
       confidence: {
         answer: product(confidences.map((c) => c.answer)),
@@ -134,17 +134,6 @@ export class Computation {
       nodes,
       model: this.#model,
     };
-  }
-}
-
-/** Returns whether a value was changed by rounding; null if that is undecided.
- * @type {(value: import("./real.js").Real, rounded: import("./fractions.js").Fraction) => boolean | null} */
-function differs(value, rounded) {
-  try {
-    return value.compare(rounded) !== 0;
-  } catch (error) {
-    if (error instanceof ArithmeticError) return null;
-    throw error;
   }
 }
 

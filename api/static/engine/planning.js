@@ -14,13 +14,13 @@ import { isConstant, postorder } from "./expression_tree.js";
 import { refuseWork } from "./limits.js";
 import { OPERATIONS } from "./operations.js";
 import { Planner, fractions, problemOf, rounding } from "./planners.js";
-import { isWhole } from "./real.js";
+import { UndecidedError, isWhole } from "./real.js";
 import { morePlaces } from "./sensitivity.js";
 import { simplify } from "./simplify.js";
 import tables from "./tables.js";
 import { shorten } from "./text.js";
 
-// Guard places to try: of arithmetic, and of functions, which never need none.
+// Guard places to try, of arithmetic and of functions. Between two of them, the fewest are found by bisection.
 const GUARDS = [0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48];
 const GUARDS_OF_FUNCTIONS = [3, 7, 15, 30, 60, 120, 240, 480];
 const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
@@ -33,11 +33,12 @@ const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
 /** @import { Real } from "./real.js" */
 /** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
 
-/** The operations of an expression, operands first, and its value by them. value: without rounding; guardPlaces: the
+/** The operations of an expression, operands first, and its value by them. value: without rounding; isRounded: whether
+ * it differs from the rounded one, null if that is undecided; guardPlaces: the
  * places that operations before the last keep beyond those of the result, or beyond what a function of it needs; null
  * if numerator and denominator are worked out instead.
- * @typedef {{steps: Step[], result: Operand, value: Real, rounded: Fraction, guardPlaces: number | null,
- * readings: Reading[]}} Plan */
+ * @typedef {{steps: Step[], result: Operand, value: Real, rounded: Fraction, isRounded: boolean | null,
+ * guardPlaces: number | null, readings: Reading[]}} Plan */
 
 /** Returns why a model is not asked all operations of a plan, or null.
  * @type {(plan: Plan, root: Expression, limits: Limits) => Refused | null} */
@@ -87,11 +88,23 @@ export function makePlan(root, places, limits) {
   }
 }
 
+/** Returns whether a value was changed by rounding; null if that is undecided.
+ * @type {(value: Real, rounded: Fraction) => boolean | null} */
+function differ(value, rounded) {
+  try {
+    return value.compare(rounded) !== 0;
+  } catch (error) {
+    if (error instanceof UndecidedError) return null;
+    throw error;
+  }
+}
+
 /** The plans of an expression that are right, in the order in which they are to be tried. */
 class Plans {
   /** @type {ExpressionError | null} */ error = null; // the first
   #value;
   #rounded;
+  #isRounded;
   #places;
   #mostPlaces;
   #approaches;
@@ -105,6 +118,7 @@ class Plans {
     this.#mostPlaces = mostPlaces;
     if (this.#value.size() > MAX_DIGITS) throw new ArithmeticError();
     this.#rounded = this.#value.rounded(places);
+    this.#isRounded = differ(this.#value, this.#rounded);
     const simpler = simplify(root, values);
     if (simpler !== root) [root, values] = [simpler, evaluate(simpler)];
     const nodes = postorder(root);
@@ -167,7 +181,8 @@ class Plans {
     }
     if (!result) return null;
     const { steps, readings } = planner;
-    return { steps, result, value: this.#value, rounded: this.#rounded, guardPlaces, readings };
+    const values = { value: this.#value, rounded: this.#rounded, isRounded: this.#isRounded };
+    return { steps, result, ...values, guardPlaces, readings };
   }
 }
 

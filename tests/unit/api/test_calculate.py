@@ -293,9 +293,8 @@ def test_no_operation_counts_for_more_characters_than_a_usual_one(
     assert len(computation.outline) * USUAL_LENGTH <= computation.cost
 
 
-@pytest.mark.parametrize(
-    "text", ["1" + "+1" * 39, "sin(" * 99 + "1" + ")" * 99]
-)  # the second is refused
+# The second is refused.
+@pytest.mark.parametrize("text", ["1" + "+1" * 39, "sin(" * 99 + "1" + ")" * 99])
 def test_a_batch_without_room_is_not_planned_to_its_end(
     monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
