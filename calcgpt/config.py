@@ -211,6 +211,9 @@ class TrainConfig(Section):
     """How a model is trained. The defaults are the blog's: 5,000 steps of AdamW at 3e-4."""
 
     batches: Batches = Field("stream", description="how batches are made from text")
+    case_share: float = Field(
+        1.0, gt=0, le=1, description="cases: share of them to train on; the others are held out"
+    )
     join_lines: bool = Field(True, description="stream: remove newlines, as the blog does")
     batch_size: int = Field(16, ge=1, le=1_000_000, description="sequences per step")
     grad_accum: int = Field(1, ge=1, description="micro-batches per step; divides batch_size")

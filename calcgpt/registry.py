@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calcgpt.checkpoint import CONFIG, DOMAIN, Checkpoint, load_metrics, read_config
+from calcgpt.checkpoint import CONFIG, Checkpoint, load_metrics, read_config
 from calcgpt.errors import (
     CheckpointError,
     ConfigError,
@@ -88,13 +88,13 @@ def _why_none_in(folder: Path, reference: str) -> str:
 
 
 def best(root: Path) -> Path:
-    """Returns the folder under `root` with the highest exact match on validation.
+    """Returns the folder under `root` of the model that was right in every case of the rules, with
+    the largest margin. If there is none, returns that with the highest exact match on validation.
 
     Scores on different data cannot be compared: only scores on the most common validation file
-    count. Of checkpoints with equal scores, the first of these decides: the most digits that the
-    model was measured for, the most decimal places, fewer parameters, a lower validation loss. A
-    folder whose config or metrics cannot be read is skipped with a warning. Raises CheckpointError
-    if no checkpoint is left.
+    count. Of checkpoints with equal scores, the one with fewer parameters is better, or else a
+    lower validation loss. A folder whose config or metrics cannot be read is skipped with a
+    warning. Raises CheckpointError if no checkpoint is left.
     """
     ranked, data_hashes = [], {}
     for folder in sorted(file.parent for file in root.glob(f"[!.]*/{CONFIG}")):
@@ -109,23 +109,29 @@ def best(root: Path) -> Path:
         raise CheckpointError(f"no checkpoint in {root}")
     # `max` and `min` return the first of equals. The folders are sorted, so the choice is
     # deterministic.
+    certain = [entry for entry in ranked if entry[0][0] < 0]
+    if certain:
+        return min(certain, key=lambda entry: entry[0])[1]
     common = max(data_hashes.values(), key=[*data_hashes.values()].count, default=None)
     comparable = [entry for entry in ranked if data_hashes.get(entry[1], common) == common]
     return min(comparable, key=lambda entry: entry[0])[1]
 
 
-def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, int, int, int, float]:
-    """Returns the sort key of a checkpoint; the best one has the lowest. Raises CheckpointError or
-    one of MALFORMED if the config or the metrics lack a value or have a wrong one."""
-    exact_match = -1.0  # saved on a signal, before any validation: ranked last
+def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, float, int, float]:
+    """Returns the sort key of a checkpoint; the best one has the lowest. It begins with less than 0
+    if the model was right in every case. Raises CheckpointError or one of MALFORMED if the config
+    or the metrics lack a value or have a wrong one."""
+    read_config(folder)
+    exact_match, least_margin = -1.0, 0.0  # saved on a signal, before any validation: ranked last
     if "validation" in metrics:
         exact_match = float(metrics["validation"]["exact_match"])
+    cases = metrics.get("cases")
+    if cases and cases["wrong"] == 0 and not cases.get("held_out"):
+        least_margin = max(0.0, float(cases["least_margin"]))
     loss = float(metrics.get("val_loss", math.inf))
-    if math.isnan(loss):
-        raise ValueError("validation loss is not a number")
-    domain = read_config(folder)[0].get(DOMAIN) or {}
-    digits, places = (int(domain.get(name, 0)) for name in ("digits", "places"))
-    return -exact_match, -digits, -places, int(metrics["parameters"]), loss
+    if math.isnan(loss) or math.isnan(least_margin):
+        raise ValueError("validation loss or margin is not a number")
+    return -least_margin, -exact_match, int(metrics["parameters"]), loss
 
 
 def shipped_checkpoints() -> Path:

@@ -8,8 +8,6 @@ Shapes: n cases, B of a batch, R MAX_SOURCES, V tokens.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import numpy.typing as npt
 
@@ -18,9 +16,6 @@ from calcgpt.data.batches import Batch, BatchSource
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from datagen.cases import Cases, all_cases
-
-if TYPE_CHECKING:
-    pass
 
 HARD_SHARE = 0.25  # of a batch that is drawn from hard cases
 MOST_DRAWS = 8  # of a hard case in a batch, on average
@@ -41,7 +36,11 @@ class CaseBatches(BatchSource):
             raise DataError("batches 'cases' are made without a data folder")
         self.seed = config.seed
         self.features, self.right = case_arrays(all_cases(), tokenizer)
-        counts = np.unique(self.features[:, 0], return_counts=True)[1]
+        rng = np.random.default_rng(config.seed)
+        #: Which cases are never drawn, (n,).
+        self.held_out = rng.random(len(self.features)) >= config.case_share
+        self._rows = np.flatnonzero(~self.held_out)
+        counts = np.unique(self.features[self._rows, 0], return_counts=True)[1]
         shares = np.sqrt(counts) / np.sqrt(counts).sum()
         self._shares = np.maximum(shares, LEAST_SHARE) / np.maximum(shares, LEAST_SHARE).sum()
         self._ends = counts.cumsum()
@@ -52,7 +51,7 @@ class CaseBatches(BatchSource):
         """Says which cases are hard, (n,)."""
         import torch
 
-        self.state = {HARD: torch.from_numpy(flags)}
+        self.state = {HARD: torch.from_numpy(flags & ~self.held_out)}
 
     def batch(self, step: int, size: int) -> Batch:
         import torch
@@ -61,7 +60,7 @@ class CaseBatches(BatchSource):
         hard = np.flatnonzero(self.state[HARD].numpy())
         n_hard = min(int(size * HARD_SHARE), MOST_DRAWS * len(hard))
         kinds = rng.choice(len(self._counts), size - n_hard, p=self._shares)
-        rows = self._ends[kinds] - 1 - rng.integers(self._counts[kinds])
+        rows = self._rows[self._ends[kinds] - 1 - rng.integers(self._counts[kinds])]
         if n_hard:
             rows = np.concatenate((rows, hard[rng.integers(len(hard), size=n_hard)]))
         features = self.features[rows, None].astype(np.int64)

@@ -39,5 +39,8 @@ def count_cases(model: LanguageModel, batches: BatchSource) -> dict[str, Any]:
         return {}
     margins = case_margins(model, batches)
     batches.set_hard(margins < HARD_MARGIN)
-    wrong, least = int((margins <= 0).sum()), float(margins.min())
-    return {"cases": {"n": len(margins), "wrong": wrong, "least_margin": least}}
+    wrong, held_out = ~(margins > 0), batches.held_out
+    counts = {"n": len(margins), "wrong": int(wrong.sum()), "least_margin": float(margins.min())}
+    if held_out.any():
+        counts |= {"held_out": int(held_out.sum()), "held_out_wrong": int(wrong[held_out].sum())}
+    return {"cases": counts}
