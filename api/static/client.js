@@ -179,13 +179,6 @@ export async function* calculate(expression, options, signal) {
   throw new ServiceError("The connection ended before the answer was complete.");
 }
 
-/** Returns the reply of a model of a task to a question (calcgpt/inference/questions.py).
- * @type {(model: string, question: string, signal: AbortSignal) =>
- *   Promise<{result: string | null, work: string | null, confidence: Confidence}>} */
-export async function ask(model, question, signal) {
-  return (await request("v1/ask", post({ model, question }, signal))).json();
-}
-
 /** @type {(body: object, signal?: AbortSignal) => RequestInit} */
 const post = (body, signal) => ({
   method: "POST",
