@@ -20,7 +20,6 @@ from datagen.operations.parts import (
 from datagen.rules import Characters, Values, constant, copy, digit, marked, value
 from datagen.slots import LOWEST, Kind, Layout, Shape, StepKind
 
-
 FIRST_KINDS = (Kind.FIRST_DIGIT, Kind.FIRST_CARRY)
 ROW_KINDS = (Kind.PRODUCT_DIGIT, Kind.PRODUCT_CARRY)
 

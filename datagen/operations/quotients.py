@@ -26,7 +26,6 @@ from datagen.rules import (
 )
 from datagen.slots import LOWEST, MIN_DIVISOR, NOWHERE, Kind, Layout, Shape, StepKind
 
-
 ROW_KINDS = (Kind.REMAINDER_DIGIT, Kind.REMAINDER_CARRY)
 
 
