@@ -3,7 +3,7 @@
 
 import { MAX_ASKED_PLACES, MAX_PLACES, MAX_WIDTH, WIDTH } from "./arithmetic.js";
 import { answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
-import { MAX_SLOTS, anyShapeOf, workLength } from "./layout.js";
+import { MAX_LAYOUT, anyShapeOf, workLength } from "./layout.js";
 import { OPERATIONS } from "./operations.js";
 import { formatCount } from "./text.js";
 
@@ -27,7 +27,7 @@ export class Limits {
   /** @param {{vocabulary: string, block_size: number, domain: Measured | null}} manifest the domain is only told */
   constructor({ vocabulary, block_size: blockSize, domain }) {
     const operations = (this.operations = Object.keys(OPERATIONS).filter((sign) => vocabulary.includes(sign)));
-    this.#room = Math.min(blockSize, MAX_SLOTS);
+    this.#room = Math.min(blockSize, MAX_LAYOUT);
     const { digits = null, factor_digits = null } = domain ?? {};
     this.domain = {
       ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES, digits, factor_digits },
