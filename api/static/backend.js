@@ -41,7 +41,7 @@ const engine = new Engine(async (model) => {
   const { service: hasService, models } = await getHost();
   if (hasService) {
     const path = `v1/models/${encodeURIComponent(model)}`;
-    const [manifest, buffer] = await Promise.all([service.manifest(path), service.weights(`${path}/weights`, onProgress)]);
+    const [manifest, buffer] = await Promise.all([service.manifest(`${path}/manifest`), service.weights(`${path}/weights`, onProgress)]);
     return { manifest, buffer };
   }
   const manifest = models.find(({ id }) => id === model);
@@ -144,7 +144,7 @@ export async function* write(model, text, signal) {
   for await (const { data } of engine.run("write", { model, text, off: offOf(model) }, signal)) yield data;
 }
 
-/** Takes apart how a model wrote text[position], without the parts `off`.
+/** Takes apart how a model wrote text[position].
  * @type {(model: string, text: string, position: number) => Promise<import("./story.js").Told>} */
 export async function dissect(model, text, position) {
   const off = offOf(model);
