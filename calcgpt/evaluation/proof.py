@@ -23,7 +23,8 @@ from datagen.schema import LayoutError, small_shapes
 from datagen.schema import check as check_layouts
 from datagen.slots import Kind
 
-LAYOUTS_AT_ONCE, AT_ONCE = 500, 512
+LAYOUTS_AT_ONCE = 500
+AT_ONCE = 128  # cases: larger products take several threads, which wait for each other
 #: What the proof takes for granted.
 TRUSTED = (
     "what the program decides: nan, dropped digits, the ends and the sign of an answer "
