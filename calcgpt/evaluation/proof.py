@@ -14,17 +14,22 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
 from calcgpt.inference.cases import stored
-from calcgpt.inference.cases.memory import AT_ONCE, Entries, Memory
+from calcgpt.inference.cases.memory import Entries, Memory
 from calcgpt.inference.cases.network import Network
 from datagen.cases import Cases, all_cases
 from datagen.invariants import check
+from datagen.layout import new_layout
+from datagen.schema import LayoutError, small_shapes
+from datagen.schema import check as check_layouts
 from datagen.slots import Kind
 
+LAYOUTS_AT_ONCE = 500
+AT_ONCE = 128  # cases: larger products take several threads, which wait for each other
 #: What the proof takes for granted.
 TRUSTED = (
-    "layouts: that each slot reads what its rule says (tests/unit/datagen/test_cases.py)",
     "what the program decides: nan, dropped digits, the ends and the sign of an answer "
-    "(tests/unit/datagen/test_work.py)",
+    "(tests/unit/datagen/test_theorems.py)",
+    "that a layout is checked as datagen/schema.py says before it is used",
     "Python, NumPy and this machine",
 )
 
@@ -40,7 +45,7 @@ class Part(NamedTuple):
 
 def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator[Part]:
     """Yields the parts of the proof, up to the first that fails. `progress` gets the numbers of
-    cases that were tried.
+    layouts and cases that were tried, `n_steps` in all.
 
     If all hold, what the engine wrote is kept, and later starts of the engine write the very same.
     Raises ConfigError for a model whose next character is not a function of the case.
@@ -51,10 +56,10 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
         network = Network(config, len(vocabulary), arrays)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.name}: {error}") from error
-    parts = [*_cases()]
-    yield from parts
-    if parts[-1].counterexample:
-        return
+    for part in (*_cases(), _layouts(progress)):
+        yield part
+        if part.counterexample:
+            return
     cases = all_cases()
     # Filled anew, whatever is kept of an earlier proof.
     memory = Memory(network, vocabulary, Entries.of(cases.kinds, cases.sources))
@@ -81,6 +86,25 @@ def _cases() -> Iterator[Part]:
         n_case += result.n
     finding = f"what is right keeps the invariant of its row, in {n_case:,} cases"
     yield Part("rules", finding, numbers={"rules": n_case})
+
+
+def n_steps() -> int:
+    """Returns how many layouts and cases `prove` tries."""
+    return len(list(small_shapes())) + len(all_cases().kinds)
+
+
+def _layouts(progress: Callable[[int], object]) -> Part:
+    """Returns the part about layouts: all small ones are checked here, others before their use."""
+    shapes = list(small_shapes())
+    for start in range(0, len(shapes), LAYOUTS_AT_ONCE):
+        part = shapes[start : start + LAYOUTS_AT_ONCE]
+        try:
+            check_layouts(part, [new_layout(shape) for shape in part])
+        except LayoutError as error:
+            return Part("layouts", "", str(error))
+        progress(len(part))
+    finding = f"each slot reads what its rule says, in {len(shapes):,} shapes; others are checked"
+    return Part("layouts", f"{finding} when they are used", numbers={"layouts": len(shapes)})
 
 
 def _model(
