@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from expressions import with_functions
-from fake_decoder import right, right_with_work, wrong_at
+from fake_decoder import right_with_work, wrong_at
 from readings import rows
 
 from calcgpt.errors import ExpressionError
