@@ -174,7 +174,8 @@ class FreshData:
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         if config.batches == "cases":
-            return CaseBatches("", tokenizer, config, block_size)
+            signs = [sign for sign, weight in self.problems.config.operations.items() if weight]
+            return CaseBatches("", tokenizer, config, block_size, signs)
         if config.batches != "problems":
             raise ConfigError("without a data folder, train.batches must be 'problems' or 'cases'")
         if split == Split.TRAIN:
