@@ -123,7 +123,7 @@ class CaseDecoder:
         parse_prompt(prompt or beginning.decode("ascii"))  # raises NotationError
         shape = require_shape(prompt)
         work, plan = self._work(shape), layout(shape)
-        n_work = len(plan.slots)
+        n_work = len(plan)
         text, entries = bytearray(n_work + 1), []  # a source that is NOWHERE, -1, reads the last
         text[: len(beginning)] = beginning[:n_work]
         stop = min(n_work, len(beginning) + length)
@@ -159,7 +159,7 @@ class CaseDecoder:
     def _work_steps(self, shape: Shape) -> list[Step]:
         """Returns the steps of the work of a shape."""
         plan: Layout = layout(shape)
-        return self._steps(plan.slots[plan.prompt_length :])
+        return self._steps(plan[i] for i in range(plan.prompt_length, len(plan)))
 
     def _steps(self, slots: Iterable[Slot]) -> list[Step]:
         reader = self.memory.reader
