@@ -1,9 +1,9 @@
 """The map of a model's switches: what breaks without each head, feed-forward step and neuron.
 
-The texts are those of `DRAWN` in which the whole model is right. What the model writes is a
+The texts are those of problems of `DRAWN` that the whole model answers rightly. What the model writes is a
 function of the case (`datagen.cases`). So without a part, it is tried on the cases of the texts,
-each once: a character is wrong if none of those that are right is written, and a problem if any of
-its characters is. Where a head looks is measured on the same texts with the whole model.
+each once: a character is wrong if none of those that are right is written, and an answer if a
+character is wrong on which it depends. Where a head looks is measured with the whole model.
 """
 
 from collections import Counter
@@ -119,8 +119,8 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Texts:
-    """Right texts as cases: D different ones, which character of which text (N characters) is
-    which case, and what may be written in each."""
+    """Right texts as cases: D different ones, and what may be written in each; which character of
+    which text (N characters) is which case, and whether the answer depends on it."""
 
     lines: Sequence[Line]
     kinds_D: NDArray[np.uint8]
@@ -128,6 +128,7 @@ class Texts:
     right_DV: Flags
     case_N: NDArray[np.int64]
     line_N: NDArray[np.int64]
+    matters_N: Flags
 
     @classmethod
     def of(cls, lines: Sequence[Line], vocabulary: str) -> Self:
@@ -145,8 +146,15 @@ class Texts:
         token_of_code = np.full(256, -1)
         token_of_code[codes_V] = np.arange(len(codes_V))
         cases_DR = cases_NR[first_D]
-        right_DV = (right_M2[index_D][..., None] == codes_V).any(axis=1)
-        return cls(lines, cases_DR[:, 0], token_of_code[cases_DR[:, 1:]], right_DV, case_N, line_N)
+        return cls(
+            lines=lines,
+            kinds_D=cases_DR[:, 0],
+            tokens_DR=token_of_code[cases_DR[:, 1:]],
+            right_DV=(right_M2[index_D][..., None] == codes_V).any(axis=1),
+            case_N=case_N,
+            line_N=line_N,
+            matters_N=np.concatenate([_matters(line) for line in lines]),
+        )
 
     def wrong(self, network: Network) -> Flags:
         """Returns in which cases the network is wrong, (D,)."""
@@ -158,9 +166,11 @@ class Texts:
         )
         return ~self.right_DV[np.arange(len(written_D)), written_D]
 
-    def lines_with(self, cases_D: Flags) -> Flags:
-        """Returns which texts have some of these cases."""
-        return np.bincount(self.line_N, cases_D[self.case_N], len(self.lines)) > 0
+    def answers_with(self, cases_D: Flags) -> Flags:
+        """Returns which texts have some of these cases where the answer depends on them."""
+        broken_N = cases_D[self.case_N] & self.matters_N
+        flags: Flags = np.isin(np.arange(len(self.lines)), self.line_N[broken_N])
+        return flags
 
     def kinds_of(self, cases_D: Flags) -> Counter[Kind]:
         """Returns how many characters of these cases the texts have, by kind."""
@@ -174,11 +184,24 @@ def _cases(line: Line) -> NDArray[np.uint8]:
     return next_cases((line.prompt + line.completion).encode(), start)[:-1]
 
 
+def _matters(line: Line) -> Flags:
+    """Returns on which characters after the question the answer depends: its own, those of the
+    result, and those that their rules read."""
+    text, plan = line.prompt + line.completion, layout(require_shape(line.prompt))
+    sources = next_slots(text.encode()).sources
+    matters = np.zeros(len(text), bool)
+    matters[[*plan.result, plan.sign, *range(text.rindex("="), len(text))]] = True
+    for place in range(len(text) - 1, len(line.prompt) - 1, -1):
+        if matters[place]:
+            matters[sources[place - 1]] = True  # NOWHERE is the last character, which matters
+    return matters[len(line.prompt) :]
+
+
 def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap:
     """Returns the map of a checkpoint of architecture `sources`, by `n` problems, of which those
-    count in which it is right.
+    count that it answers rightly.
 
-    Raises ConfigError for another architecture, DataError if it is right in none, and what
+    Raises ConfigError for another architecture, DataError if it answers none rightly, and what
     `Checkpoint.load` raises.
     """
     checkpoint = Checkpoint.load(folder)
@@ -191,12 +214,12 @@ def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap
         arrays = switched_off(config, checkpoint.arrays, parts)
         return texts.wrong(Network(config, len(tokenizer), arrays))
 
-    lines = _drawn(n, seed)
+    lines = drawn(n, seed)
     texts = Texts.of(lines, tokenizer.vocabulary)
-    failed = texts.lines_with(wrong(texts))
+    failed = texts.answers_with(wrong(texts))
     lines = [line for line, is_wrong in zip(lines, failed, strict=True) if not is_wrong]
     if not lines:
-        raise DataError(f"{checkpoint.name} is right in none of {n:,} problems")
+        raise DataError(f"{checkpoint.name} answers none of {n:,} problems rightly")
     texts = Texts.of(lines, tokenizer.vocabulary)
     some = Texts.of(lines[:: max(1, len(lines) // LOOKED)], tokenizer.vocabulary)
     mass = _attention(checkpoint, some.lines)
@@ -224,7 +247,8 @@ def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap
     return SwitchMap(weights=sha256(folder / WEIGHTS), n=len(lines), seed=seed, parts=parts)
 
 
-def _drawn(n: int, seed: int) -> list[Line]:
+def drawn(n: int, seed: int) -> list[Line]:
+    """Returns right lines of n problems of DRAWN."""
     problems = FreshProblems(DRAWN, seed)
     return [
         split_line(line) for line in problems.render(problems.block(0, n)).decode().splitlines()
@@ -236,10 +260,10 @@ def _part(
 ) -> Part:
     """Returns what is wrong without a part, counted by these words."""
     wrong, n_of = texts.kinds_of(wrong_D), texts.kinds_of(np.ones(len(wrong_D), bool))
-    lines = list(zip(texts.lines, texts.lines_with(wrong_D), strict=True))
+    lines = list(zip(texts.lines, texts.answers_with(wrong_D), strict=True))
     failed = Counter(line.operation for line, is_wrong in lines if is_wrong)
     asked = Counter(line.operation for line, _ in lines)
-    endless = texts.lines_with(wrong_D & (texts.kinds_D == Kind.END))
+    endless = texts.answers_with(wrong_D & (texts.kinds_D == Kind.END))
     return Part(
         right={op: _share(asked[op] - failed[op], asked[op]) for op in SIGNS if asked[op]},
         unfinished=_share(int(endless.sum()), len(lines)),
