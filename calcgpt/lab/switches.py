@@ -1,9 +1,9 @@
 """The map of a model's switches: what breaks without each head, feed-forward step and neuron.
 
-The texts are those of problems of `DRAWN` that the whole model answers rightly. What the model writes is a
-function of the case (`datagen.cases`). So without a part, it is tried on the cases of the texts,
-each once: a character is wrong if none of those that are right is written, and an answer if a
-character is wrong on which it depends. Where a head looks is measured with the whole model.
+The texts are those of problems of `DRAWN` that the whole model answers rightly. What the model
+writes is a function of the case (`datagen.cases`). So without a part, it is tried on the cases of
+the texts, each once: a character is wrong if none of those that are right is written, and an answer
+if a character is wrong on which it depends. Where a head looks is measured with the whole model.
 """
 
 from collections import Counter
