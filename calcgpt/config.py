@@ -5,20 +5,18 @@ Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.
 checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 """
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from calcgpt.section import Section
 from calcgpt.variants import Variant
-from datagen.errors import current_name
 from datagen.operations import SIGNS, USUAL, Sign
 
 # Names of variants, each list in alphabetical order.
 Architecture = Literal["bigram", "gpt", "sources"]
 Position = Literal[
     "alibi",
-    "coordinates",
     "coupled",
     "coupled+rope",
     "integrated",
@@ -46,10 +44,7 @@ Distribution = Literal[
     "blog",
     "calculator",
     "everyday",
-    "hard",
     "rounding",
-    "texture",
-    "ties",
     "tricky-12",
     "tricky-5",
     "whole-5",
@@ -84,25 +79,13 @@ class ModelConfig(Section):
         0,
         ge=0,
         le=1_000_000,
-        description="coupled, coordinates: largest random offset of the places in training",
+        description="coupled: largest random offset of the places in training",
     )
     characters: str = Field(
         "",
         max_length=256,
         pattern=r"^[\x00-\x7f]*$",
-        description="coordinates, sources: the character of each token id",
-    )
-    row_window: int | None = Field(
-        None,
-        ge=0,
-        le=1_000,
-        description="coordinates: rows above and below that a token sees; null: all",
-    )
-    column_window: int | None = Field(
-        None,
-        ge=3,
-        le=1_000,
-        description="coordinates: columns on both sides that a token sees; null: all",
+        description="sources: the character of each token id",
     )
     max_distance: int = Field(
         128, ge=1, le=1_000_000, description="shaw, t5-buckets: larger distances count as this one"
@@ -185,11 +168,6 @@ class ModelConfig(Section):
             raise ValueError(
                 f"max_distance {self.max_distance} must be above half of n_bucket {self.n_bucket}"
             )
-        if self.position == "coordinates" and (self.head_dim % 2 or self.head_dim < 4):
-            raise ValueError(f"coordinates need an even head width from 4, not {self.head_dim}")
-        for name in ("row_window", "column_window"):
-            if getattr(self, name) is not None and self.position != "coordinates":
-                raise ValueError(f"{name} needs position 'coordinates', not {self.position!r}")
         if self.position in ("coupled", "coupled+rope"):
             if len(set(self.row_marks)) < len(self.row_marks):
                 raise ValueError("row_marks must be different token ids")
@@ -258,14 +236,6 @@ class TrainConfig(Section):
         500, ge=1, le=MAX_STEPS, description="steps between checkpoints"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_parallel(cls, table: Any) -> Any:
-        """Drops `parallel`, which checkpoints of earlier versions have here."""
-        if isinstance(table, dict):
-            return {name: value for name, value in table.items() if name != "parallel"}
-        return table
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.batch_size % self.grad_accum:
@@ -279,10 +249,8 @@ class TrainConfig(Section):
 
 VOCAB_SIZE = 1_024  # default of a recipe
 Weight = Annotated[float, Field(ge=0)]
-T = TypeVar("T")
 
 
-Current = Annotated[Variant[T], BeforeValidator(current_name)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 
@@ -292,14 +260,14 @@ WEIGHTS: dict[Sign, float] = {sign: float(sign in USUAL) for sign in SIGNS}
 class DataConfig(Section):
     """Problems that are drawn during training, without files. Weights are relative."""
 
-    format: Current[Format] = Field("scratchpad", description="how problems are written")
-    mixture: dict[Current[Distribution], PositiveWeight] = Field(
+    format: Variant[Format] = Field("scratchpad", description="how problems are written")
+    mixture: dict[Variant[Distribution], PositiveWeight] = Field(
         min_length=1, description="distributions of problems and their weights"
     )
     operations: dict[Sign, Weight] = Field(
         WEIGHTS, description="weight of each operation, in every distribution; 1 if not listed"
     )
-    validation: Current[Distribution] = Field(
+    validation: Variant[Distribution] = Field(
         "blog", description="distribution of the validation problems"
     )
 
@@ -310,14 +278,6 @@ class DataConfig(Section):
         if not any(weights.values()):
             raise ValueError("one operation needs a weight above 0")
         return weights
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_digits(cls, table: Any) -> Any:
-        """Drops a null `digits`, which checkpoints of earlier versions have here."""
-        if isinstance(table, dict) and table.get("digits", "") is None:
-            return {name: value for name, value in table.items() if name != "digits"}
-        return table
 
 
 class Domain(Section):
@@ -333,15 +293,6 @@ class Domain(Section):
         le=100,
         description="the same in products and quotients, if smaller than `digits`",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _earlier(cls, fields: Any) -> Any:
-        """Reads the fields of version 0.1.0, which had a limit for divisors alone."""
-        if isinstance(fields, dict) and "divisor_digits" in fields:
-            fields = {"factor_digits": fields["divisor_digits"], **fields}
-            del fields["divisor_digits"]
-        return fields
 
 
 class Recipe(Section):

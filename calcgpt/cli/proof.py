@@ -40,6 +40,11 @@ def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
             found |= part.numbers
     if json_file:
         write_json(json_file, found)
+    click.echo(
+        "from one case to a whole line, for all numbers (tests/unit/datagen/test_theorems.py):"
+    )
+    for name, statement in proof.THEOREMS:
+        click.echo(f"- {name}: {statement}")
     click.echo(f"{stored.name} is proved, for work of any length, but for what is trusted:")
     for line in proof.TRUSTED:
         click.echo(f"- {line}")

@@ -36,16 +36,13 @@ def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decode
 
 
 def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns the model itself, or on a GPU a decoder that replays CUDA graphs. `threads` applies
-    to the whole process."""
+    """Returns the model itself. `threads` applies to the whole process."""
     require("engine 'torch'", "torch")
     import torch
 
-    from calcgpt.inference.graph_decoder import decoder_of
-
     if threads:
         torch.set_num_threads(threads)
-    return decoder_of(checkpoint.model)
+    return checkpoint.model
 
 
 ENGINES: dict[str, Engine] = {"native": native_decoder, "torch": torch_decoder}

@@ -24,7 +24,6 @@ from calcgpt.errors import ConfigError, as_path, check_integer, check_items, che
 from calcgpt.evaluation.cases import count_cases
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
-from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
@@ -287,10 +286,7 @@ class Trainer:
         on_cpu = self.device.type == "cpu"
         n_core = 1 if on_cpu else self.group.cores_per_process(usable_cores())
         steps, size = self.config.steps, self.config.batch_size
-        with (
-            self.train_batches.prefetching(steps, size, n_core, self.group),
-            self.loader.reading(0 if on_cpu else n_core),
-        ):
+        with self.train_batches.prefetching(steps, size, n_core, self.group):
             yield
 
     def _log_training(self, log: Write, console: Console) -> None:
@@ -315,10 +311,10 @@ class Trainer:
             return {}
         step, (val_loss, scores, example) = self.counters.step, result
         self.folder.check_finite(val_loss, "the validation loss", step)
-        log(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         with torch.no_grad(), self.final.applied():
             cases = count_cases(self.model, self.train_batches)
+        log(validation_row(step, val_loss, scores) | cases)
         console.validated(step, val_loss, scores, example, cases)
         return {"val_loss": val_loss, **scored, **cases}
 
@@ -341,7 +337,7 @@ class Trainer:
         if not self.val_problems:
             return loss, None, ""
         with full_precision():  # answers are those of the saved weights
-            evaluation = evaluate(decoder_of(model), self.tokenizer, self.val_problems)
+            evaluation = evaluate(model, self.tokenizer, self.val_problems)
         return loss, evaluation.scores, first_answer(evaluation)
 
     def save(self, metrics: dict[str, Any]) -> None:

@@ -52,7 +52,6 @@ def test_the_fingerprint_tells_data_from_other_data() -> None:
     assert len({plain, *(FreshData(other, 1).fingerprint for other in others)}) == 6
     same = config(operations={"/": 1.0, "+": 1.0})  # order and omitted weights do not matter
     assert FreshData(same, 1).fingerprint == plain
-    assert FreshData(config(digits=None), 1).fingerprint == plain  # of an earlier version
 
 
 @pytest.mark.parametrize("file", ["train.txt", "val.txt"])
@@ -175,7 +174,7 @@ def test_the_characters_of_a_text_are_those_of_both_splits(tmp_path: Path) -> No
     assert tokenizer.vocabulary == "abc"
 
 
-def test_coordinates_need_the_characters_of_the_tokenizer() -> None:
+def test_sources_need_the_characters_of_the_tokenizer() -> None:
     recipe = load_recipe("calculator")
     data = training_data(recipe, None)
     tokenizer = tokenizer_for(recipe, data, [])
