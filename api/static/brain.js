@@ -14,7 +14,7 @@ import { store } from "./state.js";
 
 const SOLVED = "calcgpt.challenges"; // in the browser's storage: the ids of those that were solved
 const INTRODUCTION =
-  "Heads fetch: each looks at a few earlier characters. Feed-forward steps calculate with what the heads fetched.";
+  "Heads fetch: each looks at the few characters that a step needs. Feed-forward steps calculate with what they fetched.";
 const IDLE =
   "Tap a part: the model writes the calculation again without it. The redder a cell, the more breaks; signs name what.";
 
@@ -197,8 +197,7 @@ export class Brain {
     const items = [...element.querySelectorAll("li")];
     for (const item of items) item.className = "";
     verdict.textContent = "";
-    const { layers, heads } = this.#manifest;
-    if (!hasParts(challenge, this.off, layers * heads)) return;
+    if (!hasParts(challenge, this.off)) return;
     try {
       let isSolved = true;
       for (const [index, [problem, want]] of Object.entries(challenge.wants).entries()) {

@@ -36,7 +36,7 @@ const KEY = "calcgpt.key";
 
 /** What the engine knows of a model besides its weights (calcgpt/inference/browser.py). domain: the numbers for which it
  * was measured, if it was.
- * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string, block_size: number,
+ * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string,
  * layers: number, heads: number, domain: import("./engine/limits.js").Measured | null,
  * switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
 

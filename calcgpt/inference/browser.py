@@ -38,7 +38,6 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
         "parameters": checkpoint.n_parameters,
         "metrics": scores_on_test(checkpoint),
         "vocabulary": checkpoint.tokenizer.require_characters().vocabulary,
-        "block_size": config.block_size,
         "layers": config.n_layer,
         "heads": config.n_head,
         "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,

@@ -24,10 +24,11 @@ export class Limits {
   mostPlaces = MAX_PLACES;
   #room;
 
-  /** @param {{vocabulary: string, block_size: number, domain: Measured | null}} manifest the domain is only told */
-  constructor({ vocabulary, block_size: blockSize, domain }) {
+  /** @param {{vocabulary: string, domain: Measured | null}} manifest the domain is only told
+   * @param {number} [room] characters of a question and its work */
+  constructor({ vocabulary, domain }, room = MAX_LAYOUT) {
     const operations = (this.operations = Object.keys(OPERATIONS).filter((sign) => vocabulary.includes(sign)));
-    this.#room = Math.min(blockSize, MAX_LAYOUT);
+    this.#room = room;
     const { digits = null, factor_digits = null } = domain ?? {};
     this.domain = {
       ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES, digits, factor_digits },

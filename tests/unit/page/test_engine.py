@@ -192,6 +192,8 @@ def test_it_writes_what_python_writes_with_the_same_confidence(calculator: Check
         found.pop("events", None)
         try:
             expected = python.calculate(expression).model_dump(mode="json")
+            for node in expected["nodes"]:
+                node.pop("proved", None)  # the service says what was tried on its machine
         except ExpressionError as error:
             n_refused += 1
             start, end = error.position, error.end

@@ -67,7 +67,7 @@ DESCRIBE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { Limits } = await import("/static/engine/limits.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
-    const limits = new Limits({ vocabulary: "+-*/", domain: null, block_size: 4096 });
+    const limits = new Limits({ vocabulary: "+-*/", domain: null }, 4096);
     const begin = (text, options) =>
         new Computation(text, { model: "model", limits, ...options });
     const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
@@ -187,7 +187,7 @@ TYPED = (
 CALCULATE = """async (asked) => {
     const { Computation } = await import("/static/engine/computation.js");
     const { Limits } = await import("/static/engine/limits.js");
-    const limits = new Limits({ vocabulary: "+-*/", domain: null, block_size: 4096 });
+    const limits = new Limits({ vocabulary: "+-*/", domain: null }, 4096);
     return asked.map(([text, options, outputs]) => {
         try {
             const computation = new Computation(text, { model: "model", limits, ...options });
