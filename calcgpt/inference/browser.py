@@ -19,7 +19,7 @@ from safetensors.numpy import save
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.inference.native.positions import unsupported_part
+from calcgpt.inference.cases.network import unsupported_part
 from calcgpt.inference.questions import describe_task, is_of_task
 from datagen.coordinates import rotary_frequencies
 

@@ -19,7 +19,6 @@ from calcgpt.errors import ConfigError, DataError
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import mean_loss
 from calcgpt.inference.generate import Sampling
-from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.lab.suite import Scoring
 from calcgpt.metrics import Scores, perplexity
 from calcgpt.model.base import LanguageModel
@@ -217,10 +216,10 @@ def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list
     if not (data.holds_problems and scoring.problems):
         return []
     lines = read_problems(data.path / "test.txt", scoring.problems)
-    answers, decoder = [], decoder_of(checkpoint.model)
+    answers = []
     for temperature in scoring.temperatures:
         sampling = Sampling(temperature, seed=SEED)
         with full_precision():
-            scores = evaluate(decoder, checkpoint.tokenizer, lines, sampling).scores
+            scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores
         answers.append(Answers(temperature=temperature, **scores.model_dump()))
     return answers

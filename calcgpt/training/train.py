@@ -24,7 +24,6 @@ from calcgpt.errors import ConfigError, as_path, check_integer, check_items, che
 from calcgpt.evaluation.cases import count_cases
 from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.evaluation.losses import Loss, mean_loss, summed_loss
-from calcgpt.inference.graph_decoder import decoder_of
 from calcgpt.inference.threads import fastest
 from calcgpt.metrics import Scores, cut_rows, validation_row
 from calcgpt.model.gpt import build_model, compiled
@@ -341,7 +340,7 @@ class Trainer:
         if not self.val_problems:
             return loss, None, ""
         with full_precision():  # answers are those of the saved weights
-            evaluation = evaluate(decoder_of(model), self.tokenizer, self.val_problems)
+            evaluation = evaluate(model, self.tokenizer, self.val_problems)
         return loss, evaluation.scores, first_answer(evaluation)
 
     def save(self, metrics: dict[str, Any]) -> None:

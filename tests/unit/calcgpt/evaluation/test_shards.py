@@ -106,7 +106,7 @@ def test_another_scoring_is_refused_and_nothing_changes(
     evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
     before = {file: file.read_bytes() for file in tmp_path.glob("s*")}
     for scoring, part, name in (
-        (Scoring(tiny_folder, plain=True), lines, "plain"),
+        (Scoring(tiny_folder, engine="auto"), lines, "engine"),
         (Scoring(tiny_folder), lines[:-1], "lines_sha256"),
     ):
         with pytest.raises(DataError, match=f"differ in {name}: choose another folder$"):
