@@ -59,9 +59,7 @@ def answer_slots(plan: Layout, answer: AnswerShape) -> list[Slot]:
 def _answer_digit(plan: Layout, index: int) -> Slot:
     if index >= len(plan.result):
         return Slot(Kind.ANSWER_ZERO)
-    position = plan.result[index]
-    column = plan.slots[position].column
-    return Slot(Kind.ANSWER_DIGIT, 0, column, 0, column, (position,))
+    return Slot(Kind.ANSWER_DIGIT, sources=(plan.result[index],))
 
 
 def answer_field(plan: Layout, line: bytes) -> list[tuple[Slot, str]]:

@@ -13,7 +13,7 @@ from datagen.operations import BY_SIGN, SIGNS
 from datagen.operations.parts import Operand, Question
 from datagen.slots import (
     LOWEST,
-    MAX_SLOTS,
+    MAX_LAYOUT,
     MAX_WIDTH,
     PLACES,
     WIDTH,
@@ -36,9 +36,9 @@ _TO_ONES = str.maketrans("23456789", "11111111")
 
 def shape_of(prompt: str) -> Shape | None:
     """Returns the shape of a prompt `$P(A op B)=` whose layout can be made: its work has at most
-    MAX_SLOTS characters. Returns None for any other text."""
+    MAX_LAYOUT characters. Returns None for any other text."""
     shape = any_shape_of(prompt)
-    return shape if shape and work_length(shape) <= MAX_SLOTS else None
+    return shape if shape and work_length(shape) <= MAX_LAYOUT else None
 
 
 def any_shape_of(prompt: str) -> Shape | None:
@@ -93,7 +93,7 @@ def _digits_and_places(field: str) -> tuple[int, int, bool]:
     return max(1, len(digits)), len(places), not digits
 
 
-@shape_cache(lambda plan: len(plan.slots))
+@shape_cache(len)
 def layout(shape: Shape) -> Layout:
     """Returns the layout of all questions of this shape."""
     plan = Layout()
@@ -112,16 +112,16 @@ def work_length(shape: Shape) -> int:
 
 
 def _question(plan: Layout, shape: Shape) -> Question:
-    """Puts the question. The column of a character of an operand is its index in the operand, which
-    is known as soon as the character is read."""
+    """Puts the question. The lowest written digit of an operand has the column LOWEST, and so has
+    the sign of the operation. The point has none."""
     for _ in f"${_places_text(shape)}(":
         plan.put(Kind.QUESTION)
     a = _operand(plan, Kind.A_FIELD, shape.a_width, shape.a_places, shape.a_digits)
-    op = plan.put(Kind.QUESTION)
+    op = plan.put(Kind.QUESTION, 0, LOWEST)
     b = _operand(plan, Kind.B_FIELD, shape.b_width, shape.b_places, shape.b_digits)
     for _ in ")=":
         plan.put(Kind.QUESTION)
-    plan.prompt_length = len(plan.slots)
+    plan.prompt_length = len(plan)
     return Question(a, op, b)
 
 
@@ -130,10 +130,14 @@ def _places_text(shape: Shape) -> str:
 
 
 def _operand(plan: Layout, kind: Kind, width: int, places: int, n_digits: int) -> Operand:
-    start, *rest = (plan.put(kind, 0, LOWEST + i) for i in range(width))
-    characters = [*rest[::-1], start]  # the last one first
-    if places:
-        del characters[places]  # the point
+    point = width - 1 - places if places else width  # its index; without one, behind the field
+    characters: list[int] = []
+    for i in range(width):
+        column = width - 1 - i + LOWEST - (i < point < width)
+        position = plan.put(kind, 0, 0 if i == point else column)
+        if i != point:
+            characters.append(position)
+    characters.reverse()  # the last one first
     n_written = max(n_digits, places + 1)  # a number below 1 begins with a zero
     sign = position_of(characters, n_written)
-    return Operand(start, characters[:n_digits], places, sign)
+    return Operand(characters[:n_digits], places, sign)

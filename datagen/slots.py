@@ -1,18 +1,25 @@
 """Slots: the positions of the characters of a question and its worked steps.
 
-A slot has coordinates (a row and a column), a kind (which rule writes it), a query (the coordinates
-of what the rule needs) and sources (the positions of the characters that the rule reads).
-Coordinates, kinds and queries tell a model where to look. It still has to learn the rules.
+A slot has a kind (which rule writes it), a row and a column (what its character is a digit of), and
+sources (the positions of the characters that the rule reads). Which characters a rule reads is told
+to a model. It still has to learn the rules.
 
 Rows count from 1. Columns count from 2, lowest digit first, so that the digit brought down below a
-remainder has column 1. A coordinate of 0 means that there is none.
+remainder has column 1. A row or a column of 0 means that there is none.
+
+Shapes: T slots.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from array import array
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Any, Generic, TypeVar
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 MIN_DIVISOR = 3  # digits of a divisor; a quotient digit is chosen by that many leading digits
 WIDTH = 10  # the least number of characters of an operand or an answer
@@ -20,7 +27,8 @@ MAX_WIDTH = 10_100  # the largest number of characters of an operand
 PLACES = "|[013-9]|[1-9][0-9]{1,3}"  # as a question writes them; there are two if it does not
 LOWEST = 2  # column of a row's lowest digit
 N_KINDS = 64  # rows of a model's tables of kinds: room for kinds that are added later
-MAX_SLOTS = 150_000  # of a layout, and of all in a `ShapeCache`; one takes 200 bytes
+MAX_SLOTS = 2**18  # of all layouts in a `ShapeCache`; one takes 40 bytes
+MAX_LAYOUT = 2**22  # slots of a layout: a product of 1,400 by 1,400 digits
 
 S = TypeVar("S", bound=Hashable)
 T = TypeVar("T")
@@ -115,14 +123,9 @@ class StepKind(StrEnum):
     ANSWER = "answer"  # after the work
 
 
-# A rule reads characters that are at most NEAR columns from its query or, if it has no query, from
-# the character before, and characters without a column. All read the character before.
-NEAR = MIN_DIVISOR
-MAX_SOURCES = 2 * NEAR + 1  # of a rule
-# The columns of the operands in the question are counted from the left, unlike those of the work.
-# COPIES read near columns of FIELDS only; all other kinds read near columns of the work only.
-FIELDS = {Kind.A_FIELD, Kind.B_FIELD}
-COPIES = {Kind.A_SIGN, Kind.A_DIGIT, Kind.A_BELOW, Kind.B_SIGN, Kind.B_SIGN_OF_SUM, Kind.B_DIGIT}
+MAX_SOURCES = 2 * MIN_DIVISOR + 1  # of a rule
+FIELDS: set[Kind] = set()  # XXX
+COPIES: set[Kind] = set()  # XXX
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,47 +147,102 @@ class Shape:
     by_zero: bool = False  # a division by zero
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """The position of one character; see the docstring of the module."""
 
     kind: Kind
     row: int = 0
     column: int = 0
-    query_row: int = 0
-    query_column: int = 0
     sources: tuple[int, ...] = ()
 
 
 NOWHERE = -1  # a source that does not exist and counts as 0
+_NOWHERE = (NOWHERE,) * MAX_SOURCES
 
 
-@dataclass(slots=True)
+@dataclass
 class Layout:
-    """The slots of a question and its work, in order.
+    """The slots of a question and its work, in order: a sequence of `Slot`, kept as arrays.
 
     `result` are the positions of the result's digits, lowest first; `result_places` says how many
     of them are decimals. `sign` is the position of its sign. For nan, `result` is empty and `sign`
     is NOWHERE.
     """
 
-    slots: list[Slot] = field(default_factory=list)
     result: list[int] = field(default_factory=list)
     result_places: int = 0
     sign: int = NOWHERE
     prompt_length: int = 0
+    _kinds: bytearray = field(default_factory=bytearray)
+    _places: "array[int]" = field(default_factory=lambda: array("i"))  # a row and a column each
+    _counts: bytearray = field(default_factory=bytearray)  # of sources
+    _sources: "array[int]" = field(default_factory=lambda: array("i"))  # MAX_SOURCES each
 
-    def put(
-        self,
-        kind: Kind,
-        row: int = 0,
-        column: int = 0,
-        query: tuple[int, int] = (0, 0),
-        sources: Iterable[int] = (),
-    ) -> int:
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def put(self, kind: Kind, row: int = 0, column: int = 0, sources: Sequence[int] = ()) -> int:
         """Adds a slot and returns its position."""
-        self.slots.append(Slot(kind, row, column, *query, tuple(sources)))
-        return len(self.slots) - 1
+        self._kinds.append(kind)
+        self._places.extend((row, column))
+        self._counts.append(len(sources))
+        self._sources.extend((*sources, *_NOWHERE[len(sources) :]))
+        return len(self._kinds) - 1
+
+    def put_columns(
+        self, kinds: tuple[Kind, Kind], row: int, shared: list[int], above: list[list[int]]
+    ) -> tuple[list[int], int]:
+        """Adds a digit and a carry for each column, lowest first. Both read `shared`, what is in
+        their column of each row of `above`, and the carry of the column before.
+
+        Returns the positions of the digits, and of the last carry.
+        """
+        n, start = len(above[0]), len(self._kinds)
+        slots = np.full((n, 2, MAX_SOURCES), NOWHERE, np.int32)
+        slots[:, :, : len(shared)] = shared
+        count = len(shared) + len(above)
+        slots[:, :, len(shared) : count] = np.array(above, np.int32).T[:, None]
+        slots[1:, :, count] = start + 1 + 2 * np.arange(n - 1)[:, None]
+        columns = np.arange(n)[:, None] + [LOWEST, LOWEST + 1]  # a carry is for the next column
+        places = np.stack((np.full((n, 2), row), columns), axis=2)
+        self._kinds.extend(kinds * n)
+        self._counts.extend((count + 1,) * 2 * n)
+        self._places.frombytes(places.astype(np.int32).tobytes())
+        self._sources.frombytes(slots.tobytes())
+        return list(range(start, start + 2 * n, 2)), start + 2 * n - 1
+
+    @cached_property
+    def kinds(self) -> NDArray[np.uint8]:
+        """(T,)"""
+        return np.frombuffer(bytes(self._kinds), np.uint8)
+
+    @cached_property
+    def rows(self) -> NDArray[np.int32]:
+        """(T,)"""
+        return np.frombuffer(self._places, np.int32)[::2]
+
+    @cached_property
+    def columns(self) -> NDArray[np.int32]:
+        """(T,)"""
+        return np.frombuffer(self._places, np.int32)[1::2]
+
+    @cached_property
+    def counts(self) -> NDArray[np.uint8]:
+        """(T,): how many sources each slot has, those that are NOWHERE included"""
+        return np.frombuffer(bytes(self._counts), np.uint8)
+
+    @cached_property
+    def sources(self) -> NDArray[np.int32]:
+        """(T, MAX_SOURCES), NOWHERE for what a slot does not read"""
+        return np.frombuffer(self._sources, np.int32).reshape(-1, MAX_SOURCES)
+
+    def __getitem__(self, position: int) -> Slot:
+        if not 0 <= position < len(self._kinds):
+            raise IndexError(position)
+        start = position * MAX_SOURCES
+        read = self._sources[start : start + self._counts[position]]
+        row, column = self._places[2 * position : 2 * position + 2]
+        return Slot(Kind(self._kinds[position]), row, column, tuple(read))
 
 
 def position_of(positions: list[int], index: int) -> int:
@@ -196,8 +254,8 @@ class ShapeCache(Generic[S, T]):
     """A function of shapes, or of what contains some, that keeps its results until they describe
     more than MAX_SLOTS slots. A result of more is not kept.
 
-    Clients of a service choose the shapes, and a layout may have 50 slots or 150,000. So a limit on
-    the number of shapes would not limit the memory.
+    Clients of a service choose the shapes, and a layout may have 50 slots or millions. So a limit
+    on the number of shapes would not limit the memory.
     """
 
     def __init__(self, function: Callable[[S], T], n_slots: Callable[[Any], int]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from datagen.answer_layout import answer_shape, answer_slots
 from datagen.layout import layout, shape_of
-from datagen.slots import MAX_SOURCES, NOWHERE, Shape, Slot, shape_cache
+from datagen.slots import MAX_SOURCES, NOWHERE, Layout, Slot
 
 
 class Slots(NamedTuple):
@@ -33,12 +33,6 @@ def as_arrays(slots: Sequence[Slot]) -> Slots:
     return Slots(np.array([slot.kind for slot in slots], np.uint8), sources)
 
 
-@shape_cache(lambda slots: len(slots.kinds))
-def work_slots(shape: Shape) -> Slots:
-    """Returns the slots of the question and the work of a shape."""
-    return as_arrays(layout(shape).slots)
-
-
 def next_cases(line: bytes, start: int = 0) -> NDArray[np.uint8]:
     """Returns the case of the character after each character of a line from `start` on, (T, 1 +
     MAX_SOURCES): its kind, and the ASCII codes of its sources, 0 for none.
@@ -52,18 +46,21 @@ def next_cases(line: bytes, start: int = 0) -> NDArray[np.uint8]:
     if shape is None:
         return result
     codes = np.frombuffer(line + b"\0", np.uint8)  # NOWHERE reads the last one
-    work, first = work_slots(shape), max(end, start + 1)  # the first slot to fill
-    _fill(result, codes, work, first, start + 1)
-    n_work = len(work.kinds)
+    plan, first = layout(shape), max(end, start + 1)  # the first slot to fill
+    _fill(result, codes, plan, first, start + 1)
+    n_work = len(plan)
     if len(line) >= n_work:
-        plan = layout(shape)
         answer = as_arrays(answer_slots(plan, answer_shape(plan, line)))
         _fill(result, codes, answer, max(0, first - n_work), start + 1 - n_work)
     return result
 
 
 def _fill(
-    result: NDArray[np.uint8], codes: NDArray[np.uint8], slots: Slots, first: int, offset: int
+    result: NDArray[np.uint8],
+    codes: NDArray[np.uint8],
+    slots: Layout | Slots,
+    first: int,
+    offset: int,
 ) -> None:
     """Writes the cases of slots from `first` on into the rows of `result`, in place: the case of
     slot `offset` is in the first row."""

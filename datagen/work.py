@@ -17,7 +17,6 @@ the last row.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from datagen.layout import layout, require_shape
 from datagen.operations import RULES
 from datagen.operations.quotients import second_quotient_digit
 from datagen.rules import Characters
-from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
+from datagen.slots import MAX_SOURCES, NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
 
 # Limits of the lines that are written together: the characters of all lines, and the characters of
@@ -60,7 +59,7 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
     Raises ValueError if a prompt is not in the notation.
     """
     works, indices = _works(prompts)
-    lengths = np.array([len(work.plan.slots) for work in works], np.int64)
+    lengths = np.array([len(work.plan) for work in works], np.int64)
     # Sorted by length, then by shape, so that lines of one shape are adjacent.
     order = np.lexsort((indices, lengths[indices]))
     lines = [b""] * len(prompts)
@@ -87,13 +86,12 @@ def render_line(beginning: bytes) -> bytes:
     """
     prompt = beginning[: beginning.find(b"=") + 1]
     plan = layout(require_shape(prompt.decode()))
-    slots = plan.slots
-    if len(beginning) > len(slots):
+    if len(beginning) > len(plan):
         raise ValueError(f"longer than its work: {beginning!r:.80}")
-    text = bytearray(len(slots) + 1)  # NOWHERE reads the last one
+    text = bytearray(len(plan) + 1)  # NOWHERE reads the last one
     text[: len(beginning)] = beginning
-    for position in range(len(beginning), len(slots)):
-        slot = slots[position]
+    for position in range(len(beginning), len(plan)):
+        slot = plan[position]
         text[position] = _character(slot.kind, bytes([text[source] for source in slot.sources]))
     field = "".join(character for _, character in answer_field(plan, bytes(text)))
     return bytes(text[:-1]) + field.encode("latin-1")
@@ -139,17 +137,18 @@ def _works(prompts: Sequence[bytes]) -> tuple[list[_Work], Ints]:
     return works, indices
 
 
-@shape_cache(lambda work: len(work.plan.slots))
+@shape_cache(lambda work: len(work.plan))
 def _work(shape: Shape) -> _Work:
     plan = layout(shape)
-    slots = plan.slots[plan.prompt_length :]
-    kinds = np.array([slot.kind for slot in slots], np.int64)
+    kinds = plan.kinds[plan.prompt_length :].astype(np.int64)
+    sources = plan.sources[plan.prompt_length :].astype(np.int64)
+    counts = plan.counts[plan.prompt_length :].astype(np.int64)
     return _Work(
         plan=plan,
-        positions=np.arange(plan.prompt_length, len(plan.slots)),
+        positions=np.arange(plan.prompt_length, len(plan)),
         kinds=kinds,
-        counts=np.array([len(slot.sources) for slot in slots], np.int64),
-        sources=np.array(list(chain.from_iterable(slot.sources for slot in slots)), np.int64),
+        counts=counts,
+        sources=sources[np.arange(MAX_SOURCES) < counts[:, None]],
         ordinals=np.cumsum(kinds == Kind.QUOTIENT_DIGIT) - 1,
     )
 
@@ -175,7 +174,7 @@ def _complete(
 ) -> list[bytes]:
     """Returns the lines of some prompts; see `render`. `counts`, (S,), are the numbers of lines of
     each shape."""
-    lengths = np.array([len(work.plan.slots) for work in works])
+    lengths = np.array([len(work.plan) for work in works])
     text = np.zeros((lengths.max() + 1, len(prompts)), np.uint8)
     longest = max(work.plan.prompt_length for work in works)
     padded = b"".join([prompt.ljust(longest, b"\0") for prompt in prompts])

@@ -17,7 +17,7 @@ from datagen.errors import NotationError
 from datagen.layout import layout, shape_of
 from datagen.operations import RULES, STEP_KIND
 from datagen.rules import NINE, ZERO
-from datagen.slots import Kind, Shape, StepKind, shape_cache
+from datagen.slots import MAX_SOURCES, Kind, Shape, StepKind, shape_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def first_error(prompt: str, work: str) -> WrongCharacter | None:
     """
     shape = _shape(prompt)
     plan = layout(shape)
-    length = len(plan.slots) - plan.prompt_length - 1  # without `=`
+    length = len(plan) - plan.prompt_length - 1  # without `=`
     text = (prompt + work[:length]).encode("ascii", "replace")
     if error := _first_wrong(shape, text):
         return replace(error, actual=work[error.position : error.position + 1])
@@ -106,15 +106,15 @@ class Division:
 def divisions(shape: Shape) -> dict[int, Division]:
     """Returns the division of each quotient digit, by the position of the digit in a line."""
     result: dict[int, Division] = {}
-    slots = layout(shape).slots
-    for position, slot in enumerate(slots):
-        if slot.kind is Kind.QUOTIENT_DIGIT:
+    plan = layout(shape)
+    for position, kind in enumerate(plan.kinds.tolist()):
+        if kind == Kind.QUOTIENT_DIGIT:
             division = result[position] = Division([], [])
-        elif slot.kind in (Kind.REMAINDER_DIGIT, Kind.LAST_DIGIT):
-            division.divisor.append(slot.sources[2])
-            division.dividend.append(slot.sources[3])
+        elif kind in (Kind.REMAINDER_DIGIT, Kind.LAST_DIGIT):
+            division.divisor.append(int(plan.sources[position, 2]))
+            division.dividend.append(int(plan.sources[position, 3]))
     for position, division in result.items():
-        division.dividend.extend(slots[position - 1].sources)  # the sign: the top digit
+        division.dividend.extend(plan[position - 1].sources)  # the sign: the top digit
     return result
 
 
@@ -131,17 +131,12 @@ class SlotGroup:
 def slot_groups(shape: Shape) -> list[SlotGroup]:
     """Returns the slots of a work by kind, `=` included."""
     plan = layout(shape)
-    members: dict[tuple[Kind, int], list[int]] = {}
-    for position in range(plan.prompt_length, len(plan.slots)):
-        slot = plan.slots[position]
-        members.setdefault((slot.kind, len(slot.sources)), []).append(position)
+    kinds = plan.kinds.astype(np.intp)
+    keys = kinds * (MAX_SOURCES + 1) + plan.counts
+    keys[: plan.prompt_length] = -1
     return [
-        SlotGroup(
-            kind,
-            np.array(positions, np.intp),
-            np.array([plan.slots[p].sources for p in positions], np.intp).T,
-        )
-        for (kind, _), positions in members.items()
+        SlotGroup(Kind(kinds[at[0]]), at, plan.sources[at, : plan.counts[at[0]]].T.astype(np.intp))
+        for at in (np.flatnonzero(keys == key) for key in np.unique(keys) if key >= 0)
     ]
 
 
@@ -149,19 +144,19 @@ def _first_wrong(shape: Shape, text: bytes) -> WrongCharacter | None:
     """Returns the first wrong character of a prompt and a work, which may end too early. `actual`
     is left empty: the text may have had characters that are not ASCII."""
     plan = layout(shape)
-    actual = np.zeros(len(plan.slots) + 1, np.uint8)  # NOWHERE reads the last one
+    actual = np.zeros(len(plan) + 1, np.uint8)  # NOWHERE reads the last one
     actual[: len(text)] = np.frombuffer(text, np.uint8)
     expected = actual.copy()
     # No rule reads a character after its slot, so all rules can be applied at once. Their results
     # after the first wrong character mean nothing.
     for group in slot_groups(shape):
         expected[group.positions] = RULES[group.kind](*actual[group.sources])
-    for position in np.flatnonzero(expected[: len(plan.slots) - 1] != actual[:-2]).tolist():
+    for position in np.flatnonzero(expected[: len(plan) - 1] != actual[:-2]).tolist():
         digit = int(actual[position]) - ZERO
         division = divisions(shape).get(position)
         if division and 0 <= digit <= 9 and division.valid_digits(actual.tolist())[digit]:
             continue  # a quotient digit that later ones correct
-        kind = STEP_KIND[plan.slots[position].kind]
+        kind = STEP_KIND[plan[position].kind]
         work_position = position - plan.prompt_length
         return WrongCharacter(kind, work_position, chr(expected[position]), actual="")
     return None

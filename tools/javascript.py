@@ -18,7 +18,7 @@ from types import FunctionType
 from typing import Any
 
 from datagen.operations import OPERATIONS, Operation
-from datagen.slots import COPIES, FIELDS, LOWEST, MIN_DIVISOR, NOWHERE, Kind, Layout
+from datagen.slots import LOWEST, MIN_DIVISOR, NOWHERE, Kind, Layout
 
 SHOWN = ("name", "symbol", "spellings", "rank", "colour", "marker", "divides", "usual", "has_point")
 BUILT_IN = {"max": "Math.max", "min": "Math.min", "Kind": "KIND"}
@@ -40,7 +40,10 @@ class Translator:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._functions: dict[str, Callable[..., Any]] = {}
-        self._parameters = {"put": list(inspect.signature(Layout.put).parameters)[1:]}
+        self._parameters = {
+            camel(name): list(inspect.signature(getattr(Layout, name)).parameters)[1:]
+            for name in ("put", "put_columns")
+        }
         self._globals: dict[str, Any] = {}
 
     def function(self, function: Callable[..., Any]) -> str:
@@ -205,8 +208,6 @@ export const NOWHERE = {NOWHERE};
 export const MIN_DIVISOR = {MIN_DIVISOR};
 /** The numbers of the kinds of slots, by name. @type {{Record<string, number>}} */
 export const KIND = {json.dumps(kinds)};
-export const FIELDS = {kind_set(FIELDS)};
-export const COPIES = {kind_set(COPIES)};
 {HELPERS}{"".join(translator.lines)}
 /** The operations by their signs (`Operation` of datagen/operations/base.py).
  * @type {{Record<string, {{name: string, symbol: string, spellings: string[], rank: number,
@@ -215,10 +216,6 @@ export const COPIES = {kind_set(COPIES)};
 export const OPERATIONS = {{
 {table}}};
 """
-
-
-def kind_set(kinds: set[Kind]) -> str:
-    return f"new Set({sorted(map(int, kinds))})"
 
 
 if __name__ == "__main__":

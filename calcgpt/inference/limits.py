@@ -15,7 +15,7 @@ from datagen.arithmetic import MAX_ASKED_PLACES, MAX_PLACES, USUAL_PLACES, Numbe
 from datagen.layout import any_shape_of, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
 from datagen.operations import SIGNS, USUAL
-from datagen.slots import MAX_SLOTS
+from datagen.slots import MAX_LAYOUT
 
 DEFAULT_PLACES = 8  # of an answer of a model with worked steps
 MAX_WORK = 400_000  # characters that a model writes for an expression, by default
@@ -93,7 +93,7 @@ class ScratchpadLimits:
 
     def refuse_problem(self, problem: Problem) -> Refusal | None:
         length = len(render_prompt(problem)) + self.n_characters(problem)
-        room = min(self.block_size, MAX_SLOTS)
+        room = min(self.block_size, MAX_LAYOUT)
         if length <= room + 1:  # the last character is written but never read
             return None
         reason = f"its work has {length:,} characters; this model's context holds {room:,}"

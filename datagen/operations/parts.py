@@ -6,11 +6,10 @@ from datagen.slots import LOWEST, NOWHERE, Kind, Layout, position_of
 
 
 class Operand(NamedTuple):
-    """The positions of an operand in the question: its first character, its digits without padding,
-    lowest first, and the character before the number, which is its sign or padding. A number that
-    fills its field has none before it: `sign` is NOWHERE."""
+    """The positions of an operand in the question: its digits without padding, lowest first, and
+    the character before the number, which is its sign or padding. A number that fills its field has
+    none before it: `sign` is NOWHERE."""
 
-    start: int
     digits: list[int]
     places: int
     sign: int
@@ -28,15 +27,17 @@ A_KINDS = (Kind.A_DIGIT, Kind.A_ZERO)
 B_KINDS = (Kind.B_DIGIT, Kind.B_ZERO)
 
 
-def field_query(operand: Operand, source: int) -> tuple[int, int]:
-    """Returns the coordinates of a character of an operand. NOWHERE is before the first."""
-    return (0, LOWEST + max(source - operand.start, -1))
+def nowhere(count: int) -> list[int]:
+    """Returns a row that has no digits."""
+    row: list[int] = []
+    for _ in range(count):
+        row.append(NOWHERE)
+    return row
 
 
 def operand_sign(plan: Layout, kind: Kind, operand: Operand, op: list[int]) -> int:
     """Puts the sign of an operand and returns its position. `op`: what else its rule reads."""
-    query = field_query(operand, operand.sign)
-    return plan.put(kind, query=query, sources=[operand.sign, *op])
+    return plan.put(kind, 0, 0, [operand.sign, *op])
 
 
 def copies(
@@ -56,14 +57,13 @@ def copies(
     row: list[int] = []
     for index in range(count):
         source = position_of(operand.digits, lowest + index + operand.places)
-        query = field_query(operand, source)
         if source == NOWHERE:
             row.append(plan.put(zero, 0, LOWEST + index))
         elif index < n_below:
             sources = [source, *row[-1:]]
-            row.append(plan.put(Kind.A_BELOW, 0, LOWEST + index, query, sources))
+            row.append(plan.put(Kind.A_BELOW, 0, LOWEST + index, sources))
         else:
-            row.append(plan.put(digit, 0, LOWEST + index, query, [source]))
+            row.append(plan.put(digit, 0, LOWEST + index, [source]))
     return row
 
 
@@ -82,9 +82,8 @@ def result_length(digits: int, drop: int, extra: int = 0) -> int:
 
 def rounded(plan: Layout, exact: list[int], drop: int, extra: int = 0) -> list[int]:
     """Puts the rounding of an exact row and the rounded digits, and returns their positions."""
-    query = (0, drop - 1 + LOWEST)
     sources = [exact[drop - 1], position_of(exact, drop), position_of(exact, drop - 2)]
-    rounding = plan.put(Kind.ROUNDING, 0, 0, query, sources)
+    rounding = plan.put(Kind.ROUNDING, 0, drop - 1 + LOWEST, sources)
     return rounded_digits(plan, exact, rounding, drop, extra)
 
 
@@ -98,5 +97,5 @@ def rounded_digits(
         before = [exact[j - 1], result[-1]] if j > drop else [NOWHERE, rounding]
         kind = Kind.ROUNDED_RESULT if j < len(exact) else Kind.ROUNDED_TOP
         sources = [position_of(exact, j), *before]
-        result.append(plan.put(kind, 0, j + LOWEST, (0, j + LOWEST), sources))
+        result.append(plan.put(kind, 0, j + LOWEST, sources))
     return result

@@ -12,12 +12,16 @@ from datagen.operations.parts import (
     Question,
     copies,
     exact_kind,
+    nowhere,
     operand_sign,
     result_length,
     rounded,
 )
 from datagen.rules import Characters, Values, constant, copy, digit, marked, value
-from datagen.slots import LOWEST, NOWHERE, Kind, Layout, Shape, StepKind, position_of
+from datagen.slots import LOWEST, Kind, Layout, Shape, StepKind
+
+FIRST_KINDS = (Kind.FIRST_DIGIT, Kind.FIRST_CARRY)
+ROW_KINDS = (Kind.PRODUCT_DIGIT, Kind.PRODUCT_CARRY)
 
 
 def exact_product(a: Any, b: Any, unit: int) -> tuple[Any, Any]:
@@ -40,23 +44,20 @@ def product_layout(plan: Layout, shape: Shape, question: Question) -> None:
     b_sign = operand_sign(plan, Kind.B_SIGN, question.b, [])
     b = copies(plan, question.b, -shape.b_places, n_b, B_KINDS)
     row: list[int] = []
-    digits: list[tuple[int, tuple[int, int]]] = []  # position and coordinates
+    digits: list[int] = []
     for k in range(1, n_b + 1):
         plan.put(Kind.ROW_MARK, k)
-        multiplier = plan.put(Kind.MULTIPLIER, k, 0, (0, k - 1 + LOWEST), [b[k - 1]])
-        old, row, carry = row, [], NOWHERE
-        for j in range(n_a):
-            query = (k, j + LOWEST)
-            sources = [multiplier, a[j], position_of(old, j + 1), carry]
-            kind = Kind.PRODUCT_DIGIT if k > 1 else Kind.FIRST_DIGIT
-            row.append(plan.put(kind, k, j + LOWEST, query, sources))
-            # The last carry is the row's top digit.
-            kind = Kind.PRODUCT_CARRY if k > 1 else Kind.FIRST_CARRY
-            carry = plan.put(kind, k, j + 1 + LOWEST, query, sources)
-        row.append(carry)
-        digits.append((row[0], (k, LOWEST)))
+        multiplier = plan.put(Kind.MULTIPLIER, k, 0, [b[k - 1]])
+        if k > 1:
+            above = [a, row[1:]]
+            row, carry = plan.put_columns(ROW_KINDS, k, [multiplier], above)
+        else:
+            above = [a, nowhere(n_a)]
+            row, carry = plan.put_columns(FIRST_KINDS, k, [multiplier], above)
+        row.append(carry)  # the row's top digit
+        digits.append(row[0])
     for j in range(1, n_a + 1):
-        digits.append((row[j], (n_b, j + LOWEST)))
+        digits.append(row[j])
     places = shape.a_places + shape.b_places
     drop = max(0, places - shape.places)
     plan.result_places = min(places, shape.places)
@@ -65,13 +66,13 @@ def product_layout(plan: Layout, shape: Shape, question: Question) -> None:
     else:
         plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
         magnitude: list[int] = []
-        for m, (source, coordinates) in enumerate(digits):
+        for m, source in enumerate(digits):
             kind = exact_kind(Kind.PRODUCT_KEPT, Kind.PRODUCT_HALF, Kind.PRODUCT_BELOW, m, drop)
             kind = kind if drop else Kind.PRODUCT_RESULT
             before = magnitude[-1:] if m < drop - 1 else []  # a mark reads the one before
-            magnitude.append(plan.put(kind, 0, m + LOWEST, coordinates, [source, *before]))
+            magnitude.append(plan.put(kind, 0, m + LOWEST, [source, *before]))
         plan.result = rounded(plan, magnitude, drop, 1) if drop else magnitude
-    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
+    plan.sign = plan.put(Kind.SIGN, 0, 0, [a_sign, b_sign])
 
 
 def _total(multiplier: Characters, a: Characters, old: Characters, carry: Characters) -> Values:

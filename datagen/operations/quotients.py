@@ -26,6 +26,8 @@ from datagen.rules import (
 )
 from datagen.slots import LOWEST, MIN_DIVISOR, NOWHERE, Kind, Layout, Shape, StepKind
 
+ROW_KINDS = (Kind.REMAINDER_DIGIT, Kind.REMAINDER_CARRY)
+
 
 def exact_quotient(a: Any, b: Any, unit: int) -> tuple[Any, Any]:
     return a, b
@@ -69,7 +71,7 @@ def quotient_layout(plan: Layout, shape: Shape, question: Question) -> None:
         return
     if n_row <= 1:
         plan.put(Kind.RESULT_MARK)
-        plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
+        plan.sign = plan.put(Kind.SIGN, 0, 0, [a_sign, b_sign])
         return
     remainder = first_remainder(plan, a, width)
     quotient: list[tuple[int, int]] = []  # positions of sign and digit
@@ -79,9 +81,9 @@ def quotient_layout(plan: Layout, shape: Shape, question: Question) -> None:
         sign_digit, remainder = division_row(plan, k, b, [down, *remainder], a, below)
         quotient.append(sign_digit)
     sources = [*quotient[-1], quotient[-2][1], remainder[-1]]
-    rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, 0, (n_row + 1, width + LOWEST), sources)
+    rounding = plan.put(Kind.QUOTIENT_ROUNDING, 0, LOWEST - 1, sources)
     quotient_result(plan, quotient, rounding)
-    plan.sign = plan.put(Kind.SIGN, sources=[a_sign, b_sign])
+    plan.sign = plan.put(Kind.SIGN, 0, 0, [a_sign, b_sign])
 
 
 def first_remainder(plan: Layout, a: list[int], width: int) -> list[int]:
@@ -91,8 +93,7 @@ def first_remainder(plan: Layout, a: list[int], width: int) -> list[int]:
     for j in range(width + 1):
         source = len(a) - (width - 2) + j
         if j < width - 2 and source >= 0:
-            query = (0, source + LOWEST)
-            row.append(plan.put(Kind.REMAINDER_COPY, 1, j + LOWEST, query, [a[source]]))
+            row.append(plan.put(Kind.REMAINDER_COPY, 1, j + LOWEST, [a[source]]))
         else:
             row.append(plan.put(Kind.REMAINDER_ZERO, 1, j + LOWEST))
     return row
@@ -102,7 +103,7 @@ def bring_down(plan: Layout, a: list[int], index: int, row: int) -> int:
     """Puts a digit of A below the remainder of a row, and returns its position."""
     if index < 0:
         return plan.put(Kind.BROUGHT_ZERO, row, LOWEST - 1)
-    return plan.put(Kind.BROUGHT_DOWN, row, LOWEST - 1, (0, index + LOWEST), [a[index]])
+    return plan.put(Kind.BROUGHT_DOWN, row, LOWEST - 1, [a[index]])
 
 
 def division_row(
@@ -114,24 +115,25 @@ def division_row(
     The digits of the last remainder are marks. `below` is the index of the digit of A below it.
     """
     width = len(b) - 1
-    leading = (k, width + LOWEST)
-    sign = plan.put(Kind.DIVIDEND_SIGN, k + 1, 0, leading, [dividend[-1]])
+    sign = plan.put(Kind.DIVIDEND_SIGN, k + 1, 0, [dividend[-1]])
     sources = [*dividend[-MIN_DIVISOR - 1 :], *b[width - MIN_DIVISOR : width]]
-    digit = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, leading, sources)
-    mark = NOWHERE if below is None else bring_down(plan, a, below, k + 1)
-    row: list[int] = []
+    digit = plan.put(Kind.QUOTIENT_DIGIT, k + 1, 0, sources)
+    if below is None:
+        above = [b[:width], dividend[:width]]
+        row, carry = plan.put_columns(ROW_KINDS, k + 1, [sign, digit], above)
+        sources = [sign, digit, b[width], dividend[width], carry]
+        row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, width + LOWEST, sources))
+        return (sign, digit), row
+    mark = bring_down(plan, a, below, k + 1)
+    row = []
     carry = NOWHERE
     for j in range(width + 1):
-        query = (k + 1, j + LOWEST)
         if j:
             sources = [sign, digit, b[j - 1], dividend[j - 1], carry]
-            carry = plan.put(Kind.REMAINDER_CARRY, k + 1, j + LOWEST, query, sources)
-        sources = [sign, digit, b[j], dividend[j], carry]
-        if below is None:
-            row.append(plan.put(Kind.REMAINDER_DIGIT, k + 1, j + LOWEST, query, sources))
-        else:
-            mark = plan.put(Kind.LAST_DIGIT, k + 1, j + LOWEST, query, [*sources, mark])
-            row.append(mark)
+            carry = plan.put(Kind.REMAINDER_CARRY, k + 1, j + LOWEST, sources)
+        sources = [sign, digit, b[j], dividend[j], carry, mark]
+        mark = plan.put(Kind.LAST_DIGIT, k + 1, j + LOWEST, sources)
+        row.append(mark)
     return (sign, digit), row
 
 
@@ -145,8 +147,7 @@ def quotient_result(plan: Layout, quotient: list[tuple[int, int]], rounding: int
     for m in range(last + 1):
         before = [*quotient[last - m + 1], plan.result[-1]] if m else [NOWHERE, NOWHERE, rounding]
         sources = [*quotient[last - m], *before]
-        slot = plan.put(Kind.QUOTIENT_RESULT, 0, m + LOWEST, (last - m + 2, 0), sources)
-        plan.result.append(slot)
+        plan.result.append(plan.put(Kind.QUOTIENT_RESULT, 0, m + LOWEST, sources))
 
 
 _POWERS = 10.0 ** np.arange(MIN_DIVISOR)

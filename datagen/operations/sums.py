@@ -46,21 +46,20 @@ def sum_layout(plan: Layout, shape: Shape, question: Question) -> None:
     """Puts A and B in the same unit, their sum or difference, and its magnitude or rounding.
 
     In that unit, A and B have d places and at most n digits. The top digit of the sum is 9 if the
-    sum is negative. It has no column, because all columns of the magnitude read it.
+    sum is negative. All columns of the magnitude read it.
     """
     d, n, drop = _size(shape)
     a_sign = operand_sign(plan, Kind.A_SIGN, question.a, [])
     a = copies(plan, question.a, -d, n + 1, A_KINDS)
     b_sign = operand_sign(plan, Kind.B_SIGN_OF_SUM, question.b, [question.op])
     b = copies(plan, question.b, -d, n + 1, B_KINDS)
-    operator = plan.put(Kind.ADD_OR_SUBTRACT, sources=[a_sign, b_sign])
+    operator = plan.put(Kind.ADD_OR_SUBTRACT, 0, 0, [a_sign, b_sign])
     total: list[int] = []
     for j in range(n + 1):
         kind = Kind.SUM_TOP if j == n else Kind.SUM_DIGIT if j else Kind.SUM_LOWEST
         before = [a[j - 1], b[j - 1], total[j - 1]] if j else []
         sources = [operator, a[j], b[j], *before]
-        column = j + LOWEST if j < n else 0
-        total.append(plan.put(kind, 0, column, (0, j + LOWEST), sources))
+        total.append(plan.put(kind, 0, j + LOWEST, sources))
     plan.put(Kind.EXACT_MARK if drop else Kind.RESULT_MARK)
     magnitude: list[int] = []
     for j in range(n):
@@ -69,11 +68,11 @@ def sum_layout(plan: Layout, shape: Shape, question: Question) -> None:
         if drop:
             kind = exact_kind(Kind.SUM_KEPT, Kind.SUM_HALF, Kind.SUM_BELOW, j, drop)
         sources = [total[n], total[j], *before]
-        magnitude.append(plan.put(kind, 0, j + LOWEST, (0, j + LOWEST), sources))
-    magnitude.append(plan.put(Kind.MAGNITUDE_TOP, 0, n + LOWEST, sources=[total[n]]))
+        magnitude.append(plan.put(kind, 0, j + LOWEST, sources))
+    magnitude.append(plan.put(Kind.MAGNITUDE_TOP, 0, n + LOWEST, [total[n]]))
     plan.result = rounded(plan, magnitude, drop) if drop else magnitude
     plan.result_places = min(d, shape.places)
-    plan.sign = plan.put(Kind.SUM_SIGN, sources=[a_sign, total[n]])
+    plan.sign = plan.put(Kind.SUM_SIGN, 0, 0, [a_sign, total[n]])
 
 
 def _sign_of_b(minus: Characters, op: Characters) -> Characters:

@@ -90,7 +90,7 @@ def next_case(config: ModelConfig, tokens: list[int]) -> list[int | None]:
     if shape is None:
         return [0] + [None] * MAX_SOURCES
     plan = layout(shape)
-    slots = list(plan.slots)
+    slots = list(plan)
     if len(text) >= len(slots):
         slots += answer_slots(plan, answer_shape(plan, text.encode()))
     if not plan.prompt_length <= len(text) < len(slots):

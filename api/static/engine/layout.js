@@ -9,23 +9,21 @@ import { KIND, LOWEST, NOWHERE, OPERATIONS } from "./operations.js";
  * @typedef {{op: string, aDigits: number, aPlaces: number, bDigits: number, bPlaces: number,
  * places: number, aWidth: number, bWidth: number, byZero: boolean}} Shape */
 
-/** The slot of a character: its kind, its row and column, the row and column that its rule needs, and the positions of
- * the characters that the rule reads.
- * @typedef {[kind: number, row: number, column: number, queryRow: number, queryColumn: number, sources: number[]]
- *   } Slot */
+/** The slot of a character: its kind, its row and column, and the positions of the characters that the rule reads.
+ * @typedef {[kind: number, row: number, column: number, sources: number[]]} Slot */
 
 const SIGNS = Object.keys(OPERATIONS).map((sign) => `\\${sign}`).join("");
 const A = `([-0-9.]{${WIDTH}}[0-9.]{0,${MAX_WIDTH - WIDTH}})`; // then `-` is an operation
 const B = `([-0-9.]{${WIDTH},${MAX_WIDTH}})`;
 export const PROMPT = new RegExp(`^\\$(|[013-9]|[1-9][0-9]{1,3})\\(${A}([${SIGNS}])${B}\\)=$`);
-export const MAX_SLOTS = 150_000; // of a layout
+export const MAX_LAYOUT = 2 ** 22; // slots
 
-/** Returns the shape of a prompt `$P(A op B)=` whose layout can be made: its work has at most MAX_SLOTS characters.
+/** Returns the shape of a prompt `$P(A op B)=` whose layout can be made: its work has at most MAX_LAYOUT characters.
  * Returns null for any other text.
  * @type {(prompt: string) => Shape | null} */
 export function shapeOf(prompt) {
   const shape = anyShapeOf(prompt);
-  return shape && workLength(shape) <= MAX_SLOTS ? shape : null;
+  return shape && workLength(shape) <= MAX_LAYOUT ? shape : null;
 }
 
 /** Returns the shape of a prompt, even if its work is too long for a layout, or null.
@@ -75,34 +73,52 @@ export class Layout {
     this.put(KIND.EQUALS);
   }
 
-  /** Adds a slot and returns its position. query: the row and column that its rule needs.
-   * @type {(kind: number, row?: number, column?: number, query?: number[], sources?: number[]) => number} */
-  put(kind, row = 0, column = 0, [queryRow, queryColumn] = [0, 0], sources = []) {
-    this.slots.push([kind, row, column, queryRow, queryColumn, sources]);
+  /** Adds a slot and returns its position.
+   * @type {(kind: number, row?: number, column?: number, sources?: number[]) => number} */
+  put(kind, row = 0, column = 0, sources = []) {
+    this.slots.push([kind, row, column, sources]);
     return this.slots.length - 1;
+  }
+
+  /** Adds a digit and a carry for each column, lowest first. Both read `shared`, what is in their column of each row of
+   * `above`, and the carry of the column before. Returns the positions of the digits, and of the last carry.
+   * @type {(kinds: [number, number], row: number, shared: number[], above: number[][]) => [number[], number]} */
+  putColumns([digit, carry], row, shared, above) {
+    let last = NOWHERE;
+    const digits = above[0].map((_, index) => {
+      const sources = [...shared, ...above.map((positions) => positions[index]), last];
+      const position = this.put(digit, row, LOWEST + index, sources);
+      last = this.put(carry, row, LOWEST + index + 1, sources); // for the next column
+      return position;
+    });
+    return [digits, last];
   }
 
   /** Adds the slots of the question. Returns the positions of its parts. @param {Shape} shape */
   #question(shape) {
     for (const _ of `$${placesText(shape)}(`) this.put(KIND.QUESTION);
     const a = this.#operand(KIND.A_FIELD, shape.aWidth, shape.aPlaces, shape.aDigits);
-    const op = this.put(KIND.QUESTION);
+    const op = this.put(KIND.QUESTION, 0, LOWEST);
     const b = this.#operand(KIND.B_FIELD, shape.bWidth, shape.bPlaces, shape.bDigits);
     for (const _ of ")=") this.put(KIND.QUESTION);
     this.promptLength = this.slots.length;
     return { a, op, b };
   }
 
-  /** Adds the slots of an operand. Returns the positions of the first character, of the digits without padding, lowest
-   * first, and of the character before the number: its sign or padding.
+  /** Adds the slots of an operand: the lowest written digit has the column LOWEST, the point has none. Returns the
+   * positions of the digits without padding, lowest first, and of the character before the number: its sign or padding.
    * @type {(kind: number, width: number, places: number, nDigits: number) =>
-   *   {start: number, digits: number[], places: number, sign: number}} */
+   *   {digits: number[], places: number, sign: number}} */
   #operand(kind, width, places, nDigits) {
-    const field = Array.from({ length: width }, (_, index) => this.put(kind, 0, LOWEST + index));
-    const characters = field.toReversed();
-    if (places) characters.splice(places, 1); // removes the point
+    const point = places ? width - 1 - places : width; // its index; without one, behind the field
+    /** @type {number[]} */ const characters = []; // the last one first
+    for (let index = 0; index < width; index += 1) {
+      const column = LOWEST + width - 1 - index - Number(index < point && point < width);
+      const position = this.put(kind, 0, index === point ? 0 : column);
+      if (index !== point) characters.unshift(position);
+    }
     const sign = characters[Math.max(nDigits, places + 1)] ?? NOWHERE; // a number below 1 begins with a zero
-    return { start: field[0], digits: characters.slice(0, nDigits), places, sign };
+    return { digits: characters.slice(0, nDigits), places, sign };
   }
 
   /** Returns the slots of the answer that follows from the result row of a line. A model wrote the row, so it may have
@@ -111,10 +127,10 @@ export class Layout {
   answerSlots(line) {
     const slots = this.sign === NOWHERE ? [] : this.#answerDigits(line);
     if (this.sign === NOWHERE) {
-      slots.push(...[KIND.ANSWER_N, KIND.ANSWER_A, KIND.ANSWER_N].map(slotWithoutCoordinates));
+      slots.push(...[KIND.ANSWER_N, KIND.ANSWER_A, KIND.ANSWER_N].map(slotOf));
     }
-    while (slots.length < WIDTH) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
-    return [...slots, slotWithoutCoordinates(KIND.END)];
+    while (slots.length < WIDTH) slots.push(slotOf(KIND.ANSWER_ZERO));
+    return [...slots, slotOf(KIND.END)];
   }
 
   /** @type {(line: string) => Slot[]} */
@@ -124,22 +140,19 @@ export class Layout {
     const lastPlace = Math.min(nonzero[0] ?? places, Math.max(places - 1, 0));
     /** @type {Slot[]} */ const slots = [];
     for (let index = lastPlace; index <= Math.max(nonzero.at(-1) ?? 0, places); index += 1) {
-      if (index >= this.result.length) slots.push(slotWithoutCoordinates(KIND.ANSWER_ZERO));
-      else {
-        const column = this.slots[this.result[index]][2];
-        slots.push([KIND.ANSWER_DIGIT, 0, column, 0, column, [this.result[index]]]);
-      }
+      if (index >= this.result.length) slots.push(slotOf(KIND.ANSWER_ZERO));
+      else slots.push([KIND.ANSWER_DIGIT, 0, 0, [this.result[index]]]);
     }
-    if (places) slots.splice(places - lastPlace, 0, slotWithoutCoordinates(KIND.ANSWER_POINT));
+    if (places) slots.splice(places - lastPlace, 0, slotOf(KIND.ANSWER_POINT));
     // A zero has no sign.
-    if (nonzero.length && line[this.sign] === "-") slots.push(slotWithoutCoordinates(KIND.ANSWER_MINUS));
+    if (nonzero.length && line[this.sign] === "-") slots.push(slotOf(KIND.ANSWER_MINUS));
     return slots;
   }
 }
 
-/** Returns a slot whose coordinates are 0. @type {(kind: number) => Slot} */
-function slotWithoutCoordinates(kind) {
-  return [kind, 0, 0, 0, 0, []];
+/** Returns a slot that reads nothing. @type {(kind: number) => Slot} */
+function slotOf(kind) {
+  return [kind, 0, 0, []];
 }
 
 /** Returns the number of slots of a layout, question included, without making the layout: a product of two operands of

@@ -3,7 +3,7 @@
 
 import { MAX_ASKED_PLACES, MAX_PLACES, MAX_WIDTH, USUAL_PLACES, WIDTH } from "./arithmetic.js";
 import { answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
-import { MAX_SLOTS, anyShapeOf, workLength } from "./layout.js";
+import { MAX_LAYOUT, anyShapeOf, workLength } from "./layout.js";
 import { OPERATIONS } from "./operations.js";
 import { formatCount } from "./text.js";
 
@@ -75,7 +75,7 @@ class ScratchpadLimits {
   /** @param {number} blockSize @param {string[]} operations @param {Measured | null} measured is only told */
   constructor(blockSize, operations, measured) {
     this.operations = operations;
-    this.#room = Math.min(blockSize, MAX_SLOTS);
+    this.#room = Math.min(blockSize, MAX_LAYOUT);
     const { digits = null, factor_digits = null } = measured ?? {};
     this.domain = {
       ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES, digits, factor_digits },

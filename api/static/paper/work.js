@@ -118,7 +118,7 @@ export class Work {
   /** Finds the columns of the rows and of the units. */
   #align() {
     const { layout: { slots, result, resultPlaces }, shape: { op, aPlaces, bPlaces } } = this;
-    for (const [, row, column, , , sources] of slots) {
+    for (const [, row, column, sources] of slots) {
       // The digits of a row stand below those that they are made of.
       const above = sources.map((source) => slots[source]).find((slot) => slot && slot[1] === row - 1 && slot[2]);
       if (row && column && above) this.offsets[row] ??= this.offsets[row - 1] + above[2] - column;
@@ -147,7 +147,7 @@ export class Work {
       else {
         line.nSlots += 1;
         this.lines.set(`${line.name} ${line.row}`, line);
-        if (slot[5].length && /digits|carries/.test(part)) columns.push(column); // others only fill a row
+        if (slot[3].length && /digits|carries/.test(part)) columns.push(column); // others only fill a row
       }
       return { slot, line, part, column };
     });
@@ -155,16 +155,15 @@ export class Work {
     return places;
   }
 
-  /** Returns the column of the sheet that a slot stands in: that of what it reads, if it is in no row itself.
-   * @param {Slot | undefined} slot */
-  #columnOf([, row, column, queryRow, queryColumn] = [0, 0, 0, 0, 0, []]) {
-    const isOfRow = !row && queryRow;
-    const own = isOfRow ? queryColumn : column || (row ? 0 : queryColumn);
-    return this.offsets[isOfRow ? queryRow : row] + (own && own - LOWEST);
+  /** Returns the column of the sheet that a slot stands in: that of what it reads, if only that is in a row.
+   * @type {(slot?: Slot) => number} */
+  #columnOf([, row, column, sources] = [0, 0, 0, []]) {
+    const read = row ? undefined : sources.map((source) => this.layout.slots[source]).find((slot) => slot?.[1]);
+    return read ? this.#columnOf(read) : this.offsets[row] + (column && column - LOWEST);
   }
 
   /** Makes the cell of the next character. @type {(slot: Slot, column: number, text: string) => Cell} */
-  #read([kind, row, , , , positions], column, text) {
+  #read([kind, row, , positions], column, text) {
     const sources = positions.map((position) => this.#cellAt(position));
     const [right, words, { before, ...more } = {}] = RULES[kind].rule(sources, this, row, text);
     const marks = right === "0" && digitValue(before) > 0;

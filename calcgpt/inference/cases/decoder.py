@@ -4,6 +4,7 @@ Shapes: B sequences, T tokens, S slots, R sources, N cases, V vocabulary.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ from calcgpt.inference.generate import Writer, Writing, Written
 from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
 from datagen.layout import layout, require_shape
 from datagen.notation import parse_prompt
-from datagen.slots import MAX_SOURCES, NOWHERE, WIDTH, Shape, shape_cache
-from datagen.sources import Slots, as_arrays, next_cases, work_slots
+from datagen.slots import MAX_SOURCES, NOWHERE, WIDTH, Layout, Shape, shape_cache
+from datagen.sources import Slots, as_arrays, next_cases
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -68,9 +69,9 @@ class CaseDecoder(Writer):
         self._codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
         self._token_of_code = np.full(2**8, -1)
         self._token_of_code[self._codes] = np.arange(len(self._codes))
-        n_slots = shape_cache(lambda slots: len(slots.kinds))
-        self.work = n_slots(lambda shape: self._checked(work_slots(shape)))
-        self.answer = n_slots(self._answer)
+        #: The layout of a shape, and the slots of an answer.
+        self.work = shape_cache(len)(self._work)
+        self.answer = shape_cache(lambda slots: len(slots.kinds))(self._answer)
 
     def new_array_cache(self, batch: int, n_token: int) -> Cache:
         """Returns an empty cache for `batch` sequences."""
@@ -95,16 +96,23 @@ class CaseDecoder(Writer):
         parse_prompt(prompt)
         return CaseWriting(self, prompt)
 
+    def _work(self, shape: Shape) -> Layout:
+        plan = layout(shape)
+        self._check(plan)
+        return plan
+
     def _answer(self, key: tuple[Shape, AnswerShape]) -> Slots:
         shape, answer = key
-        return self._checked(as_arrays(answer_slots(layout(shape), answer)))
-
-    def _checked(self, slots: Slots) -> Slots:
-        """Returns slots. Raises DataError if one reads more than its kind does."""
-        beyond_SR = np.arange(MAX_SOURCES) >= self.memory.reads[slots.kinds][:, None]
-        if (slots.sources[beyond_SR] != NOWHERE).any():
-            raise DataError("a slot reads what its rule does not")
+        slots = as_arrays(answer_slots(layout(shape), answer))
+        self._check(slots)
         return slots
+
+    def _check(self, slots: Layout | Slots) -> None:
+        """Raises DataError if a slot reads more than its kind does."""
+        for source in range(MAX_SOURCES):
+            is_beyond_S = (self.memory.reads <= source)[slots.kinds]
+            if (slots.sources[is_beyond_S, source] != NOWHERE).any():
+                raise DataError("a slot reads what its rule does not")
 
 
 class CaseWriting(Writing):
@@ -112,10 +120,10 @@ class CaseWriting(Writing):
 
     def __init__(self, decoder: CaseDecoder, prompt: str) -> None:
         self._decoder, self._shape = decoder, require_shape(prompt)
-        self._plan = layout(self._shape)
-        self._work, self._answer = decoder.work(self._shape), None
-        self._start, self._n_work = len(prompt), len(self._work.kinds)
-        digits = max(WIDTH, len(self._plan.result), self._plan.result_places + 1)
+        self._work = decoder.work(self._shape)
+        self._answer: Slots | None = None
+        self._start, self._n_work = len(prompt), len(self._work)
+        digits = max(WIDTH, len(self._work.result), self._work.result_places + 1)
         room = digits + len("-.$\0")  # of the answer, at most
         self._text = bytearray(self._n_work + room)
         self._text[: self._start] = prompt.encode("ascii")
@@ -131,7 +139,7 @@ class CaseWriting(Writing):
         if self._stop < self._n_work:
             return
         if self._answer is None:
-            answer = answer_shape(self._plan, self._text)
+            answer = answer_shape(self._work, self._text)
             self._answer = self._decoder.answer((self._shape, answer))
         end = self._n_work + len(self._answer.kinds)
         self._fill_in(self._answer, self._n_work, min(stop, end))
@@ -141,16 +149,15 @@ class CaseWriting(Writing):
         part = slice(self._start + start, self._stop)
         return Written(self._text[part].decode("ascii"), self._probabilities[part])
 
-    def _fill_in(self, slots: Slots, offset: int, stop: int) -> None:
+    def _fill_in(self, slots: Layout | Slots, offset: int, stop: int) -> None:
         """Writes up to a position of the text, from slots of which the first is at `offset`."""
         kinds, sources = slots.kinds, slots.sources.reshape(-1)
-        memory, loop = self._decoder.memory, look_up if self._loop is None else self._loop
-        if self._loop:
-            places = (self._codes, self._probabilities)
+        memory, loop = self._decoder.memory, look_up
+        places: tuple[Any, ...] = (self._text, self._probabilities.data)
+        arrays: tuple[Any, ...] = (offset, kinds.data, sources.data, *memory.plain)
+        if self._loop and not offset:  # an answer is short
+            places, loop = (self._codes, self._probabilities), self._loop
             arrays = (offset, kinds, sources, *memory.arrays)
-        else:
-            places = (self._text, self._probabilities.data)
-            arrays = (offset, kinds.data, sources.data, *memory.plain)
         while self._stop < stop:
             if not self._decoder.live:
                 slot = loop(*places, self._stop - offset, stop - offset, *arrays)
@@ -158,7 +165,7 @@ class CaseWriting(Writing):
             if self._stop < stop:
                 self._ask(slots, offset)
 
-    def _ask(self, slots: Slots, offset: int) -> None:
+    def _ask(self, slots: Layout | Slots, offset: int) -> None:
         """Asks the network about the slot at the end of what is written, and about others that are
         ready. Writes its character if that is not remembered."""
         decoder, memory = self._decoder, self._decoder.memory

@@ -5,7 +5,6 @@ from itertools import product
 from random import Random
 
 import numpy as np
-import pytest
 from datagen_strategies import any_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +19,6 @@ from datagen.operations.quotients import estimate
 from datagen.slots import MAX_SOURCES, NOWHERE, Kind, Slot
 from datagen.sources import next_cases
 from datagen.work import render as render_work
-from tools.cases.rules import LOCAL_STEPS, NONE, QUOTIENT_CHOICE
 
 
 @cache
@@ -40,7 +38,7 @@ def written(problem: Problem, choices: st.DataObject) -> str:
     """A line in which each character is one that is right in its case: any of them."""
     text = bytearray(render_prompt(problem).encode())
     plan = layout(require_shape(text.decode()))
-    for slot in plan.slots[plan.prompt_length :]:
+    for slot in [*plan][plan.prompt_length :]:
         right = right_characters()[case_of(slot, text)]
         text.append(right[0] if right[0] == right[1] else choices.draw(st.sampled_from(right)))
     for slot in answer_slots(plan, answer_shape(plan, bytes(text))):
@@ -90,27 +88,6 @@ def test_cases_are_sorted_and_different() -> None:
     assert {Kind(kind) for kind in kinds.tolist()} == set(Kind) - others
 
 
-@pytest.mark.parametrize("step", LOCAL_STEPS, ids=lambda step: step.name)
-def test_the_cases_that_an_exhaustive_search_of_divisors_of_three_digits_finds_are_there(
-    step,
-) -> None:
-    kind, *read = np.unravel_index(np.flatnonzero(step.reachable), step.shape)
-    sources = np.zeros((len(kind), MAX_SOURCES), np.uint8)
-    if step is QUOTIENT_CHOICE:
-        leading, divisor = read[0] - LIMIT, read[1] + LEAST
-        digits = np.where(leading < 0, leading + LIMIT, leading)
-        for power in range(3):
-            sources[:, power] = ord("0") + digits // 10**power % 10
-            sources[:, 4 + power] = ord("0") + divisor // 10**power % 10
-        sources[:, 3] = np.where(leading < 0, ord("9"), ord("0"))
-    else:
-        for column, (axis, index) in enumerate(zip(step.read_axes, read, strict=True)):
-            codes = [0 if value == NONE else ord(value) for value in axis.values]
-            sources[:, column] = np.array(codes)[index]
-    for number, row in zip(kind.tolist(), sources, strict=True):
-        assert bytes([step.kinds[number]]) + row.tobytes() in right_characters()
-
-
 @given(st.integers(-999, 998), st.integers(LEAST, LIMIT - 1), st.data())
 def test_a_right_quotient_digit_leaves_less_than_any_divisor(
     leading: int, divisor: int, data: st.DataObject
@@ -136,7 +113,7 @@ def test_a_right_quotient_digit_leaves_less_than_any_divisor(
 def test_next_cases_are_those_of_the_slots() -> None:
     line = b"$(0000012.50/000000-4.0)="
     plan = layout(require_shape(line.decode()))
-    slots = plan.slots[len(line) :]
+    slots = [*plan][len(line) :]
     rest, answer = b"0" * len(slots), b"000.000000$"
     cases = next_cases(line + rest)
     for position, slot in enumerate(slots, start=len(line) - 1):
@@ -146,7 +123,7 @@ def test_next_cases_are_those_of_the_slots() -> None:
     everything = next_cases(whole)
     assert (everything[: len(cases) - 1] == cases[:-1]).all()
     for position, slot in enumerate(answer_slots(plan, answer_shape(plan, whole))):
-        assert everything[len(plan.slots) - 1 + position].tobytes() == case_of(slot, whole)
+        assert everything[len(plan) - 1 + position].tobytes() == case_of(slot, whole)
     for start in range(len(whole) + 1):
         assert (next_cases(whole, start) == everything[start:]).all()
         assert (next_cases(whole[: start + 1], start) == everything[start : start + 1]).all()

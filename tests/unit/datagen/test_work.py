@@ -135,7 +135,7 @@ def test_one_line_is_that_of_many_and_goes_on_from_any_of_its_beginnings(
     [strict] = render([prompt.encode()])
     assert render_line(prompt.encode()) == strict
     [loose] = render([prompt.encode()], np.array([choices], np.uint64))
-    slots = layout(shape_of(prompt)).slots
+    slots = layout(shape_of(prompt))
     last = max((i for i, slot in enumerate(slots) if slot.kind is Kind.QUOTIENT_DIGIT), default=-1)
     n = data.draw(st.integers(max(last + 1, len(prompt)), len(slots)))
     assert render_line(loose[:n]) == loose
@@ -151,14 +151,14 @@ def test_only_prompts_and_some_of_their_work_can_be_continued(text: bytes) -> No
 def test_every_slot_of_the_answer_holds_its_character(prompt: str) -> None:
     [line] = render([prompt.encode()])
     plan = layout(shape_of(prompt))
-    slots = answer_field(plan, line[: len(plan.slots)])
+    slots = answer_field(plan, line[: len(plan)])
     assert "".join(character for _, character in slots) == expected_answer(prompt)
 
 
 @given(prompts())
 def test_a_source_comes_before_its_slot(prompt: str) -> None:
     plan = layout(shape_of(prompt))
-    for position, slot in enumerate(plan.slots):
+    for position, slot in enumerate(plan):
         assert all(NOWHERE <= source < position for source in slot.sources)
         assert slot.kind in RULES or position < plan.prompt_length
 
@@ -167,7 +167,7 @@ def remainders(plan: Layout, line: bytes) -> list[tuple[int, int]]:
     """Returns remainder and divisor after each quotient digit."""
     rows: dict[int, str] = {}
     divisor = ""
-    for slot, code in zip(plan.slots, line, strict=False):
+    for slot, code in zip(plan, line, strict=False):
         if slot.kind is Kind.REMAINDER_DIGIT:
             rows[slot.row] = chr(code) + rows.get(slot.row, "")
         elif slot.kind in (Kind.B_DIGIT, Kind.B_ZERO):
@@ -180,13 +180,13 @@ def remainders(plan: Layout, line: bytes) -> list[tuple[int, int]]:
 def test_every_remainder_is_below_the_divisor(prompt: str, choices: int) -> None:
     plan = layout(shape_of(prompt))
     [line] = render([prompt.encode()], np.array([choices], np.uint64))
-    if all(slot.kind is not Kind.QUOTIENT_DIGIT for slot in plan.slots):
+    if all(slot.kind is not Kind.QUOTIENT_DIGIT for slot in plan):
         return
     assert all(abs(remainder) < divisor for remainder, divisor in remainders(plan, line))
 
 
 def quotient_digits(plan: Layout, line: bytes) -> list[int]:
-    slots = zip(plan.slots, line, strict=False)
+    slots = zip(plan, line, strict=False)
     return [int(chr(code)) for slot, code in slots if slot.kind is Kind.QUOTIENT_DIGIT]
 
 

@@ -70,10 +70,10 @@ def test_any_right_quotient_digits_lead_to_the_answer(prompt: str, random: Rando
     shape = shape_of(prompt)
     assert shape
     plan = layout(shape)
-    text = np.zeros(len(plan.slots) + 1, np.uint8)
+    text = np.zeros(len(plan) + 1, np.uint8)
     text[: len(prompt)] = list(prompt.encode())
-    for position in range(len(prompt), len(plan.slots)):
-        slot = plan.slots[position]
+    for position in range(len(prompt), len(plan)):
+        slot = plan[position]
         text[position] = RULES[slot.kind](*(text[[source]] for source in slot.sources))[0]
         if slot.kind is Kind.QUOTIENT_DIGIT:
             before = bytes(text[len(prompt) : position]).decode()
@@ -154,7 +154,7 @@ def test_quotient_digits_are_those_of_the_layout(prompt: str) -> None:
     plan = layout(shape)
     text = completion(prompt)
     positions = quotient_digits(prompt, text)
-    slots = plan.slots[plan.prompt_length :]
+    slots = [*plan][plan.prompt_length :]
     assert positions == {i for i, slot in enumerate(slots) if slot.kind is Kind.QUOTIENT_DIGIT}
     assert quotient_digits(prompt, text[:20]) == {p for p in positions if p < 20}
 

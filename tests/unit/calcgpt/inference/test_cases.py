@@ -42,7 +42,7 @@ PROMPTS = [
 
 @cache
 def proved() -> Checkpoint:
-    return Checkpoint.load(resolve("proved"))
+    return Checkpoint.load(resolve("calculator"))
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +201,7 @@ def test_a_tensor_that_does_not_fit_is_refused(name: str) -> None:
         decoder(**{name: arrays[name][:-1]})
     del arrays[name]
     damaged = dataclasses.replace(proved(), arrays=arrays)
-    with pytest.raises(CheckpointError, match=rf"proved: tensor '{name}' is missing"):
+    with pytest.raises(CheckpointError, match=rf"calculator: tensor '{name}' is missing"):
         load_decoder(damaged)
 
 
