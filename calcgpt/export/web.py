@@ -145,8 +145,7 @@ def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
     _, decoder = load_decoder(checkpoint)
     stop = int(tokenizer.encode("$")[0])
     prompts = [render_prompt(problem) for problem in problems]
-    completions = complete(decoder, tokenizer, prompts, stop)
-    return [tokenizer.decode(completion.ids) for completion in completions]
+    return [written.text for written in complete(decoder, tokenizer, prompts, stop)]
 
 
 def _remove_service(folder: Path) -> None:

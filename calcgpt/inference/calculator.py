@@ -29,16 +29,7 @@ from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
-from calcgpt.inference.generate import (
-    ArrayDecoder,
-    CachedModel,
-    Decoder,
-    Floats,
-    TokenWriting,
-    Writer,
-    Writing,
-    complete,
-)
+from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, Floats, complete
 from calcgpt.inference.limits import MAX_WORK, MOST_WORK, Limits, accepts, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
@@ -308,12 +299,6 @@ class Calculator:
             return Computation(
                 expression, model, self.limits, places, work, style, names, self.is_proved
             )
-
-    def begin_writing(self, prompt: str) -> Writing:
-        """Returns what the model writes after a prompt, of which nothing is written yet."""
-        if isinstance(self.decoder, Writer):
-            return self.decoder.begin(prompt)
-        return TokenWriting(self.decoder, self.checkpoint.tokenizer, prompt, self.stop)
 
     def calculate(
         self,

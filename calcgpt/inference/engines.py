@@ -27,7 +27,10 @@ def cases_decoder(
     decoder uses one thread."""
     from calcgpt.inference.cases.decoder import CaseDecoder
 
-    config, vocabulary = checkpoint.recipe.model, checkpoint.tokenizer.require_characters().vocabulary
+    config, vocabulary = (
+        checkpoint.recipe.model,
+        checkpoint.tokenizer.require_characters().vocabulary,
+    )
     try:
         return CaseDecoder(config, vocabulary, checkpoint.arrays, live, checkpoint.is_whole)
     except CheckpointError as error:

@@ -239,6 +239,14 @@ def complete(
     return [completions[row] for row in range(len(prompts))]
 
 
+def begin(decoder: Decoder, tokenizer: Tokenizer, prompt: str, stop_token: int) -> Writing:
+    """Returns the greedy completion of a prompt, of which nothing is written yet. Tokens are
+    characters."""
+    if isinstance(decoder, Writer):
+        return decoder.begin(prompt)
+    return TokenWriting(decoder, tokenizer, prompt, stop_token)
+
+
 class TokenWriting(Writing):
     """A text that a decoder writes token by token. Tokens are characters."""
 

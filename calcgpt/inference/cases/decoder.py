@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calcgpt.config import ModelConfig
 from calcgpt.errors import DataError
 from calcgpt.inference.cases import stored
-from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, compiled, look_up
+from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, Loop, compiled, look_up
 from calcgpt.inference.cases.memory import AT_ONCE, Memory
 from calcgpt.inference.cases.network import Network
 from calcgpt.inference.generate import Writer, Writing, Written
@@ -139,7 +139,7 @@ class CaseWriting(Writing):
         if self._stop < self._n_work:
             return
         if self._answer is None:
-            answer = answer_shape(self._work, self._text)
+            answer = answer_shape(self._work, bytes(self._text))
             self._answer = self._decoder.answer((self._shape, answer))
         end = self._n_work + len(self._answer.kinds)
         self._fill_in(self._answer, self._n_work, min(stop, end))
@@ -152,7 +152,8 @@ class CaseWriting(Writing):
     def _fill_in(self, slots: Layout | Slots, offset: int, stop: int) -> None:
         """Writes up to a position of the text, from slots of which the first is at `offset`."""
         kinds, sources = slots.kinds, slots.sources.reshape(-1)
-        memory, loop = self._decoder.memory, look_up
+        memory = self._decoder.memory
+        loop: Loop = look_up
         places: tuple[Any, ...] = (self._text, self._probabilities.data)
         arrays: tuple[Any, ...] = (offset, kinds.data, sources.data, *memory.plain)
         if self._loop and not offset:  # an answer is short

@@ -117,7 +117,7 @@ class Memory:
         return best_N, chosen_N / weights_NV.sum(axis=1), logits_NV
 
     def fill(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> Floats:
-        """Asks the network about cases, and remembers what it writes. Returns its logits, (N, V)."""
+        """Asks the network about cases, and remembers its answers. Returns its logits, (N, V)."""
         index_N = self.entries.indices(kinds_N, sources_NR)
         best_N, probabilities_N, logits_NV = self.ask(kinds_N, sources_NR)
         self.entries.probabilities[index_N] = probabilities_N
