@@ -18,7 +18,6 @@ from datagen.operations import SIGNS, USUAL, Sign
 Architecture = Literal["bigram", "gpt", "sources"]
 Position = Literal[
     "alibi",
-    "coordinates",
     "coupled",
     "coupled+rope",
     "integrated",
@@ -46,10 +45,7 @@ Distribution = Literal[
     "blog",
     "calculator",
     "everyday",
-    "hard",
     "rounding",
-    "texture",
-    "ties",
     "tricky-12",
     "tricky-5",
     "whole-5",
@@ -84,25 +80,13 @@ class ModelConfig(Section):
         0,
         ge=0,
         le=1_000_000,
-        description="coupled, coordinates: largest random offset of the places in training",
+        description="coupled: largest random offset of the places in training",
     )
     characters: str = Field(
         "",
         max_length=256,
         pattern=r"^[\x00-\x7f]*$",
-        description="coordinates, sources: the character of each token id",
-    )
-    row_window: int | None = Field(
-        None,
-        ge=0,
-        le=1_000,
-        description="coordinates: rows above and below that a token sees; null: all",
-    )
-    column_window: int | None = Field(
-        None,
-        ge=3,
-        le=1_000,
-        description="coordinates: columns on both sides that a token sees; null: all",
+        description="sources: the character of each token id",
     )
     max_distance: int = Field(
         128, ge=1, le=1_000_000, description="shaw, t5-buckets: larger distances count as this one"
@@ -185,11 +169,6 @@ class ModelConfig(Section):
             raise ValueError(
                 f"max_distance {self.max_distance} must be above half of n_bucket {self.n_bucket}"
             )
-        if self.position == "coordinates" and (self.head_dim % 2 or self.head_dim < 4):
-            raise ValueError(f"coordinates need an even head width from 4, not {self.head_dim}")
-        for name in ("row_window", "column_window"):
-            if getattr(self, name) is not None and self.position != "coordinates":
-                raise ValueError(f"{name} needs position 'coordinates', not {self.position!r}")
         if self.position in ("coupled", "coupled+rope"):
             if len(set(self.row_marks)) < len(self.row_marks):
                 raise ValueError("row_marks must be different token ids")

@@ -302,10 +302,10 @@ def _rests(
     x: NDArray[np.int32], d: NDArray[np.int32], q: NDArray[np.int32]
 ) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """Returns which leading digits may follow, with those of their divisors."""
-    # x - (q + 1) b < 0 < x - (q - 1) b at all corners: less than b is left. The ends of intervals
-    # do not belong to them.
+    # x - (q + 1) b < 0 < x - (q - 1) b at all corners: less than b is left. The upper ends of the
+    # intervals do not belong to them, so there is equality at most there.
     too_much = np.maximum(x + 10 - (q + 1) * d, x + 10 - (q + 1) * (d + 1)) > 0
-    too_much |= np.minimum(x - (q - 1) * d, x - (q - 1) * (d + 1)) < 0
+    too_much |= (x - (q - 1) * d <= 0) | (x - (q - 1) * (d + 1) < 0)
     if too_much.any():
         first = int(too_much.argmax())
         raise ArithmeticError(f"{x[first]} / {d[first]}: {q[first]} may leave as much as a divisor")

@@ -5,10 +5,7 @@
     tricky-12    problems that arithmetic often gets wrong, of up to 12 digits and 9 places
     tricky-5     the same, of up to 5 digits before the point and 2 places
     everyday     what people type, to any number of places (see `everyday_problems`)
-    hard         roundings next to a tie, large digits of quotients (see `hard_problems`)
-    texture      runs of a digit, periods, ties of every size (see `texture_problems`)
-    ties         ties of every size, in sums too (see `texture_problems`)
-    rounding     rounded at the middle, or up to a new first digit (see `hard_problems`)
+    rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
     whole-5      whole numbers of 1 to 5 digits, all lengths equally often
     whole-7      the same, of 1 to 7 digits
     wide         numbers of 1 to 20 digits, all lengths equally often
@@ -27,10 +24,9 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
-from datagen import everyday_problems, texture_problems, tricky_5_problems, tricky_12_problems
+from datagen import everyday_problems, rounding_problems, tricky_5_problems, tricky_12_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.errors import check_integer, current_name
-from datagen.hard_problems import HARD, ROUNDING
 from datagen.plugins import look_up
 from datagen.sampling import (
     MAX_SEED,
@@ -195,16 +191,13 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "tricky-12": Distribution(tricky_12_problems.WORDS, tricky_12_problems.tricky_12),
     "tricky-5": Distribution(tricky_5_problems.WORDS, tricky_5_problems.tricky_5),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
-    "hard": Distribution(tricky_12_problems.WORDS, any_of(HARD.values())),
-    "rounding": Distribution(tricky_12_problems.WORDS, any_of(ROUNDING.values())),
-    "texture": Distribution(texture_problems.WORDS, texture_problems.texture),
+    "rounding": Distribution(tricky_12_problems.WORDS, any_of(rounding_problems.KINDS.values())),
     "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
     "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),
     "wide-40": Distribution(wide_words(40), partial(wide, max_digits=40)),
-    "ties": Distribution(texture_problems.WORDS, texture_problems.ties),
 }
 
 

@@ -124,8 +124,6 @@ class StepKind(StrEnum):
 
 
 MAX_SOURCES = 2 * MIN_DIVISOR + 1  # of a rule
-FIELDS: set[Kind] = set()  # XXX
-COPIES: set[Kind] = set()  # XXX
 
 
 @dataclass(frozen=True, slots=True)

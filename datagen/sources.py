@@ -40,32 +40,33 @@ def next_cases(line: bytes, start: int = 0) -> NDArray[np.uint8]:
     The line may be unfinished, and any text is allowed: where no slot follows, or the question is
     not complete, the case is all 0.
     """
-    result = np.zeros((len(line) - start, 1 + MAX_SOURCES), np.uint8)
+    kinds, sources = next_slots(line, start)
+    codes = np.frombuffer(line + b"\0", np.uint8)  # NOWHERE reads the last one
+    return np.hstack((kinds[:, None], codes[sources]))
+
+
+def next_slots(line: bytes, start: int = 0) -> Slots:
+    """Returns the slots of the cases of `next_cases`."""
+    n = len(line) - start
+    result = Slots(np.zeros(n, np.uint8), np.full((n, MAX_SOURCES), NOWHERE, np.int32))
     end = line.find(b"=") + 1
     shape = shape_of(line[:end].decode("ascii", "replace")) if end else None
     if shape is None:
         return result
-    codes = np.frombuffer(line + b"\0", np.uint8)  # NOWHERE reads the last one
     plan, first = layout(shape), max(end, start + 1)  # the first slot to fill
-    _fill(result, codes, plan, first, start + 1)
+    _fill(result, plan, first, start + 1)
     n_work = len(plan)
     if len(line) >= n_work:
         answer = as_arrays(answer_slots(plan, answer_shape(plan, line)))
-        _fill(result, codes, answer, max(0, first - n_work), start + 1 - n_work)
+        _fill(result, answer, max(0, first - n_work), start + 1 - n_work)
     return result
 
 
-def _fill(
-    result: NDArray[np.uint8],
-    codes: NDArray[np.uint8],
-    slots: Layout | Slots,
-    first: int,
-    offset: int,
-) -> None:
-    """Writes the cases of slots from `first` on into the rows of `result`, in place: the case of
-    slot `offset` is in the first row."""
-    stop = min(len(slots.kinds), offset + len(result))
+def _fill(result: Slots, slots: Layout | Slots, first: int, offset: int) -> None:
+    """Writes slots from `first` on into the rows of `result`, in place: slot `offset` is in the
+    first row."""
+    stop = min(len(slots.kinds), offset + len(result.kinds))
     if first < stop:
         rows = slice(first - offset, stop - offset)
-        result[rows, 0] = slots.kinds[first:stop]
-        result[rows, 1:] = codes[slots.sources[first:stop]]
+        result.kinds[rows] = slots.kinds[first:stop]
+        result.sources[rows] = slots.sources[first:stop]

@@ -35,25 +35,19 @@ WORDS = 1 + KIND_WORDS  # one selects the kind
 Kind: TypeAlias = Callable[[Sampler, Integers], Drawn]
 
 
-def any_of(
-    kinds: Iterable[Kind], draw_places: Callable[[Sampler], Integers] = common_places
-) -> Callable[[Words], ProblemArray]:
+def any_of(kinds: Iterable[Kind]) -> Callable[[Words], ProblemArray]:
     """Returns what draws n problems of all these kinds, equally likely, from words of shape (WORDS,
-    n). `draw_places` draws the places of the answers."""
-    return partial(
-        mixture, components=[partial(of_kind, kind, draw_places=draw_places) for kind in kinds]
-    )
+    n)."""
+    return partial(mixture, components=[partial(of_kind, kind) for kind in kinds])
 
 
-def of_kind(
-    kind: Kind, words: Words, draw_places: Callable[[Sampler], Integers] = common_places
-) -> ProblemArray:
+def of_kind(kind: Kind, words: Words) -> ProblemArray:
     """Returns n problems of one kind from words of shape (KIND_WORDS, n).
 
     A quarter of the operands are negative. A whole operand has a point with probability 1/8.
     """
     sampler = Sampler(words)
-    places = draw_places(sampler)
+    places = common_places(sampler)
     a_negative, b_negative = sampler.one_in(4), sampler.one_in(4)
     a_point, b_point = sampler.one_in(8), sampler.one_in(8)
     a, op, b = kind(sampler, places)

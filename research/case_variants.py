@@ -1,4 +1,4 @@
-"""Variants of the model that is tried in every case, as a plug-in of `calcgpt train` (docs/PROOF.md).
+"""Variants of the model that is tried in every case (docs/PROOF.md), as a plug-in.
 
     calcgpt train --plugin research/case_variants.py --recipe calculator --out runs/no-sink \\
         --set model.architecture=sources-no-sink --set train.steps=12000

@@ -18,7 +18,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +56,9 @@ sys.dont_write_bytecode = False  # this process has read PYTHONDONTWRITEBYTECODE
 gc.disable()
 
 TESTS = Path(__file__).parent
-# Test files that share a fixture that takes seconds: a cluster, a service, torch's exporter.
+# Test files that share a fixture that takes seconds: a cluster, a service.
 TOGETHER = {
     "ray": ("test_*_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
-    "onnx": ("test_*onnx*.py",),
 }
 KINDS = {
     "unit": "one module at a time",
@@ -244,18 +242,6 @@ def tiny(tiny_folder: Path) -> Checkpoint:
 def tiny_copy(tiny_folder: Path, tmp_path: Path) -> Path:
     """A copy of the checkpoint of `tiny_folder`, to be damaged."""
     return Path(shutil.copytree(tiny_folder, tmp_path / "copies" / "tiny"))
-
-
-@pytest.fixture(scope="session")
-def quick_exporter() -> Iterator[None]:
-    """Lets torch's exporter to ONNX read the source of its operators once, not for every graph,
-    which takes a second."""
-    from torch.onnx._internal.exporter import _registration
-
-    with pytest.MonkeyPatch.context() as patch:
-        library = _registration.onnxscript_apis
-        patch.setattr(library, "get_torchlib_ops", cache(library.get_torchlib_ops))
-        yield
 
 
 @pytest.fixture

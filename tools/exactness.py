@@ -1,7 +1,7 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
     python -m tools.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
-        [--device NAME] [--ray-address HOST:PORT] [--shards DIR] [--scored FILE] [--json FILE]
+        [--device NAME] [--ray-address HOST:PORT] [--shards DIR] [--json FILE]
         [NAME[=N] ...]
 
 NAME is a distribution, or one of these:
@@ -9,11 +9,7 @@ NAME is a distribution, or one of these:
     pairs-999    all pairs of whole numbers from 0 to 999, in all operations, to two places
     pairs-999-8  the same to eight places, as the calculator asks
     wide-N       numbers of 1 to N digits, for any N
-    classes      for every class of problems (`research.coverage`) with operands of at most seven
-                 digits N problems, or as many as there are among 400,000
     adversarial  N problems of each class that is made to break a model (`tools.adversarial`)
-    texture-classes
-                 N problems of each kind of the distribution texture (`datagen.texture_problems`)
     one digit repeated
                  a run of a digit, all digits and lengths to 40, in all operations
     NAME@P       the same problems, but all ask for P places, 0 to 30. Half of the operands of
@@ -25,23 +21,15 @@ of several seeds, that whose worst class is best. Of the pairs, N are a random s
 occurs twice. Decoding is greedy. For each set and operation, the share of exact answers has its 95%
 interval (Wilson 1927). The threshold is the confidence of the most confident wrong answer.
 
-`--compare` scores each set twice in the same process: by one pass, and by decoding every answer by
-torch. It says how often the two differ (they should never), and the ratio of their speeds.
-
 `--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster. With `--shards`,
-the same command continues after an interruption. `research.coverage --scored FILE` shows the
-exactness by class of problems.
+the same command continues after an interruption.
 """
 
 import argparse
-import itertools
 import re
-import statistics
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -56,34 +44,25 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import split_line
 from calcgpt.evaluation.calibration import threshold_without_error
 from calcgpt.evaluation.evaluate import first_error
-from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of, to_jsonl
+from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
-from datagen import texture_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.operations import OPERATIONS
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
-from datagen.tricky_12_problems import of_kind
 from tools.adversarial import CLASSES as ADVERSARIAL_CLASSES
 from tools.adversarial import one_digit_repeated, problems_of_class
-from tools.problem_classes import Class, classes_of, most_digits
 
 PAIRS = {"pairs-999": (1_000, 2), "pairs-999-8": (1_000, 8)}  # bound, places
 WIDE = re.compile(r"wide-([1-9][0-9]?)")
-CLASSES, ONE_DIGIT, TEXTURE = "classes", "one digit repeated", "texture: "
+ONE_DIGIT = "one digit repeated"
 GROUPS = {  # sets that stand for several
     "adversarial": list(ADVERSARIAL_CLASSES),
-    "texture-classes": [TEXTURE + kind for kind in texture_problems.KINDS],
 }
-CLASS_DIGITS = 7
-CLASS_DRAWN = 400_000
-# And short numbers
-CLASS_SOURCES = ("calculator", "everyday", "tricky-5", "tricky-12", "hard", "texture")
-CLASS_BLOCK = 24_576  # problems that a distribution draws at a time
 STREAM = 10_000  # of the seed: no data set and no training uses it
 SHOWN = 1_000  # wrong answers that are listed
 
@@ -96,10 +75,6 @@ def name_of(checkpoint: str) -> str:
 def distribution_of(name: str) -> Distribution:
     """Returns the distribution of a set `NAME` or `NAME@P`, whatever its problems ask for."""
     name, _, places = name.partition("@")
-    if name in GROUPS["texture-classes"]:
-        kind = texture_problems.KINDS[name.removeprefix(TEXTURE)]
-        draw = partial(of_kind, kind, draw_places=texture_problems.any_number_of_places)
-        return Distribution(texture_problems.WORDS, draw)
     match = WIDE.fullmatch(name)
     if not match:
         return distribution(name)
@@ -123,46 +98,6 @@ def fresh_problems(name: str, n: int, seed: int, split: Split = Split.TEST) -> P
                 bar.update(len(rows))
             block += 1
     return concatenate(parts)
-
-
-def blocks_of(
-    distribution: Distribution, stream: int, seed: int, split: Split
-) -> Iterator[tuple[ProblemArray, NDArray[np.uint64]]]:
-    """Yields the problems of a distribution that belong to a split, and their hashes, endlessly."""
-    for block in itertools.count():
-        for problems in distribution(bit_generator(seed, stream, block), CLASS_BLOCK):
-            hashes = problem_hashes(problems)
-            rows = np.flatnonzero(is_in_split(hashes, split))
-            yield problems.take(rows), hashes[rows]
-
-
-def problems_of_classes(n: int, seed: int, split: Split) -> ProblemArray:
-    """Returns different problems of a split: n or more of each class, or all that are drawn."""
-    short = Distribution(wide_words(CLASS_DIGITS), partial(wide, max_digits=CLASS_DIGITS))
-    named = [DISTRIBUTIONS[name] for name in CLASS_SOURCES]
-    sources = enumerate([*named, short], start=STREAM + 1)
-    turns = zip(
-        *(blocks_of(source, stream, seed, split) for stream, source in sources), strict=True
-    )
-    counts: Counter[Class] = Counter()
-    seen: set[int] = set()
-    parts: list[ProblemArray] = []
-    with progress_bar(CLASS_DRAWN, desc="drawing") as bar:
-        for problems, hashes in itertools.chain.from_iterable(turns):
-            rows = []
-            for row, problem in enumerate(problems.to_problems()):
-                if most_digits(problem) > CLASS_DIGITS or int(hashes[row]) in seen:
-                    continue
-                classes = list(classes_of(problem))
-                seen.add(int(hashes[row]))
-                if min(counts[name] for name in classes) < n:
-                    counts.update(classes)
-                    rows.append(row)
-            parts.append(problems.take(np.array(rows, np.intp)))
-            bar.update(len(seen) - bar.n)
-            if len(seen) >= CLASS_DRAWN:
-                return concatenate(parts)
-    raise AssertionError("the blocks end")  # they never do
 
 
 def whole_number_pairs(bound: int, places: int, count: int, seed: int) -> ProblemArray:
@@ -239,9 +174,7 @@ def _short(value: Any) -> Any:
 def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> ProblemArray:
     """Returns the problems of a set."""
     base, _, places = name.partition("@")
-    if base == CLASSES:
-        problems = problems_of_classes(count, seed, split)
-    elif base in ADVERSARIAL_CLASSES:
+    if base in ADVERSARIAL_CLASSES:
         problems = problems_of_class(base, count, seed)
     elif base == ONE_DIGIT:
         problems = one_digit_repeated(seed)
@@ -255,7 +188,7 @@ def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> 
 def score_set(
     scoring: Scoring, name: str, problems: ProblemArray, seed: int, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Scores a set and returns its results. Adds the answers to the file of `--scored`."""
+    """Scores a set and returns its results."""
     right, confidence = np.zeros(len(problems), bool), np.zeros(len(problems))
     wrong: list[ScoredAnswer] = []
     shards = shards_of(problems)
@@ -283,40 +216,10 @@ def score_set(
             wrong += [row for row in rows if not row.right]
             done += len(rows)
             n_new += is_new * len(rows)
-            if arguments.scored:
-                with arguments.scored.open("a", encoding="utf-8") as file:
-                    file.write(to_jsonl(rows))
     seconds = time.perf_counter() - start
     checkpoint = Checkpoint.load(scoring.checkpoint)
     result = summarize(problems, right, confidence, wrong, checkpoint.recipe.has_work)
     return result | {"problems_per_second": round(n_new / seconds, 1)}
-
-
-def compare(scoring: Scoring, name: str, problems: ProblemArray) -> dict[str, Any]:
-    """Scores a set by one pass and by decoding everything, shard by shard in turns. Returns how
-    often they differ, and how much faster one pass is."""
-    ways = {"one pass": scoring, "plain": replace(scoring, plain=True, engine="torch")}
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    n_different, largest = 0, 0.0
-    with progress_bar(len(problems), desc=f"{name}, both ways") as bar:
-        for shard in shards_of(problems):
-            answers = []
-            for way, score in ways.items():
-                start = time.process_time()
-                answers.append(score(shard))
-                seconds[way].append(time.process_time() - start)
-            for one, other in zip(*answers, strict=True):
-                n_different += one.output != other.output
-                largest = max(largest, abs(one.confidence.whole - other.confidence.whole))
-            bar.update(len(shard))
-    ratios = [slow / fast for fast, slow in zip(*seconds.values(), strict=True)]
-    return {
-        "n": len(problems),
-        "different": n_different,
-        "largest_difference_of_confidence": largest,
-        "cpu_seconds": {way: round(sum(times), 1) for way, times in seconds.items()},
-        "ratio": round(statistics.median(ratios), 2),
-    }
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -334,13 +237,8 @@ def parsed_arguments() -> argparse.Namespace:
         metavar="DIR",
         help="save scores in this folder, and continue from it",
     )
-    options.add_argument("--scored", type=Path, metavar="FILE", help="write each problem's score")
-    options.add_argument("--engine", default="torch", help="what decodes; native is faster")
+    options.add_argument("--engine", default="auto", help="what decodes")
     options.add_argument("--device", type=torch.device, default=torch.device("cpu"))
-    options.add_argument("--plain", action="store_true", help="decode every answer")
-    options.add_argument(
-        "--compare", action="store_true", help="compare one pass with plain decoding"
-    )
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
     return options.parse_args()
 
@@ -353,28 +251,21 @@ def main() -> None:
     format_ = data.format.removesuffix("-second-choices") if data else "direct"
     threads = 1 if arguments.workers or arguments.ray_address else None
     device = str(arguments.device)
-    scoring = Scoring(folder, device, arguments.engine, arguments.plain, format_, threads)
+    scoring = Scoring(folder, device, arguments.engine, format=format_, threads=threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     for group, names in GROUPS.items():
         if group in sets:
             sets |= dict.fromkeys(names, sets.pop(group))
-    if arguments.scored:
-        arguments.scored.write_text("", encoding="utf-8")
     results: dict[str, Any] = {}
     for name, count in sets.items():
         n = int(count or (10**9 if name.partition("@")[0] in PAIRS else arguments.n))
         problems = problems_of(name, n, arguments.seed, arguments.split)
-        if arguments.compare:
-            results[name] = compare(scoring, name, problems)
-            print(name, results[name])
-            continue
         results[name] = score_set(scoring, name, problems, arguments.seed, arguments)
         print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
     record = {
         "checkpoint": name_of(arguments.checkpoint),
         "engine": arguments.engine,
-        "plain": arguments.plain,
         "workers": arguments.workers,
         "seed": arguments.seed,
         "split": arguments.split,
@@ -382,8 +273,6 @@ def main() -> None:
         "results": results,
     }
     write(arguments.json, record)
-    if arguments.compare:
-        return
     rows = [
         {"distribution": name, "operation": operation, **row}
         for name, result in results.items()

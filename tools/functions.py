@@ -276,7 +276,7 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     options.add_argument("--checkpoint", default="best")
-    options.add_argument("--engine", default="native")
+    options.add_argument("--engine", default="auto")
     options.add_argument("--n", type=positive, default=100)
     options.add_argument("--asked", type=int, default=20)
     options.add_argument("--places", type=int, default=8)

@@ -1,13 +1,10 @@
 """How exact a checkpoint is by the lengths of both operands, also beyond those it was trained on.
 
     python -m tools.lengths [--checkpoint NAME] [--engine NAME] [--n N] [--json FILE]
-        [--plots OUT] [--name NAME] [--operations +-*/] [--context N] [--row-window N]
-        [--column-window N] [DIGITS ...]
+        [--plots OUT] [--name NAME] [--operations +-*/] [DIGITS ...]
 
 Operands are whole numbers of exactly DIGITS digits, answers have two places, and decoding is
-greedy (`calcgpt.evaluation.evaluate`). The seed is 0. With `--row-window` or `--column-window`, a
-model trained without a window over rows or columns is tested with one. With `--context`, longer
-lines are read than in training.
+greedy (`calcgpt.evaluation.evaluate`). The seed is 0.
 """
 
 from collections import Counter
@@ -24,9 +21,6 @@ from calcgpt.data.problems import split_line
 from calcgpt.evaluation.evaluate import Evaluation, evaluate
 from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.generate import Decoder
-from calcgpt.inference.native.decoder import NativeDecoder
-from calcgpt.model.base import LanguageModel
-from calcgpt.model.gpt import build_model
 from calcgpt.plots import new_figure, save_figures
 from calcgpt.registry import resolve
 from calcgpt.statistics import wilson_interval
@@ -109,26 +103,10 @@ def measure(
     }
 
 
-def with_config(
-    checkpoint: Checkpoint, engine: str, **changes: int | None
-) -> LanguageModel | NativeDecoder:
-    """Returns a decoder with the same weights and a changed config."""
-    overrides = {name: value for name, value in changes.items() if value is not None}
-    config = checkpoint.recipe.model.model_copy(update=overrides)
-    if engine == "native":
-        return NativeDecoder(config, len(checkpoint.tokenizer), checkpoint.arrays)
-    other = build_model(config, len(checkpoint.tokenizer)).eval()
-    other.load_state_dict(checkpoint.model.state_dict())
-    return other
-
-
 def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
-    options.add_argument("--engine", default="torch", help="what decodes; native is faster")
-    options.add_argument("--context", type=int, help="longest line that is read")
-    options.add_argument("--row-window", type=int, help="hide rows that are further away")
-    options.add_argument("--column-window", type=int, help="hide columns that are further away")
+    options.add_argument("--engine", default="auto", help="what decodes")
     options.add_argument("--n", type=positive, default=50, help="problems of each pair of lengths")
     options.add_argument("--operations", default="+-*/", help="some of + - * /")
     options.add_argument("--name", help="of the plot.  [default: the checkpoint's]")
@@ -141,17 +119,6 @@ def main() -> None:
     checkpoint, _, decoder = load_for_scoring(
         resolve(arguments.checkpoint), "cpu", arguments.engine, None
     )
-    changes = {
-        "block_size": arguments.context,
-        "row_window": arguments.row_window,
-        "column_window": arguments.column_window,
-    }
-    if any(value is not None for value in changes.values()):
-        decoder = with_config(checkpoint, arguments.engine, **changes)
-    used = {
-        name: getattr(checkpoint.recipe.model, name) if value is None else value
-        for name, value in changes.items()
-    }
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}
     for code, operation in enumerate(OPERATIONS):
@@ -172,7 +139,6 @@ def main() -> None:
         "engine": arguments.engine,
         "digits": digits,
         "n": n,
-        **used,
         **columns,
         "environment": environment(torch.device("cpu")),
     }

@@ -246,7 +246,7 @@ def _work(outcomes: Sequence[Outcome]) -> dict[str, float]:
 def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
-    options.add_argument("--engine", default="native")
+    options.add_argument("--engine", default="auto")
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--places", type=int, default=9, help="decimal places of every result")
     options.add_argument("--n", type=int, help="only the first N expressions of a set")

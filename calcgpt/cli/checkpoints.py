@@ -67,8 +67,8 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -
     "--to",
     "target",
     required=True,
-    help="The format: hf (transformers), gguf (llama.cpp), onnx, web, snapshots (of a run, for the "
-    "page), or example (what the page plays when it opens).",
+    help="The format: hf (transformers), gguf (llama.cpp), web, snapshots (of a run, for the page) "
+    "or example (what the page plays when it opens).",
 )
 @click.option(
     "--also",

@@ -49,7 +49,7 @@ def datagen() -> None:
     "--distribution",
     default="blog",
     show_default=True,
-    help="blog, calculator, everyday, hard, rounding, texture, ties, tricky-5, tricky-12, wide, "
+    help="blog, calculator, everyday, rounding, tricky-5, tricky-12, wide, "
     "wide-12, wide-16, wide-40, whole-5 or whole-7.",
 )
 @click.option(

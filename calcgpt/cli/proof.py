@@ -10,9 +10,7 @@ from calcgpt.cli.completion import complete_checkpoint
 
 
 @click.command()
-@click.argument(
-    "checkpoint", type=options.NAME, default="proved", shell_complete=complete_checkpoint
-)
+@click.argument("checkpoint", type=options.NAME, default="best", shell_complete=complete_checkpoint)
 @click.option(
     "--json", "json_file", type=options.PATH, help="Also write what was found to this file."
 )
@@ -27,16 +25,13 @@ def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.evaluation import proof
     from calcgpt.registry import resolve
-    from datagen.cases import all_cases
     from datagen.files import write_json
     from datagen.progress import progress_bar
 
     stored = Checkpoint.load(resolve(checkpoint))
     found: dict[str, float | str] = {"checkpoint": stored.name}
-    with progress_bar(0, not quiet, unit="case", unit_scale=True, leave=False) as bar:
+    with progress_bar(proof.n_steps(), not quiet, unit="case", leave=False) as bar:
         for part in proof.prove(stored, bar.update):
-            if part.name == "rules":
-                bar.reset(len(all_cases().kinds))
             if part.counterexample:
                 click.echo(f"{part.name}: {part.counterexample}")
                 click.echo(f"{stored.name} is not proved")
@@ -45,6 +40,11 @@ def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
             found |= part.numbers
     if json_file:
         write_json(json_file, found)
+    click.echo(
+        "from one case to a whole line, for all numbers (tests/unit/datagen/test_theorems.py):"
+    )
+    for name, statement in proof.THEOREMS:
+        click.echo(f"- {name}: {statement}")
     click.echo(f"{stored.name} is proved, for work of any length, but for what is trusted:")
     for line in proof.TRUSTED:
         click.echo(f"- {line}")

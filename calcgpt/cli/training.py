@@ -71,7 +71,7 @@ def train(
     """Train a model. SIGINT and SIGTERM save a checkpoint first; --resume continues exactly.
 
     --out gets metrics.jsonl and the checkpoints, which calc, eval and generate can load. On two
-    cores, the recipe nano takes seconds, adder a minute and calculator less than two hours.
+    cores, the recipe nano takes seconds, adder a minute and calculator a quarter of an hour.
 
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.

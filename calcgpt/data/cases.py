@@ -8,6 +8,8 @@ Shapes: n cases, B of a batch, R MAX_SOURCES, V tokens.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,6 +18,7 @@ from calcgpt.data.batches import Batch, BatchSource
 from calcgpt.data.tokenizer import Tokenizer
 from calcgpt.errors import DataError
 from datagen.cases import Cases, all_cases
+from datagen.operations import OPERATIONS, SIGNS
 
 HARD_SHARE = 0.25  # of a batch that is drawn from hard cases
 MOST_DRAWS = 8  # of a hard case in a batch, on average
@@ -24,18 +27,23 @@ HARD = "batches.hard"  # in the state of a run
 
 
 class CaseBatches(BatchSource):
-    """Random cases. The share of a kind grows with the root of its number of cases. A quarter of a
-    batch are hard cases, if there are some (`set_hard`)."""
+    """Random cases of some operations. The share of a kind grows with the root of its number of
+    cases. A quarter of a batch are hard cases, if there are some (`set_hard`)."""
 
     one_width = True
 
     def __init__(
-        self, text: str, tokenizer: Tokenizer, config: TrainConfig, block_size: int
+        self,
+        text: str,
+        tokenizer: Tokenizer,
+        config: TrainConfig,
+        block_size: int,
+        operations: Collection[str] = SIGNS,
     ) -> None:
         if text:
             raise DataError("batches 'cases' are made without a data folder")
         self.seed = config.seed
-        self.features, self.right = case_arrays(all_cases(), tokenizer)
+        self.features, self.right = case_arrays(cases_of(operations), tokenizer)
         rng = np.random.default_rng(config.seed)
         #: Which cases are never drawn, (n,).
         self.held_out = rng.random(len(self.features)) >= config.case_share
@@ -65,6 +73,16 @@ class CaseBatches(BatchSource):
             rows = np.concatenate((rows, hard[rng.integers(len(hard), size=n_hard)]))
         features = self.features[rows, None].astype(np.int64)
         return torch.from_numpy(features), torch.from_numpy(self.right[rows, None])
+
+
+def cases_of(operations: Collection[str]) -> Cases:
+    """Returns the cases of all rules but those that only other operations have."""
+    kinds = {op: {kind for step in op.rules.values() for kind in step} for op in OPERATIONS}
+    kept = set[int]().union(*(kinds[op] for op in OPERATIONS if op in operations))
+    others = set[int]().union(*kinds.values()) - kept
+    cases = all_cases()
+    rows = ~np.isin(cases.kinds, list(others))
+    return Cases(*(column[rows] for column in cases))
 
 
 def case_arrays(

@@ -174,7 +174,8 @@ class FreshData:
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         if config.batches == "cases":
-            return CaseBatches("", tokenizer, config, block_size)
+            signs = [sign for sign, weight in self.problems.config.operations.items() if weight]
+            return CaseBatches("", tokenizer, config, block_size, signs)
         if config.batches != "problems":
             raise ConfigError("without a data folder, train.batches must be 'problems' or 'cases'")
         if split == Split.TRAIN:
@@ -249,7 +250,7 @@ def for_task(recipe: Recipe) -> Recipe:
     position = recipe.model.position
     if recipe.model.architecture == "sources":
         raise ConfigError("architecture 'sources' reads the notation of arithmetic: not a task")
-    if position == "coordinates" or position.startswith("coupled"):
+    if position.startswith("coupled"):
         raise ConfigError(
             f"positions {position!r} are computed from the notation of arithmetic: for a task, use "
             "a recipe such as 'task' or --set model.position=rope"
@@ -294,8 +295,7 @@ def tokenizer_for(recipe: Recipe, data: TrainingData, val_problems: Sequence[Lin
             f"train.eval_problems must be 0"
         )
     vocabulary = tokenizer.vocabulary if isinstance(tokenizer, CharTokenizer) else ""
-    reads_text = recipe.model.position == "coordinates" or recipe.model.architecture == "sources"
-    if reads_text and recipe.model.characters != vocabulary:
+    if recipe.model.architecture == "sources" and recipe.model.characters != vocabulary:
         raise ConfigError(
             f"what this model sees is computed from the text: model.characters must be "
             f"{vocabulary!r}, the tokens of tokenizer {name!r}"

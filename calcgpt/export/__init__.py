@@ -40,15 +40,8 @@ def _gguf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     return export_gguf(checkpoint, out, force)
 
 
-def _onnx(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    from calcgpt.export.onnx import export_onnx
-
-    return export_onnx(checkpoint, out, force)
-
-
-EXPORTERS: dict[str, Exporter] = {"hf": _hf, "gguf": _gguf, "onnx": _onnx}
+EXPORTERS: dict[str, Exporter] = {"hf": _hf, "gguf": _gguf}
 LIBRARIES = {  # format -> the libraries that it needs
     "hf": ("torch", "transformers"),
     "gguf": ("torch", "transformers", "gguf"),
-    "onnx": ("torch", "onnx", "onnxruntime", "onnxscript"),
 }

@@ -1,9 +1,8 @@
-"""Export to `transformers`: a folder for `from_pretrained`, if possible without code of its own.
+"""Export to `transformers`: a folder for `from_pretrained`, without code of its own.
 
 config.json, model.safetensors           the model, in float32
 generation_config.json                   greedy, up to `$` or the end of the context
 tokenizer.json, tokenizer_config.json    the vocabulary
-*.py                                     the code of a class that `transformers` lacks
 metrics.json, README.md                  the scores of the checkpoint, and the model card
 
 Shapes: B sequences, T tokens, V vocabulary.
@@ -12,7 +11,6 @@ Shapes: B sequences, T tokens, V vocabulary.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +29,6 @@ from datagen.extras import require
 from datagen.files import new_folder, write_json, write_text
 from datagen.notation import render_prompt
 from datagen.operations import MULTIPLICATION
-from datagen.work import render
 
 if TYPE_CHECKING:
     import tokenizers
@@ -67,8 +64,8 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
             _write(checkpoint, hf_class, staging)
         except SafetensorError as error:  # for example a full disk, which is not an OSError here
             raise CheckpointError(f"cannot write {out}: {error}") from None
-        write_text(staging / CARD, hf_card(checkpoint, out.name, name, bool(hf_class.code)))
-        if difference := _difference(checkpoint, hf_class, staging):
+        write_text(staging / CARD, hf_card(checkpoint, out.name, name))
+        if difference := _difference(checkpoint, staging):
             raise CheckpointError(f"{out} is not written: as a {name}, {difference}")
     return f"a {name} of transformers"
 
@@ -85,30 +82,11 @@ def _write(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> None:
         **special, do_sample=False, max_length=block_size + 1
     )
     hf_model.save_pretrained(folder)
-    for file in hf_class.code:
-        write_text(folder / flat_name(file), with_relative_imports(file.read_text("utf-8")))
     write_text(folder / "tokenizer.json", hf_tokenizer(tokenizer).to_str(pretty=True))
     write_json(folder / "tokenizer_config.json", tokenizer_config(block_size, stop is not None))
     write_json(folder / METRICS, checkpoint.metrics)
     for file in folder.iterdir():
         file.chmod(0o644)  # safetensors makes files that only their owner can read
-
-
-def flat_name(file: Path) -> str:
-    """Returns the name of a module's file in a folder without packages."""
-    inside = file.parent.name not in ("datagen", "export")
-    stem = f"{file.parent.name}_{file.stem}" if inside else file.stem
-    return f"{stem.removesuffix('___init__')}.py"
-
-
-def with_relative_imports(source: str) -> str:
-    """Returns the source of a module that imports our modules from its own folder."""
-    return re.sub(
-        r"^from (?:datagen|calcgpt)\.([\w.]+)",
-        lambda m: f"from .{m[1].replace('.', '_')}",
-        source,
-        flags=re.M,
-    )
 
 
 def hf_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
@@ -159,14 +137,13 @@ def stop_id(checkpoint: Checkpoint) -> int | None:
     return int(checkpoint.tokenizer.encode(STOP)[0]) if is_known else None
 
 
-def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str | None:
+def _difference(checkpoint: Checkpoint, folder: Path) -> str | None:
     """Returns how the model that `transformers` loads from the folder differs from `checkpoint`;
     None if it does not.
 
-    Compares the ids and the text of the whole vocabulary, and the logits of random tokens, or, if
-    the positions are those of worked steps, the logits of a problem with its work.
+    Compares the ids and the text of the whole vocabulary, and the logits of random tokens.
     """
-    from transformers import PreTrainedTokenizerFast  # `AutoTokenizer` would ask for trust in code
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)  # nosec B615  # a folder
     text = checkpoint.tokenizer.decode(range(len(checkpoint.tokenizer)))
@@ -175,15 +152,8 @@ def _difference(checkpoint: Checkpoint, hf_class: HFClass, folder: Path) -> str 
         return "its tokenizer gives other ids"
     if tokenizer.decode(ids) != text:
         return "its tokenizer gives another text"
-    hf_model = hf_class.auto_class().from_pretrained(folder, local_files_only=True)
-    tokens_BT, arguments = random_tokens(checkpoint.model), dict[str, torch.Tensor]()
-    if hf_class.reads_work:
-        [line] = render([EXAMPLE_PROMPT.encode()])
-        tokens = checkpoint.tokenizer.encode(line.decode()).tolist()
-        tokens_BT = torch.tensor([tokens[: checkpoint.model.config.block_size]])
-    if hf_class.code:
-        arguments = {"text": tokens_BT}
-    return logit_difference(checkpoint.model, hf_model, tokens_BT, **arguments)
+    hf_model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)  # nosec B615  # a folder
+    return logit_difference(checkpoint.model, hf_model, random_tokens(checkpoint.model))
 
 
 def random_tokens(model: LanguageModel) -> torch.Tensor:
@@ -195,39 +165,31 @@ def random_tokens(model: LanguageModel) -> torch.Tensor:
 
 @torch.inference_mode()
 def logit_difference(
-    model: LanguageModel,
-    hf_model: PreTrainedModel,
-    tokens_BT: torch.Tensor,
-    **arguments: torch.Tensor,
+    model: LanguageModel, hf_model: PreTrainedModel, tokens_BT: torch.Tensor
 ) -> str | None:
-    """Returns how far the logits of `hf_model` are from those of `model`; None if they are not.
-
-    The `arguments` are those of `_logits`.
-    """
+    """Returns how far the logits of `hf_model` are from those of `model`; None if they are not."""
     expected_BTV = model(tokens_BT)
-    error = float((_logits(hf_model, tokens_BT, **arguments) - expected_BTV).abs().max())
+    error = float((_logits(hf_model, tokens_BT) - expected_BTV).abs().max())
     error /= max(1.0, float(expected_BTV.abs().max()))
     if error <= TOLERANCE:
         return None
     return f"its logits are off by {error:.1e} of the largest; {TOLERANCE:.0e} is allowed"
 
 
-def _logits(
-    model: PreTrainedModel, tokens_BT: torch.Tensor, **arguments: torch.Tensor
-) -> torch.Tensor:
+def _logits(model: PreTrainedModel, tokens_BT: torch.Tensor) -> torch.Tensor:
     """Returns logits (B, T, V). The logits of the last token are computed with a cache, as in
-    decoding. This last call gets the `arguments`, too."""
+    decoding."""
     # Without a mask, `transformers` takes a `$` at an end of a row for padding, and warns.
     mask_BT = torch.ones_like(tokens_BT)
     logits_BTV: torch.Tensor = model(tokens_BT, attention_mask=mask_BT).logits
     if tokens_BT.size(1) == 1:
         return logits_BTV
     cache = model(tokens_BT[:, :-1], attention_mask=mask_BT[:, :-1], use_cache=True).past_key_values
-    last = model(tokens_BT[:, -1:], attention_mask=mask_BT, past_key_values=cache, **arguments)
+    last = model(tokens_BT[:, -1:], attention_mask=mask_BT, past_key_values=cache)
     return torch.cat((logits_BTV[:, :-1], last.logits), dim=1)
 
 
-def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -> str:
+def hf_card(checkpoint: Checkpoint, folder: str, name: str) -> str:
     """Returns the README in Markdown. `name` is that of the class in `transformers`."""
     tokenizer = checkpoint.tokenizer
     has_end = stop_id(checkpoint) is not None
@@ -237,10 +199,6 @@ def hf_card(checkpoint: Checkpoint, folder: str, name: str, custom_code: bool) -
         name=name,
         folder=folder,
         prompt=prompt_of(checkpoint),
-        needs="`transformers`, and the code in this folder, which it runs if you trust it"
-        if custom_code
-        else "`transformers` and no other code",
-        trust=", trust_remote_code=True" if custom_code else "",
         end="closing `$`" if has_end else "end of the context",
     )
     unknown = UNKNOWN_CHARACTERS if tokenizer.is_char_level else ""

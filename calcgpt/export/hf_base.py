@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,8 +22,6 @@ class HFClass(ABC):
     """A causal language model of `transformers`: which configs it can express, and how."""
 
     model_type: str  # of its config in `transformers`
-    code: tuple[Path, ...] = ()  # the files of a class that is not in `transformers`
-    reads_work = False  # whether its positions are those of worked steps
 
     def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         """Returns the supported values of fields and properties of a config. Any other field may
@@ -52,23 +49,14 @@ class HFClass(ABC):
         `tokens` are the ids of special tokens, such as `eos_token_id`. Tokens that are not passed
         have the defaults of `transformers`.
         """
-        assert isinstance(model, GPT)
-        settings = self.settings(model.config) | {"vocab_size": model.vocab_size} | tokens
-        hf_model = self._new(settings).to(model.head.weight.dtype)
-        hf_model.load_state_dict(self.weights(model))
-        return hf_model.eval()
-
-    def auto_class(self) -> Any:
-        """Returns the class whose `from_pretrained` loads such a model."""
-        from transformers import AutoModelForCausalLM
-
-        return AutoModelForCausalLM
-
-    def _new(self, settings: dict[str, Any]) -> PreTrainedModel:
-        """Returns a model with random weights."""
         from transformers import AutoConfig, AutoModelForCausalLM
 
-        return AutoModelForCausalLM.from_config(AutoConfig.for_model(self.model_type, **settings))
+        assert isinstance(model, GPT)
+        settings = self.settings(model.config) | {"vocab_size": model.vocab_size} | tokens
+        hf_config = AutoConfig.for_model(self.model_type, **settings)
+        hf_model = AutoModelForCausalLM.from_config(hf_config).to(model.head.weight.dtype)
+        hf_model.load_state_dict(self.weights(model))
+        return hf_model.eval()
 
 
 def block_weights(model: GPT) -> list[Weights]:

@@ -16,7 +16,7 @@ import torch
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError
 from calcgpt.export.hf_base import HFClass, Weights, bias_or_zeros, block_weights
-from calcgpt.export.hf_llama import Coordinates, Coupled, Llama, Mistral, Qwen3
+from calcgpt.export.hf_llama import Llama, Mistral, Qwen3
 from calcgpt.model.gpt import GPT
 
 
@@ -25,6 +25,8 @@ def hf_class_of(config: ModelConfig) -> tuple[str, HFClass]:
 
     Raises ConfigError, one line with a reason for each class, if there is none.
     """
+    if config.architecture != "gpt":
+        raise ConfigError(f"transformers has no class for architecture {config.architecture!r}")
     reasons = []
     for name, hf_class in HF_CLASSES.items():
         reason = unsupported(name, config)
@@ -189,6 +191,4 @@ HF_CLASSES: dict[str, HFClass] = {
     "MistralForCausalLM": Mistral(),
     "MptForCausalLM": MPT(),
     "Qwen3ForCausalLM": Qwen3(),
-    "CalcGPTForCausalLM": Coordinates(),
-    "CalcGPTCoupledForCausalLM": Coupled(),
 }

@@ -1,24 +1,18 @@
 """The Llama family of `transformers`: rotary positions, RMSNorm, gated feed-forward networks.
-Two more classes are ours: Qwen3 with positions from the text.
 
 Shapes: C n_embd, V vocabulary.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-import datagen.operations
 from calcgpt.config import ModelConfig
 from calcgpt.export.hf_base import HFClass, Weights, bias_or_zeros, block_weights
-from calcgpt.model import windows
 from calcgpt.model.base import LanguageModel
 from calcgpt.model.gpt import GPT
-from datagen.coordinates import rotary_frequencies
-from datagen.slots import N_KINDS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -127,87 +121,3 @@ class Qwen3(Llama):
 
     def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
         return super().supported(config) | {"qk_norm": (True,), "ff_bias": (False,)}
-
-
-class Coordinates(Qwen3):
-    """Qwen3 with positions from the text; see `calcgpt.export.hf_coordinates`."""
-
-    code = (
-        Path(__file__).with_name("hf_coordinates.py"),
-        Path(windows.__file__),
-        *(
-            Path(datagen.__file__).with_name(f"{name}.py")
-            for name in (
-                "answer_layout",
-                "arithmetic",
-                "coordinates",
-                "errors",
-                "layout",
-                "rules",
-                "slots",
-            )
-        ),
-        *sorted(Path(datagen.operations.__file__).parent.glob("*.py")),
-    )
-    reads_work = True
-
-    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().supported(config) | {"position": ("coordinates",)}
-
-    def settings(self, config: ModelConfig) -> dict[str, Any]:
-        module = self.code[0].stem
-        auto = {"AutoConfig": "CalcGPTConfig", "AutoModelForCausalLM": "CalcGPTForCausalLM"}
-        return super().settings(config) | {
-            "characters": config.characters,
-            "frequencies": rotary_frequencies(config.head_dim).tolist(),
-            "n_kind": N_KINDS,
-            "row_window": config.row_window,
-            "column_window": config.column_window,
-            "auto_map": {name: f"{module}.{class_name}" for name, class_name in auto.items()},
-        }
-
-    def weights(self, model: GPT) -> Weights:
-        state = model.state_dict()
-        names = ("kinds", "next_kinds")
-        kinds = {f"{name}.weight": state[f"positions.{name}.weight"] for name in names}
-        return super().weights(model) | kinds
-
-    def auto_class(self) -> Any:
-        from calcgpt.export.hf_coordinates import CalcGPTForCausalLM
-
-        return CalcGPTForCausalLM
-
-    def _new(self, settings: dict[str, Any]) -> PreTrainedModel:
-        from calcgpt.export.hf_coordinates import CalcGPTConfig, CalcGPTForCausalLM
-
-        return CalcGPTForCausalLM(CalcGPTConfig(**settings))
-
-
-class Coupled(Qwen3):
-    """Qwen3 with coupled positions; see `calcgpt.export.hf_coupled`."""
-
-    code = (Path(__file__).with_name("hf_coupled.py"),)
-
-    def supported(self, config: ModelConfig) -> dict[str, tuple[Any, ...]]:
-        return super().supported(config) | {"position": ("coupled+rope",)}
-
-    def settings(self, config: ModelConfig) -> dict[str, Any]:
-        classes = {"AutoConfig": "Config", "AutoModelForCausalLM": "ForCausalLM"}
-        auto = {name: f"hf_coupled.CalcGPTCoupled{end}" for name, end in classes.items()}
-        own = {"row_marks": config.row_marks, "n_place": config.n_place, "auto_map": auto}
-        return super().settings(config) | own
-
-    def weights(self, model: GPT) -> Weights:
-        state = model.state_dict()
-        own = {f"{name}.weight": state[f"positions.{name}.weight"] for name in ("places", "rows")}
-        return super().weights(model) | own
-
-    def auto_class(self) -> Any:
-        from calcgpt.export.hf_coupled import CalcGPTCoupledForCausalLM
-
-        return CalcGPTCoupledForCausalLM
-
-    def _new(self, settings: dict[str, Any]) -> PreTrainedModel:
-        from calcgpt.export.hf_coupled import CalcGPTCoupledConfig, CalcGPTCoupledForCausalLM
-
-        return CalcGPTCoupledForCausalLM(CalcGPTCoupledConfig(**settings))

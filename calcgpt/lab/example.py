@@ -26,7 +26,7 @@ from calcgpt.errors import ConfigError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.generate import generate
 from calcgpt.inference.results import Calculation, Span
-from calcgpt.lab.inspection import attention_weights, layer_logits
+from calcgpt.lab.inspection import Transformer, attention_weights, layer_logits
 from calcgpt.model.gpt import GPT
 from datagen.files import new_folder, write_text
 
@@ -44,9 +44,9 @@ def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     if it does not take the expression, and CheckpointError if `out` may not be replaced.
     """
     check_replaceable(out, force, FILE)
-    if not isinstance(checkpoint.model, GPT):
+    if not isinstance(checkpoint.model, Transformer):
         raise ConfigError(f"{checkpoint.name} has no layers to look into")
-    if checkpoint.model.scheme.n_inserted_ids:
+    if isinstance(checkpoint.model, GPT) and checkpoint.model.scheme.n_inserted_ids:
         attention = checkpoint.recipe.model.attention
         raise ConfigError(f"{checkpoint.name}: attention {attention!r} inserts tokens")
     calculation, probabilities = _calculate(checkpoint)
@@ -100,7 +100,7 @@ def _events(
 def _looks(checkpoint: Checkpoint, prompt: str, output: str) -> list[dict[str, Any]]:
     """Returns the attention, the candidates and the logit lens for each character of the output."""
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    assert isinstance(model, GPT)
+    assert isinstance(model, Transformer)
     tokens_T = torch.from_numpy(tokenizer.encode(f"{prompt}{output}"[:-1]).astype("int64"))
     weights_LHTT = attention_weights(model, tokens_T)
     probs_MTV = layer_logits(model, tokens_T).softmax(dim=-1)  # M: the embedding, each layer

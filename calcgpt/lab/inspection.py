@@ -27,14 +27,17 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
 from calcgpt.model.base import Block
 from calcgpt.model.gpt import GPT
+from calcgpt.model.sources import SourceTransformer
 from calcgpt.tables import text_table
 from datagen.notation import WORK_ALPHABET
+from datagen.sources import next_slots
 
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
 DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"
 BINS = 100  # of a histogram
 
 Hook = Callable[[int, torch.Tensor, torch.Tensor], None]  # see `hooked`
+Transformer = GPT | SourceTransformer  # what has blocks
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class AttentionMaps:
     """The attention weights of every head at every position that the model read."""
 
     labels: list[str]  # of the S positions: a character, or INSERTED
-    weights_LHSS: torch.Tensor  # a row looks at the columns and sums to 1
+    #: A row looks at the columns and sums to 1 or, if there is a sink, to less.
+    weights_LHSS: torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ def inspect(
     ExpressionError for a bad expression and UserError unless it has one operation.
     """
     model, name = checkpoint.model, checkpoint.name
-    if not isinstance(model, GPT):
+    if not isinstance(model, Transformer):
         architecture = checkpoint.recipe.model.architecture
         raise ConfigError(f"{name} has no layers to inspect: its architecture is {architecture!r}")
     tokenizer = checkpoint.tokenizer
@@ -168,29 +172,52 @@ def select_heads(config: ModelConfig, layer: int | None, head: int | None) -> tu
     return ranges[0], ranges[1]
 
 
-def attention_maps(model: GPT, tokenizer: CharTokenizer, text: str) -> AttentionMaps:
+def attention_maps(model: Transformer, tokenizer: CharTokenizer, text: str) -> AttentionMaps:
     """Returns where each head looks when the model reads `text`, one token per character."""
-    tokens_T = torch.from_numpy(tokenizer.encode(text).astype("int64"))
-    tokens_S = model.scheme.insert(tokens_T[None], 0)[0].tolist()
-    labels = [tokenizer.decode([i]) if i < model.vocab_size else INSERTED for i in tokens_S]
+    tokens_T = tokens_S = torch.from_numpy(tokenizer.encode(text).astype("int64"))
+    if isinstance(model, GPT):
+        tokens_S = model.scheme.insert(tokens_T[None], 0)[0]
+    labels = [
+        tokenizer.decode([i]) if i < model.vocab_size else INSERTED for i in tokens_S.tolist()
+    ]
     weights_LHSS = attention_weights(model, tokens_T)
     _check_finite(weights_LHSS)
     return AttentionMaps(labels, weights_LHSS)
 
 
 @torch.inference_mode()
-def attention_weights(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
+def attention_weights(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
     """Returns the attention weights of every head in one forward pass, (L,H,S,S)."""
-    plain = model.with_plain_attention()
-    weights: list[torch.Tensor] = []
-    modules = [block.attn.weights_dropout for block in blocks_of(plain)]
-    with hooked(modules, lambda _, weights_BHSS, __: weights.append(weights_BHSS[0])):
-        plain(tokens_T[None])
-    return torch.stack(weights)
+    if isinstance(model, SourceTransformer):
+        weights_LTRH = source_weights(model, tokens_T)
+        line = "".join(model.config.characters[token] for token in tokens_T.tolist())
+        sources_TR = torch.from_numpy(next_slots(line.encode()).sources).long()
+        L, T, _, H = weights_LTRH.shape
+        # One more column is for sources that do not exist: their weight is 0.
+        weights_LHTS = torch.zeros(L, H, T, T + 1)
+        columns_LHTR = (sources_TR % (T + 1)).expand(L, H, -1, -1)
+        return weights_LHTS.scatter_add(3, columns_LHTR, weights_LTRH.permute(0, 3, 1, 2))[..., :T]
+    return torch.stack([weights_BHSS[0] for weights_BHSS in _weights(model, tokens_T)])
 
 
 @torch.inference_mode()
-def layer_logits(model: GPT, tokens_T: torch.Tensor) -> torch.Tensor:
+def source_weights(model: SourceTransformer, tokens_T: torch.Tensor) -> torch.Tensor:
+    """Returns the attention of every head to each source, (L,T,R,H). The rest is the sink's."""
+    return torch.stack([weights_BTRH[0] for weights_BTRH in _weights(model, tokens_T)])
+
+
+def _weights(model: Transformer, tokens_T: torch.Tensor) -> list[torch.Tensor]:
+    """Returns the attention weights of each layer, as its module has them."""
+    plain = model.with_plain_attention() if isinstance(model, GPT) else model
+    weights: list[torch.Tensor] = []
+    modules = [block.attn.weights_dropout for block in blocks_of(plain)]
+    with hooked(modules, lambda _, before, __: weights.append(before)):
+        plain(tokens_T[None])
+    return weights
+
+
+@torch.inference_mode()
+def layer_logits(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
     """Returns what the output layer makes of the embedding and of each layer's output, (L+1,T,V):
     the logit lens (nostalgebraist 2020)."""
     streams: list[torch.Tensor] = []
@@ -225,7 +252,9 @@ def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -
 
 
 @torch.inference_mode()
-def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[LayerActivations]:
+def activations(
+    model: Transformer, lines: ProblemLines, batch_size: int = 32
+) -> list[LayerActivations]:
     """Returns each layer's activations over all tokens of `lines` that the model reads, without
     padding. Raises DataError if they are not finite."""
     layers = [(_RunningStatistics(), _RunningStatistics()) for _ in model.blocks]
@@ -243,7 +272,10 @@ def activations(model: GPT, lines: ProblemLines, batch_size: int = 32) -> list[L
                 rows = order[start : start + batch_size]
                 n_positions_B = _n_positions(model, lines.lengths[rows])
                 is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
-                model(lines.batch(rows)[0])
+                tokens_BT = lines.batch(rows)[0]
+                if isinstance(model, SourceTransformer):  # what is asked is not written
+                    is_token_BS &= model.text_features(tokens_BT)[..., 0] > 0
+                model(tokens_BT)
     return [
         LayerActivations(
             units=len(before.max_F),
@@ -288,7 +320,7 @@ class _RunningStatistics:
         )
 
 
-def _n_positions(model: GPT, lengths_B: NDArray[np.int64]) -> torch.Tensor:
+def _n_positions(model: Transformer, lengths_B: NDArray[np.int64]) -> torch.Tensor:
     """Returns how many positions the model reads of lines of these lengths; (B,)."""
     n_token_B = lengths_B - 1  # the last character is only a target
     return torch.tensor([model.n_positions(n) for n in n_token_B.tolist()])
@@ -311,7 +343,7 @@ def hooked(modules: Sequence[nn.Module], hook: Hook) -> Iterator[None]:
             handle.remove()
 
 
-def blocks_of(model: GPT) -> list[Block]:
+def blocks_of(model: Transformer) -> list[Block]:
     """Returns the blocks of a model, in order."""
     return [block for block in model.blocks if isinstance(block, Block)]
 

@@ -1,18 +1,16 @@
 """The map of a model's switches: what breaks without each head, feed-forward step and neuron.
 
-The problems are those of `DRAWN` that the model answers rightly. Without a part, it answers them
-again, and it reads its own right work: each character that it would now write otherwise counts as
-wrong for what the character is. So a mistake is counted where it is made, and not again in all
-that follows from it. Where a head looks is measured on the same texts with the whole model.
+The texts are those of problems of `DRAWN` that the whole model answers rightly. What the model
+writes is a function of the case (`datagen.cases`). So without a part, it is tried on the cases of
+the texts, each once: a character is wrong if none of those that are right is written, and an answer
+if a character is wrong on which it depends. Where a head looks is measured with the whole model.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Self
 
 import numpy as np
 import torch
@@ -21,25 +19,22 @@ from numpy.typing import NDArray
 from calcgpt.checkpoint import WEIGHTS, Checkpoint
 from calcgpt.config import DataConfig
 from calcgpt.data.problems import FreshProblems, Line, split_line
-from calcgpt.data.tokenizer import CharTokenizer
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Decoder, as_array_decoder, generate
-from calcgpt.lab.inspection import attention_weights
-from calcgpt.model.gpt import GPT
-from calcgpt.switches import Part, Source, SwitchMap, parts_of
+from calcgpt.inference.cases.memory import Entries
+from calcgpt.inference.cases.network import Network
+from calcgpt.lab.inspection import source_weights
+from calcgpt.model.sources import SourceTransformer
+from calcgpt.switches import Part, Source, SwitchMap, parts_of, switched_off
 from calcgpt.tables import text_table
-from datagen.answer_layout import answer_field
+from datagen.cases import all_cases
 from datagen.files import sha256
 from datagen.layout import layout, require_shape
 from datagen.operations import SIGNS
 from datagen.progress import progress_bar
-from datagen.slots import NOWHERE, Kind, Slot
-from datagen.work_errors import divisions
+from datagen.slots import NOWHERE, Kind
+from datagen.sources import next_cases, next_slots
 
 DRAWN = DataConfig(format="scratchpad", mixture={"blog": 1.0, "everyday": 1.0})
-BATCH = 12  # problems that the native engine decodes together
-LONGER = 2  # without a part, a text may be that many times as long as the right one
 LOOKED = 200  # problems, or a few more, for neurons and for where heads look
 SEEN = 20  # characters of a kind without which nothing is said of it
 NEURON = 0.05  # share of the characters of a kind that a neuron must break to be tried
@@ -47,6 +42,7 @@ HARM = 0.1  # share of the answers of an operation that it must break to be list
 MAX_TRIED, MAX_NEURONS = 24, 8
 CLEAR, MAX_LOOKS = 0.4, 4  # least share of the attention, and most sentences, of a head
 DIGITS = 4  # of shares
+AT_ONCE = 4_096  # cases that the network computes
 
 # What is written, in words, by the group in which it is counted.
 WRITTEN: dict[str, dict[str, tuple[Kind, ...]]] = {
@@ -118,77 +114,159 @@ READ = {
 }
 
 
+Flags = NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
-class _Text:
-    """What the whole model writes for a problem, all of it right: T tokens."""
+class Texts:
+    """Right texts as cases: D different ones, and what may be written in each; which character of
+    which text (N characters) is which case, and whether the answer depends on it."""
 
-    line: Line
-    characters: str  # the prompt included
-    tokens_T: NDArray[np.int64]
-    slots: list[Slot]  # of each character
-    vocabulary: str
+    lines: Sequence[Line]
+    kinds_D: NDArray[np.uint8]
+    tokens_DR: NDArray[np.int64]
+    right_DV: Flags
+    case_N: NDArray[np.int64]
+    line_N: NDArray[np.int64]
+    matters_N: Flags
 
-    @property
-    def start(self) -> int:
-        return len(self.line.prompt)
+    @classmethod
+    def of(cls, lines: Sequence[Line], vocabulary: str) -> Self:
+        """Returns the cases of the characters after the questions."""
+        parts = [_cases(line) for line in lines]
+        cases_NR = np.concatenate(parts)
+        line_N = np.repeat(np.arange(len(lines)), [len(part) for part in parts])
+        every = all_cases()
+        entries = Entries.of(every.kinds, every.sources)
+        right_M2 = np.zeros((len(entries.characters), 2), np.uint8)
+        right_M2[entries.indices(every.kinds, every.sources)] = every.right
+        index_N = entries.indices(cases_NR[:, 0], cases_NR[:, 1:])
+        index_D, first_D, case_N = np.unique(index_N, return_index=True, return_inverse=True)
+        codes_V = np.frombuffer(vocabulary.encode(), np.uint8)
+        token_of_code = np.full(256, -1)
+        token_of_code[codes_V] = np.arange(len(codes_V))
+        cases_DR = cases_NR[first_D]
+        return cls(
+            lines=lines,
+            kinds_D=cases_DR[:, 0],
+            tokens_DR=token_of_code[cases_DR[:, 1:]],
+            right_DV=(right_M2[index_D][..., None] == codes_V).any(axis=1),
+            case_N=case_N,
+            line_N=line_N,
+            matters_N=np.concatenate([_matters(line) for line in lines]),
+        )
 
-    def allows(self, place: int, token: int) -> bool:
-        """Whether a token is another digit of a quotient that later digits correct."""
-        division = divisions(require_shape(self.line.prompt)).get(place)
-        digit = self.vocabulary[token]
-        if not division or not digit.isdigit():
-            return False
-        return bool(division.valid_digits(self.characters.encode())[int(digit)])
+    def wrong(self, network: Network) -> Flags:
+        """Returns in which cases the network is wrong, (D,)."""
+        written_D = np.concatenate(
+            [
+                network(self.kinds_D[i : i + AT_ONCE], self.tokens_DR[i : i + AT_ONCE]).argmax(1)
+                for i in range(0, len(self.kinds_D), AT_ONCE)
+            ]
+        )
+        return ~self.right_DV[np.arange(len(written_D)), written_D]
+
+    def answers_with(self, cases_D: Flags) -> Flags:
+        """Returns which texts have some of these cases where the answer depends on them."""
+        broken_N = cases_D[self.case_N] & self.matters_N
+        flags: Flags = np.isin(np.arange(len(self.lines)), self.line_N[broken_N])
+        return flags
+
+    def kinds_of(self, cases_D: Flags) -> Counter[Kind]:
+        """Returns how many characters of these cases the texts have, by kind."""
+        kinds_N = self.kinds_D[self.case_N[cases_D[self.case_N]]]
+        return Counter({Kind(kind): n for kind, n in enumerate(np.bincount(kinds_N)) if n})
+
+
+def _cases(line: Line) -> NDArray[np.uint8]:
+    """Returns the cases of the characters of a line after the question."""
+    start = len(line.prompt) - 1
+    return next_cases((line.prompt + line.completion).encode(), start)[:-1]
+
+
+def _matters(line: Line) -> Flags:
+    """Returns on which characters after the question the answer depends: its own, those of the
+    result, and those that their rules read."""
+    text, plan = line.prompt + line.completion, layout(require_shape(line.prompt))
+    sources = next_slots(text.encode()).sources
+    matters = np.zeros(len(text), bool)
+    matters[[*plan.result, plan.sign, *range(text.rindex("="), len(text))]] = True
+    for place in range(len(text) - 1, len(line.prompt) - 1, -1):
+        if matters[place]:
+            matters[sources[place - 1]] = True  # NOWHERE is the last character, which matters
+    return matters[len(line.prompt) :]
 
 
 def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap:
-    """Returns the map of a checkpoint with worked steps, by `n` problems, of which those count that
-    it answers rightly.
+    """Returns the map of a checkpoint of architecture `sources`, by `n` problems, of which those
+    count that it answers rightly.
 
-    Raises DataError if it writes no worked steps or answers none rightly, ConfigError for an
-    architecture without parts, and what `Checkpoint.load` raises.
+    Raises ConfigError for another architecture, DataError if it answers none rightly, and what
+    `Checkpoint.load` raises.
     """
     checkpoint = Checkpoint.load(folder)
-    config, model = checkpoint.recipe.model, checkpoint.model
-    if not checkpoint.recipe.has_work:
-        raise DataError(f"{checkpoint.name} has no map of switches: it writes no worked steps")
-    if not isinstance(model, GPT):
-        raise ConfigError(f"{checkpoint.name} has no parts: it is a {config.architecture!r}")
-    texts = _right_texts(checkpoint, n, seed)
-    some = texts[:: max(1, len(texts) // LOOKED)]  # short and long ones: they are sorted
-    mass = _attention(model, some)
-    total = config.n_layer * config.ff_width + len(parts_of(config))
-    with progress_bar(total, progress, unit="part", leave=False) as bar:
-        neurons = _neurons(checkpoint, some, bar.update)
+    config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer.require_characters()
+    if config.architecture != "sources":
+        raise ConfigError(f"{checkpoint.name} has no map of switches: it is no model of cases")
+
+    def wrong(texts: Texts, *parts: str) -> Flags:
+        """Returns in which cases the model is wrong without these parts."""
+        arrays = switched_off(config, checkpoint.arrays, parts)
+        return texts.wrong(Network(config, len(tokenizer), arrays))
+
+    lines = drawn(n, seed)
+    texts = Texts.of(lines, tokenizer.vocabulary)
+    failed = texts.answers_with(wrong(texts))
+    lines = [line for line, is_wrong in zip(lines, failed, strict=True) if not is_wrong]
+    if not lines:
+        raise DataError(f"{checkpoint.name} answers none of {n:,} problems rightly")
+    texts = Texts.of(lines, tokenizer.vocabulary)
+    some = Texts.of(lines[:: max(1, len(lines) // LOOKED)], tokenizer.vocabulary)
+    mass = _attention(checkpoint, some.lines)
+    names = [
+        f"{i}.n{k}" for i in range(1, config.n_layer + 1) for k in range(1, config.ff_width + 1)
+    ]
+    with progress_bar(
+        len(names) + len(parts_of(config)), progress, unit="part", leave=False
+    ) as bar:
+        broken = {}
+        for name in names:
+            broken[name] = some.kinds_of(wrong(some, name))
+            bar.update(1)
+        neurons = _neurons(broken, some.kinds_of(np.ones(len(some.kinds_D), bool)))
         bar.total += len(neurons)
         parts = {}
         for name in (*parts_of(config), *neurons):
             words = WORDS_OF if name in neurons else GROUP_OF  # a neuron is for less
-            parts[name] = _part(checkpoint.without([name]), texts, mass.get(name, {}), words)
+            parts[name] = _part(texts, wrong(texts, name), mass.get(name, {}), words)
             bar.update(1)
     worst = {name: min(parts[name].right.values()) for name in neurons}
     harmful = sorted((name for name in neurons if worst[name] < 1 - HARM), key=worst.__getitem__)
     for name in set(neurons) - set(harmful[:MAX_NEURONS]):
         del parts[name]
-    return SwitchMap(weights=sha256(folder / WEIGHTS), n=len(texts), seed=seed, parts=parts)
+    return SwitchMap(weights=sha256(folder / WEIGHTS), n=len(lines), seed=seed, parts=parts)
+
+
+def drawn(n: int, seed: int) -> list[Line]:
+    """Returns right lines of n problems of DRAWN."""
+    problems = FreshProblems(DRAWN, seed)
+    return [
+        split_line(line) for line in problems.render(problems.block(0, n)).decode().splitlines()
+    ]
 
 
 def _part(
-    checkpoint: Checkpoint,
-    texts: Sequence[_Text],
-    mass: dict[str, dict[str, float]],
-    words: dict[Kind, str],
+    texts: Texts, wrong_D: Flags, mass: dict[str, dict[str, float]], words: dict[Kind, str]
 ) -> Part:
-    """Returns what is wrong without a part, counted by these words. `checkpoint` is the model
-    without it."""
-    _, decoder = load_decoder(checkpoint)
-    wrong, spoilt = _wrong(decoder, texts)
-    answers, n_of = _outputs(checkpoint, decoder, spoilt), _kinds(texts)
-    failed = Counter(text.line.operation for text, out in answers if not _is_right(text, out))
-    asked = Counter(text.line.operation for text in texts)
+    """Returns what is wrong without a part, counted by these words."""
+    wrong, n_of = texts.kinds_of(wrong_D), texts.kinds_of(np.ones(len(wrong_D), bool))
+    lines = list(zip(texts.lines, texts.answers_with(wrong_D), strict=True))
+    failed = Counter(line.operation for line, is_wrong in lines if is_wrong)
+    asked = Counter(line.operation for line, _ in lines)
+    endless = texts.answers_with(wrong_D & (texts.kinds_D == Kind.END))
     return Part(
         right={op: _share(asked[op] - failed[op], asked[op]) for op in SIGNS if asked[op]},
-        unfinished=_share(sum(not out.endswith("$") for _, out in answers), len(texts)),
+        unfinished=_share(int(endless.sum()), len(lines)),
         wrong=_shares(wrong, n_of, words),
         looks=_looks(mass, _shares(wrong, n_of, WORDS_OF)),
     )
@@ -207,126 +285,48 @@ def table(switches: SwitchMap) -> str:
     return text_table(header, rows)
 
 
-def _right_texts(checkpoint: Checkpoint, n: int, seed: int) -> list[_Text]:
-    """Returns what the model writes for the drawn problems that it answers rightly, by length."""
-    problems = FreshProblems(DRAWN, seed)
-    lines = map(split_line, problems.render(problems.block(0, n)).decode().splitlines())
-    known = checkpoint.tokenizer.require_characters()
-    texts = [_text(known, line, line.completion) for line in lines]
-    _, decoder = load_decoder(checkpoint)
-    answers = _outputs(checkpoint, decoder, texts)
-    right = [_text(known, text.line, out) for text, out in answers if _is_right(text, out)]
-    if not right:
-        raise DataError(f"{checkpoint.name} answers none of {n:,} problems rightly")
-    return right
-
-
-def _text(tokenizer: CharTokenizer, line: Line, output: str) -> _Text:
-    text = line.prompt + output
-    plan = layout(require_shape(line.prompt))
-    answer = answer_field(plan, text[: len(plan.slots)].encode())
-    slots = [*plan.slots, *(slot for slot, _ in answer)]
-    tokens_T = tokenizer.encode(text).astype(np.int64)
-    return _Text(line, text, tokens_T, slots, tokenizer.vocabulary)
-
-
-def _is_right(text: _Text, output: str) -> bool:
-    """Whether the answer is right and stands after work of the right length."""
-    right_length = len(text.tokens_T) == text.start + len(output)
-    return right_length and output.rpartition("=")[2] == text.line.answer
-
-
-def _outputs(
-    checkpoint: Checkpoint, decoder: Decoder, texts: Sequence[_Text]
-) -> list[tuple[_Text, str]]:
-    """Returns what a decoder writes for each problem, up to LONGER times the right length."""
-    stop, result = int(checkpoint.tokenizer.encode("$")[0]), []
-    ordered = sorted(texts, key=lambda text: (text.start, len(text.tokens_T)))
-    for start, group in groupby(ordered, key=attrgetter("start")):
-        rows = list(group)
-        for batch in (rows[i : i + BATCH] for i in range(0, len(rows), BATCH)):
-            prompts_BP = np.stack([text.tokens_T[:start] for text in batch])
-            length = LONGER * (len(batch[-1].tokens_T) - start)
-            written = generate(decoder, prompts_BP, stop, length)
-            result += [
-                (text, checkpoint.tokenizer.decode(completion.ids))
-                for text, completion in zip(batch, written, strict=True)
-            ]
-    return result
-
-
-def _wrong(decoder: Decoder, texts: Sequence[_Text]) -> tuple[Counter[Kind], list[_Text]]:
-    """Returns how many characters of the right texts a decoder would write wrongly, by kind, and
-    the texts that it would write otherwise: another digit of a quotient need not be wrong."""
-    reader, wrong, spoilt = as_array_decoder(decoder), Counter[Kind](), []
-    for text in texts:
-        inputs_1T, n = text.tokens_T[None, :-1], len(text.tokens_T)
-        logits_TV = reader(inputs_1T, reader.new_array_cache(1, n - 1), False)[0]
-        written_T = np.append(text.tokens_T[:1], logits_TV.argmax(axis=1))
-        places = np.flatnonzero(written_T[text.start :] != text.tokens_T[text.start :]) + text.start
-        if len(places):
-            spoilt.append(text)
-        wrong.update(
-            text.slots[i].kind for i in places.tolist() if not text.allows(i, int(written_T[i]))
-        )
-    return wrong, spoilt
-
-
-def _kinds(texts: Sequence[_Text]) -> Counter[Kind]:
-    return Counter(slot.kind for text in texts for slot in text.slots[text.start :])
-
-
-def _neurons(
-    checkpoint: Checkpoint, texts: Sequence[_Text], progress: Callable[[int], Any]
-) -> list[str]:
+def _neurons(broken: Mapping[str, Counter[Kind]], n_of: Counter[Kind]) -> list[str]:
     """Returns the neurons to try: for each kind of character the one without which most of them are
     wrong, if that is a share of NEURON. At most MAX_TRIED, the greatest shares first."""
-    config, n_of = checkpoint.recipe.model, _kinds(texts)
     best: dict[Kind, tuple[float, str]] = {}
-    for layer in range(1, config.n_layer + 1):
-        for neuron in range(1, config.ff_width + 1):
-            name = f"{layer}.n{neuron}"
-            _, decoder = load_decoder(checkpoint.without([name]))
-            for kind, count in _wrong(decoder, texts)[0].items():
-                if n_of[kind] >= SEEN:
-                    best[kind] = max(best.get(kind, (NEURON, "")), (count / n_of[kind], name))
-            progress(1)
+    for name, counts in broken.items():
+        for kind, count in counts.items():
+            if n_of[kind] >= SEEN:
+                best[kind] = max(best.get(kind, (NEURON, "")), (count / n_of[kind], name))
     found = sorted((entry for entry in best.values() if entry[1]), reverse=True)
     return list(dict.fromkeys(name for _, name in found))[:MAX_TRIED]
 
 
-def _attention(model: GPT, texts: Sequence[_Text]) -> dict[str, dict[str, dict[str, float]]]:
-    """Returns the mean share of the attention of each head, by what is written, and by what the
-    head looks at: the characters that the rule reads, or the one before."""
-    if model.scheme.n_inserted_ids:
-        return {}
+def _attention(
+    checkpoint: Checkpoint, lines: Sequence[Line]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Returns the mean share of the attention of each head, by what is written, and by which of
+    the characters that the rule reads it looks at."""
+    model = checkpoint.model
+    assert isinstance(model, SourceTransformer)
     sums_LH: dict[tuple[str, str], NDArray[np.float32]] = {}
     n_of = Counter[str]()
-    for text in texts:
-        weights_LHTT = attention_weights(model, torch.from_numpy(text.tokens_T[:-1])).numpy()
-        for place in range(text.start, len(text.tokens_T)):
-            words = WORDS_OF[text.slots[place].kind]
+    for line in lines:
+        text, first = line.prompt + line.completion, len(line.prompt) - 1
+        slots = next_slots(text.encode())
+        tokens_T = torch.from_numpy(checkpoint.tokenizer.encode(text).astype(np.int64))
+        weights_LTRH = source_weights(model, tokens_T).numpy()
+        kinds = layout(require_shape(line.prompt)).kinds
+        for place in range(first, len(text) - 1):
+            words = WORDS_OF[Kind(slots.kinds[place])]
             n_of[words] += 1
-            for at, source in _sources(text, place):
-                share_LH = weights_LHTT[:, :, place - 1, source]
-                sums_LH[words, at] = sums_LH.get((words, at), 0) + share_LH
+            for source, position in enumerate(slots.sources[place].tolist()):
+                if position == NOWHERE:
+                    continue
+                kind = Kind(kinds[position])
+                key = words, READ.get(kind) or WORDS_OF[kind]
+                sums_LH[key] = sums_LH.get(key, 0) + weights_LTRH[:, place, source]
     result: dict[str, dict[str, dict[str, float]]] = {}
     for (words, at), sum_LH in sums_LH.items():
-        if n_of[words] >= SEEN:
-            for (layer, head), total in np.ndenumerate(sum_LH):
-                row = result.setdefault(f"{layer + 1}.{head + 1}", {}).setdefault(words, {})
-                row[at] = float(total) / n_of[words]
+        for (layer, head), total in np.ndenumerate(sum_LH):
+            row = result.setdefault(f"{layer + 1}.{head + 1}", {}).setdefault(words, {})
+            row[at] = float(total) / n_of[words]
     return result
-
-
-def _sources(text: _Text, place: int) -> Iterator[tuple[str, int]]:
-    """Yields the positions of what the rule of a character reads, each in words."""
-    sources = {source for source in text.slots[place].sources if source != NOWHERE}
-    for source in sources:
-        kind = text.slots[source].kind
-        yield READ.get(kind) or WORDS_OF[kind], source
-    if place - 1 not in sources:
-        yield "the character before", place - 1
 
 
 def _looks(mass: dict[str, dict[str, float]], wrong: dict[str, float]) -> list[Source]:

@@ -6,7 +6,6 @@ G key/value heads, D head width.
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 import torch
@@ -235,10 +234,9 @@ register("attention", ATTENTIONS)
 class Context:
     """What all layers share in one forward pass of `n_query` tokens after the tokens in the cache.
 
-    `prepared` is what the positional scheme computed from the text. `start` is the number of tokens
-    in the cache. `mask` has one of three forms:
+    `start` is the number of tokens in the cache. `mask` has one of three forms:
 
-    - bool, (T, S) or (B, 1, T, S): True where a query sees a key.
+    - bool, (T, S): True where a query sees a key.
     - float, (1, H or 1, T, S): what the positional scheme adds to the scores, and minus infinity
       where a query does not see a key.
     - None: a query sees all of the past, and nothing is added. In this case T is 1 or the cache is
@@ -248,30 +246,25 @@ class Context:
     def __init__(
         self,
         positions: PositionalScheme,
-        prepared: Any,
         scheme: AttentionScheme,
         n_query: int,
         cache: KVCache | None,
         device: torch.device,
     ) -> None:
         self.positions = positions
-        self.prepared = prepared
         self.scheme = scheme
         self.cache = cache
         self.start = cache.length if cache else 0
         n_key = self.start + n_query
         visible_TS = scheme.visible(n_query, n_key, device)
         bias_HTS = positions.bias(n_query, self.start)
-        near_B1TS = positions.visible(prepared)  # no scheme has both this and a bias
-        needs_mask = bias_HTS is not None or near_B1TS is not None or n_query not in (1, n_key)
+        needs_mask = bias_HTS is not None or n_query not in (1, n_key)
         if visible_TS is None and needs_mask:
             visible_TS = causal_mask(n_query, n_key, device)
         self.mask = visible_TS
         if visible_TS is not None and bias_HTS is not None:
             # Four dimensions: torch's kernels for a CPU do not take a mask of three.
             self.mask = bias_HTS.masked_fill(~visible_TS, MINUS_INF)[None]
-        elif visible_TS is not None and near_B1TS is not None:
-            self.mask = near_B1TS & visible_TS
         self.is_causal = False  # one query sees all keys
         if n_query > 1:  # a branch, so that a compiled pass has a bool here and no symbol
             self.is_causal = True
@@ -316,7 +309,7 @@ class CausalSelfAttention(nn.Module):
             if self.qk_norm:
                 q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
                 qk = torch.cat((self.q_norm(q_BHTD), self.k_norm(k_BGTD)), dim=1)
-            qk = positions.rotate(qk, context.prepared, start)
+            qk = positions.rotate(qk, start)
             q_BHTD, k_BGTD = qk.split_with_sizes((H, G), dim=1)
         else:
             q_BHTD, k_BGTD, v_BGTD = qkv.split_with_sizes((H, G, G), dim=1)

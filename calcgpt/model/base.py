@@ -14,10 +14,8 @@ from torch import nn
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import KVCache
 from calcgpt.model.layers import NORMS, feed_forward
-from calcgpt.model.parameters import KIND_TABLES
-from calcgpt.model.positions import KindTable
+from calcgpt.model.parameters import KIND_TABLE
 from calcgpt.variants import register
-from datagen.coordinates import Codes
 from datagen.slots import Kind
 
 
@@ -93,11 +91,6 @@ class LanguageModel(nn.Module, ABC):
         None if there is nothing. With this result, a forward pass is a single graph."""
         return None
 
-    def ascii_codes(self, tokens_BT: torch.Tensor) -> Codes | None:
-        """Returns the text whose `batch_coordinates` are the text features, which other processes
-        can compute; None if there are none."""
-        return None
-
     def n_positions(self, n_token: int) -> int:
         """Returns how many positions `n_token` tokens take."""
         return n_token
@@ -114,11 +107,8 @@ class LanguageModel(nn.Module, ABC):
         return next(self.parameters()).device
 
     def n_parameters(self) -> int:
-        """Returns the number of trainable parameters. Shared ones count once, and rows that are
-        reserved for new kinds of slots do not count."""
-        tables = [module for module in self.modules() if isinstance(module, KindTable)]
-        n_reserved = sum(table.n_reserved * table.embedding_dim for table in tables)
-        return sum(p.numel() for p in self.parameters()) - n_reserved
+        """Returns the number of trainable parameters. Shared ones count once."""
+        return sum(p.numel() for p in self.parameters())
 
     def _check_length(self, n_position: int) -> None:
         limit = self.n_positions(self.config.block_size)
@@ -139,7 +129,7 @@ def gpt2_init(model: LanguageModel) -> None:
         elif parameter.dim() == 2:
             writes_residual = name.endswith(("attn.out.weight", "ff.down.weight"))
             scale = math.sqrt(2 * model.config.n_layer) if writes_residual else 1.0
-            drawn = parameter.data[: len(Kind)] if name in KIND_TABLES else parameter
+            drawn = parameter.data[: len(Kind)] if name == KIND_TABLE else parameter
             nn.init.normal_(drawn, std=0.02 / scale)
 
 

@@ -17,7 +17,6 @@ from calcgpt.model.layers import NORMS, Linear, dropout
 from calcgpt.model.positions import POSITIONS
 from calcgpt.model.sources import SourceTransformer
 from calcgpt.variants import register
-from datagen.coordinates import Codes
 
 
 class Bigram(LanguageModel):
@@ -77,12 +76,6 @@ class GPT(LanguageModel):
         plain.load_state_dict(self.state_dict())
         return plain.eval()
 
-    def text_features(self, tokens_BT: torch.Tensor) -> torch.Tensor | None:
-        return self.positions.text_features(self.scheme.insert(tokens_BT, 0), 0)
-
-    def ascii_codes(self, tokens_BT: torch.Tensor) -> Codes | None:
-        return self.positions.ascii_codes(self.scheme.insert(tokens_BT, 0))
-
     def forward(
         self,
         tokens_BT: torch.Tensor,
@@ -95,10 +88,9 @@ class GPT(LanguageModel):
         T = tokens_BT.size(1)
         self._check_length(start + T)
         tokens_BS = tokens_BT if cache is None else cache.append_tokens(tokens_BT)
-        prepared = self.positions.prepare(tokens_BS, start, features)
-        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), prepared, start)
+        x_BTC = self.positions.embed(self.token_embedding(tokens_BT), tokens_BS, start)
         x_BTC = self.embed_dropout(x_BTC)
-        context = Context(self.positions, prepared, self.scheme, T, cache, tokens_BT.device)
+        context = Context(self.positions, self.scheme, T, cache, tokens_BT.device)
         for block in self.blocks:
             x_BTC = block(x_BTC, context)
         if cache is not None:

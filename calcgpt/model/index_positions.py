@@ -5,20 +5,14 @@ Shapes: B batch, T new tokens, S all tokens (cached and new), C n_embd, H query 
 heads, X query and key heads, D head width, N positions.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-
-if TYPE_CHECKING:
-    from datagen.coordinates import Codes
 
 BASE = 10_000.0  # of the sinusoidal frequencies
 
@@ -30,9 +24,7 @@ class PositionalScheme(nn.Module):
 
     `start` is the number of tokens before the first new one: the tokens in the key/value cache.
 
-    A scheme that computes positions from the text does so once per forward pass, in `prepare`. The
-    result is passed to `embed`, `rotate` and `visible`. What needs Python code is in
-    `text_features`, which may be called before a compiled forward pass: it would break the graph.
+    `tokens_BS` are all tokens so far, S = start + T, for schemes that read positions off the text.
     """
 
     rotates = False  # whether `rotate` changes anything
@@ -40,28 +32,11 @@ class PositionalScheme(nn.Module):
     def __init__(self, config: ModelConfig, n_positions: int) -> None:
         super().__init__()
 
-    def text_features(self, tokens_BS: torch.Tensor, start: int) -> torch.Tensor | None:
-        """Returns what the scheme computes from the text in Python, on the device of the tokens;
-        None if there is nothing. Each row of the result belongs to the same row of the batch."""
-        return None
-
-    def ascii_codes(self, tokens_BS: torch.Tensor) -> Codes | None:
-        """Returns the text whose `batch_coordinates` are the text features, (B, S); None if there
-        are none."""
-        return None
-
-    def prepare(
-        self, tokens_BS: torch.Tensor, start: int, features: torch.Tensor | None = None
-    ) -> Any:
-        """Returns what `embed`, `rotate` and `visible` need from the text: by default all tokens so
-        far, S = start + T. `features`: the result of `text_features` from 0 on, if you have it."""
-        return tokens_BS
-
-    def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         """Adds positions to the token embeddings, (B, T, C)."""
         return x_BTC
 
-    def rotate(self, x_BXTD: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+    def rotate(self, x_BXTD: torch.Tensor, start: int) -> torch.Tensor:
         """Rotates queries and keys, (B, X, T, D), by their position. X = H + G: the heads of the
         queries come first."""
         return x_BXTD
@@ -80,11 +55,6 @@ class PositionalScheme(nn.Module):
         the scores are, without the causal mask. None means zero."""
         return None
 
-    def visible(self, prepared: Any) -> torch.Tensor | None:
-        """Returns a mask (B, 1, T, S), True where a query may see a key, without the causal mask.
-        None means everywhere."""
-        return None
-
 
 class NoPositions(PositionalScheme):
     """No positions: only the causal mask shows the order (NoPE; Kazemnejad et al. 2023)."""
@@ -97,7 +67,7 @@ class LearnedPositions(PositionalScheme):
         super().__init__(config, n_positions)
         self.table = nn.Embedding(n_positions, config.n_embd)
 
-    def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         return x_BTC + self.table.weight[start : start + x_BTC.size(1)]
 
 
@@ -118,7 +88,7 @@ class SinusoidalPositions(PositionalScheme):
         # The config determines the table, so checkpoints do not store it.
         self.register_buffer("table_NC", table.float(), persistent=False)
 
-    def embed(self, x_BTC: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+    def embed(self, x_BTC: torch.Tensor, tokens_BS: torch.Tensor, start: int) -> torch.Tensor:
         return x_BTC + self.table_NC[start : start + x_BTC.size(1)]
 
 
@@ -146,7 +116,7 @@ class RotaryPositions(PositionalScheme):
         sin = angles.sin().float()
         self.register_buffer("sin_ND", torch.cat((-sin, sin), dim=1), persistent=False)
 
-    def rotate(self, x_BXTD: torch.Tensor, prepared: Any, start: int) -> torch.Tensor:
+    def rotate(self, x_BXTD: torch.Tensor, start: int) -> torch.Tensor:
         stop = start + x_BXTD.size(2)
         return rotate(x_BXTD, self.cos_ND[start:stop], self.sin_ND[start:stop])
 

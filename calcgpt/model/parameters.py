@@ -14,8 +14,8 @@ from calcgpt.variants import plugins_of
 from datagen.extras import is_installed
 from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 
-# Tensors with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
-KIND_TABLES = ("kinds.weight", "positions.kinds.weight", "positions.next_kinds.weight")
+# The tensor with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
+KIND_TABLE = "kinds.weight"
 SIZES = {
     "V": "vocabulary",
     "C": "n_embd, width of the residual stream",
@@ -50,7 +50,6 @@ def _parts(c: ModelConfig, s: SimpleNamespace) -> dict[str, Any]:
         "learned+rope": s.N * s.C,
         "coupled": (s.P + s.R) * s.C,
         "coupled+rope": (s.P + s.R) * s.C,
-        "coordinates": 2 * s.Y * s.C,
         "integrated": s.L * s.N * s.D,
         "integrated-per-head": s.L * s.G * s.N * s.D,
         "shaw": s.L * s.M * s.D,
@@ -143,7 +142,7 @@ def count(config: ModelConfig, vocab_size: int) -> dict[str, int]:
 
 def n_stored(config: ModelConfig, vocab_size: int) -> int:
     """Returns how many numbers a checkpoint's weights are: the parameters, and the rows of
-    KIND_TABLES that are reserved."""
+    KIND_TABLE that are reserved."""
     letters = {**sizes(config, vocab_size), "Y": N_KINDS}
     return sum(_parts(config, SimpleNamespace(**letters)).values())
 

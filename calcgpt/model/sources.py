@@ -20,8 +20,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.model.attention import MINUS_INF, KVCache
 from calcgpt.model.base import BLOCKS, INITS, LanguageModel
 from calcgpt.model.layers import NORMS, Linear, dropout
-from calcgpt.model.positions import KindTable
-from datagen.slots import MAX_SOURCES
+from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 from datagen.sources import next_cases
 
 NO_SOURCE = -1  # in place of a token that a rule does not read
@@ -83,6 +82,17 @@ class SourceAttention(nn.Module):
         return y_BTC
 
 
+class KindTable(nn.Embedding):
+    """A vector for each kind of slot, and a row of zeros for each kind that may be added later."""
+
+    def __init__(self, n_embd: int) -> None:
+        super().__init__(N_KINDS, n_embd)
+
+    def reset_parameters(self) -> None:
+        nn.init.zeros_(self.weight)
+        nn.init.normal_(self.weight.data[: len(Kind)])
+
+
 class SourceTransformer(LanguageModel):
     """A transformer with two streams (XLNet; Yang et al. 2019, section 2.3). That of the queries
     begins with the kind of the slot to write, not with the token before it. That of the content is
@@ -121,6 +131,10 @@ class SourceTransformer(LanguageModel):
         features_BTR = self._token_of_code[cases_BTR]
         features_BTR[..., 0] = cases_BTR[..., 0]
         return torch.from_numpy(features_BTR).to(tokens_BT.device)
+
+    def n_parameters(self) -> int:
+        """Returns the number of trainable parameters, without rows reserved for new kinds."""
+        return super().n_parameters() - (N_KINDS - len(Kind)) * self.config.n_embd
 
     def forward(
         self,

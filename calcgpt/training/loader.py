@@ -1,24 +1,16 @@
 """The micro-batches of each step, on the device that trains on them.
 
-While a GPU computes a step, the micro-batches of the next step are copied to it, and other
-processes read the text of the steps after that.
+While a GPU computes a step, the micro-batches of the next step are copied to it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 
 from calcgpt.config import TrainConfig
-from calcgpt.data.batches import Batch, BatchSource, has_loss
+from calcgpt.data.batches import BatchSource, has_loss
 from calcgpt.model.base import LanguageModel
 from calcgpt.training.distributed import SingleProcess
-from datagen.coordinates import Codes, Coordinates, batch_coordinates
-from datagen.parallel import Pool
-
-_AHEAD = 4  # steps whose text is read in advance
-_MAX_WORKERS = 8  # with worked steps, one reads the text of about 40 batches of 24 per second
 
 
 class MicroBatch(NamedTuple):
@@ -37,14 +29,6 @@ class StepBatch(NamedTuple):
     shapes: list[tuple[int, int]]  # (B, T) of all micro-batches
 
 
-class _SplitBatch(NamedTuple):
-    """The batch of a step before it is on the device."""
-
-    parts: list[tuple[Batch, Codes | None]]  # of this process, with the text to read
-    n_target: int
-    shapes: list[tuple[int, int]]
-
-
 class BatchLoader:
     """Loads the batches of one process, in the order of the steps."""
 
@@ -59,24 +43,9 @@ class BatchLoader:
         self.batches, self.config, self.model = batches, config, model
         self.group, self.device = group, device
         self._prefetched: dict[int, StepBatch] = {}  # by step: one at most
-        self._split: dict[int, _SplitBatch] = {}  # by step: those whose text is being read
-        self._workers: Pool[Coordinates] | None = None
         self._copy_stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
             self._copy_stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-    @contextmanager
-    def reading(self, n_process: int) -> Iterator[None]:
-        """Within the block, at most `n_process` other processes read the text of later steps, if
-        the model needs that."""
-        if n_process:
-            self._workers = Pool(batch_coordinates, min(n_process, _MAX_WORKERS))
-        try:
-            yield
-        finally:
-            if self._workers:
-                self._workers.close()
-            self._workers = None
 
     def load(self, step: int) -> StepBatch:
         """Returns the batch of a step."""
@@ -95,50 +64,24 @@ class BatchLoader:
             self._prefetched = {step: self._load(step)}
 
     def _load(self, step: int) -> StepBatch:
-        split = self._split.pop(step, None) or self._split_batch(step)
-        if self._workers:
-            for later in range(step + 1, min(step + 1 + _AHEAD, self.config.steps)):
-                if later not in self._split:
-                    self._split[later] = self._split_batch(later)
-                for number, (_, codes) in enumerate(self._split[later].parts):
-                    if codes is not None:
-                        self._workers.request((later, number), codes)
-        parts = [
-            self._to_device(part, self._parsed(part, codes, (step, number)))
-            for number, (part, codes) in enumerate(split.parts)
-        ]
-        return StepBatch(parts, split.n_target, split.shapes)
-
-    def _split_batch(self, step: int) -> _SplitBatch:
         """Makes the batch of a step."""
         batch = self.batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
         n_target = int(has_loss(batch[1]).sum())
         parts, local_parts = self.group.micro_batches(batch, self.config.grad_accum)
         shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
-        readable = [
-            self.model.ascii_codes(inputs) if self._workers else None for inputs, _ in local_parts
+        micro_batches = [
+            self._to_device(MicroBatch(*part, self.model.text_features(part[0])))
+            for part in local_parts
         ]
-        return _SplitBatch(list(zip(local_parts, readable, strict=True)), n_target, shapes)
+        return StepBatch(micro_batches, n_target, shapes)
 
-    def _parsed(
-        self, batch: Batch, codes: Codes | None, key: tuple[int, int]
-    ) -> torch.Tensor | None:
-        """Returns what the model parses from a micro-batch, from another process if its text was
-        to be read there."""
-        if self._workers is None or codes is None:
-            return self.model.text_features(batch[0])
-        if (coordinates_BT6 := self._workers.receive(key)) is None:
-            coordinates_BT6 = batch_coordinates(codes)
-        return torch.tensor(coordinates_BT6, dtype=torch.int64)
-
-    def _to_device(self, batch: Batch, features: torch.Tensor | None) -> MicroBatch:
-        inputs, targets = batch
+    def _to_device(self, batch: MicroBatch) -> MicroBatch:
         if self._copy_stream is None:
-            return MicroBatch(inputs, targets, features)
+            return batch
         with torch.cuda.stream(self._copy_stream):
-            copied = None if features is None else self._copy(features)
-            return MicroBatch(self._copy(inputs), self._copy(targets), copied)
+            features = None if batch.features is None else self._copy(batch.features)
+            return MicroBatch(self._copy(batch.inputs), self._copy(batch.targets), features)
 
     def _copy(self, tensor: torch.Tensor) -> torch.Tensor:
         """Begins a copy to the GPU. A copy from pinned memory does not block."""

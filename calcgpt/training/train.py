@@ -286,10 +286,7 @@ class Trainer:
         on_cpu = self.device.type == "cpu"
         n_core = 1 if on_cpu else self.group.cores_per_process(usable_cores())
         steps, size = self.config.steps, self.config.batch_size
-        with (
-            self.train_batches.prefetching(steps, size, n_core, self.group),
-            self.loader.reading(0 if on_cpu else n_core),
-        ):
+        with self.train_batches.prefetching(steps, size, n_core, self.group):
             yield
 
     def _log_training(self, log: Write, console: Console) -> None:
@@ -314,10 +311,10 @@ class Trainer:
             return {}
         step, (val_loss, scores, example) = self.counters.step, result
         self.folder.check_finite(val_loss, "the validation loss", step)
-        log(validation_row(step, val_loss, scores))
         scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         with torch.no_grad(), self.final.applied():
             cases = count_cases(self.model, self.train_batches)
+        log(validation_row(step, val_loss, scores) | cases)
         console.validated(step, val_loss, scores, example, cases)
         return {"val_loss": val_loss, **scored, **cases}
 

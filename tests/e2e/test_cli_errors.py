@@ -80,7 +80,7 @@ SHAKESPEARE = (
         (["info", "{tiny}", "--set", "model.n_layer=2"], "--set is for --recipe"),
         (["export", "absent", "x", "--to", "example", "--also", "direct"], "--also is for --to"),
         (["export", "absent", "x", "--to", "snapshots", "--also", "direct"], "--also is for --to"),
-        (["export", "absent", "x", "--to", "onnx", "--address", "https://a"], "--address is for"),
+        (["export", "absent", "x", "--to", "gguf", "--address", "https://a"], "--address is for"),
         (["export", "absent", "x", "--to", "web", "--address", "a.b"], "'a.b' is not the address"),
         (["calc", "1+1", "--checkpoint", ""], "'--checkpoint': the name is empty"),
         (["info", ""], "the name is empty"),
@@ -195,7 +195,6 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["sweep", "nano", "--out", "x"], ["torch", "optuna", "matplotlib"], "a sweep"),
         (["export", "{tiny}", "out", "--to", "hf"], ["transformers"], "export to hf"),
         (["export", "{tiny}", "out", "--to", "gguf"], ["gguf"], "export to gguf"),
-        (["export", "{tiny}", "out", "--to", "onnx"], ["onnxscript"], "export to onnx"),
         (["export", "{tiny}", "out", "--to", "example"], ["torch"], "export to example"),
         (
             ["calc", "1+1", "--checkpoint", "{tiny}", "--engine", "torch"],

@@ -88,7 +88,7 @@ def test_all_that_it_needs_takes_less_than_400_mb() -> None:
     files = {Path(file.locate()) for installed in core() for file in installed.files or ()}
     sizes = {str(file): file.stat().st_size for file in files if file.exists()}
     assert sum(sizes.values()) < 400e6, sorted(sizes, key=sizes.__getitem__)[-10:]
-    assert not {installed.name for installed in core()} & {"onnx", "ray", "torch", "transformers"}
+    assert not {installed.name for installed in core()} & {"ray", "torch", "transformers"}
 
 
 def test_it_calculates_and_scores(start: Start, tmp_path: Path) -> None:

@@ -7,14 +7,12 @@ has a table here with the same names.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
 from calcgpt.config import ModelConfig
 from datagen.answer_layout import answer_shape, answer_slots
-from datagen.coordinates import coordinates as layout_coordinates
 from datagen.layout import layout, shape_of
 from datagen.slots import MAX_SOURCES
 
@@ -240,8 +238,8 @@ def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors, ids: list
         if config.qk_norm:
             q = [norm(w, f"{name}.q_norm", config, q_t) for q_t in q]
             k = [norm(w, f"{name}.k_norm", config, k_t) for k_t in k]
-        q = [position.rotate(config, q_t, ids, t, True) for t, q_t in enumerate(q)]
-        k = [position.rotate(config, k_t, ids, t, False) for t, k_t in enumerate(k)]
+        q = [position.rotate(config, q_t, t) for t, q_t in enumerate(q)]
+        k = [position.rotate(config, k_t, t) for t, k_t in enumerate(k)]
         for i in range(len(x)):
             scores = [
                 q[i] @ k[j] / math.sqrt(D) + position.score(w, config, (layer, h), q[i], i, j)
@@ -339,54 +337,16 @@ def coupled(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
     return w["positions.places.weight"][distance] + w["positions.rows.weight"][row]
 
 
-def rotate(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
+def rotate(config: ModelConfig, x: Vector, t: int) -> Vector:
     """Su et al. 2021, eq. 34; channel i is paired with i + D/2."""
     half = len(x) // 2
-    return turned(x, [t * config.rope_base ** (-2 * i / len(x)) for i in range(half)])
-
-
-def turned(x: Vector, angles: list[float]) -> Vector:
-    """Turns channels i and i + D/2 by angle i. Channels without an angle stay unchanged."""
-    half = len(x) // 2
     y = np.array(x)
-    for i, angle in enumerate(angles):
+    for i in range(half):
+        angle = t * config.rope_base ** (-2 * i / len(x))
         cos, sin = math.cos(angle), math.sin(angle)
         y[i] = x[i] * cos - x[i + half] * sin
         y[i + half] = x[i + half] * cos + x[i] * sin
     return y
-
-
-def coordinates(config: ModelConfig, ids: list[int]) -> list[list[int]]:
-    """Kind, next kind, row, column, query row and query column of each token; 0 for tokens that
-    are not characters."""
-    n = len(config.characters)
-    text = "".join(config.characters[token] for token in ids if token < n)
-    rows = iter(layout_coordinates(text.encode()).tolist())
-    return [next(rows) if token < n else [0] * 6 for token in ids]
-
-
-def kinds(w: Weights, config: ModelConfig, ids: list[int], t: int) -> Vector:
-    kind, next_kind, *_ = coordinates(config, ids[: t + 1])[t]
-    return w["positions.kinds.weight"][kind] + w["positions.next_kinds.weight"][next_kind]
-
-
-@cache
-def axis_frequencies(count: int) -> list[float]:
-    """Returns, of 20,000 random sets of frequencies, the set whose mean cosine, over distances
-    from 1 to 40, has the smallest maximum."""
-    words = np.random.Philox(1).random_raw(20_000 * count)
-    samples = [0.15 + (math.pi - 0.15) * (int(word) >> 11) / 2**53 for word in words]
-    groups = [np.array(samples[i : i + count]) for i in range(0, len(samples), count)]
-    distances = np.arange(1, 41)[:, None]
-    best = min(groups, key=lambda group: np.cos(distances * group).mean(axis=1).max())
-    return [float(np.float32(frequency)) for frequency in best]
-
-
-def rotate_by_axes(config: ModelConfig, x: Vector, ids: list[int], t: int, query: bool) -> Vector:
-    """The row turns the first channels, the column the next. The rest stay unchanged."""
-    row, column = coordinates(config, ids[: t + 1])[t][4 if query else 2 :][:2]
-    frequencies = axis_frequencies(max(1, 3 * (len(x) // 2) // 8))
-    return turned(x, [row * f for f in frequencies] + [column * f for f in frequencies])
 
 
 Head = tuple[int, int]  # layer and query head
@@ -446,7 +406,7 @@ class Position(NamedTuple):
     """What a scheme adds to a token, how it rotates queries and keys, what it adds to a score."""
 
     embed: Callable[[Weights, ModelConfig, list[int], int], Vector | float] = lambda *_: 0.0
-    rotate: Callable[[ModelConfig, Vector, list[int], int, bool], Vector] = lambda _, x, *rest: x
+    rotate: Callable[[ModelConfig, Vector, int], Vector] = lambda _, x, t: x
     score: Callable[[Weights, ModelConfig, Head, Vector, int, int], float] = lambda *_: 0.0
 
 
@@ -461,7 +421,6 @@ POSITIONS = {
     "t5-buckets": Position(score=t5_buckets),
     "rope": Position(rotate=rotate),
     "alibi": Position(score=alibi),
-    "coordinates": Position(embed=kinds, rotate=rotate_by_axes),
     "coupled": Position(embed=coupled),
     "learned+rope": Position(embed=learned, rotate=rotate),
     "coupled+rope": Position(embed=coupled, rotate=rotate),

@@ -45,8 +45,7 @@ def test_attention_without_positions_does_not_see_the_order_of_the_past() -> Non
     assert not last_logits_change_with_the_order("none")
 
 
-# Coordinates know problems only: see test_coordinates.
-@pytest.mark.parametrize("position", sorted(set(POSITIONS) - {"none", "coordinates"}))
+@pytest.mark.parametrize("position", sorted(set(POSITIONS) - {"none"}))
 def test_every_other_scheme_sees_the_order_of_the_past(position: str) -> None:
     assert last_logits_change_with_the_order(position)
 

@@ -5,12 +5,19 @@ from collections.abc import Callable
 import pytest
 import torch
 from parity import naive
-from parity.test_coordinates import LINES, ids
 from parity.variants import build, small
 
 from calcgpt.config import ModelConfig
 from calcgpt.model.base import LanguageModel
 from datagen.notation import WORK_ALPHABET as ALPHABET
+from datagen.work import render
+
+PROMPTS = ["$(0000012.50*0000000.25)=", "$5(00000-3.75/0000000700)=", "$(0000002.08-0000136.22)="]
+LINES = [line.decode() for line in render([prompt.encode() for prompt in PROMPTS])]
+
+
+def ids(line: str) -> torch.Tensor:
+    return torch.tensor([[ALPHABET.index(character) for character in line]])
 
 
 def source_config(**changes: object) -> ModelConfig:

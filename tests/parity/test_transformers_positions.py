@@ -70,7 +70,7 @@ def test_attention_with_alibi_is_blooms(compare: Compare, n_head: int) -> None:
     x_BTC = torch.randn(2, LENGTH, C, dtype=torch.float64)
     future = torch.full((LENGTH, LENGTH), -1e9, dtype=torch.float64).triu(1)
     positions, scheme = POSITIONS["alibi"](config, LENGTH), AttentionScheme(config, VOCAB)
-    context = Context(positions, None, scheme, LENGTH, None, torch.device("cpu"))
+    context = Context(positions, scheme, LENGTH, None, torch.device("cpu"))
     with torch.no_grad():
         expected, _ = bloom.eval()(
             x_BTC, torch.zeros_like(x_BTC), alibi_of_bloom(n_head).repeat(2, 1, 1), future

@@ -32,7 +32,6 @@ from calcgpt.checkpoint import (
 from calcgpt.config import Domain, Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.registry import resolve, shipped_names
-from datagen.notation import WORK_ALPHABET
 from datagen.slots import N_KINDS, Kind
 
 
@@ -64,13 +63,13 @@ def test_a_checkpoint_loads_bit_for_bit(tmp_path: Path, fields: dict[str, Any]) 
 
 def test_a_checkpoint_has_room_for_new_kinds_of_characters(tmp_path: Path) -> None:
     saved = Checkpoint.load(resolve("calculator"))
-    full = saved.model.state_dict()["positions.kinds.weight"]
+    full = saved.model.state_dict()["kinds.weight"]
     assert (len(full), full[len(Kind) :].any()) == (N_KINDS, False)
     assert saved.n_parameters == saved.model.n_parameters() == saved.metrics["parameters"]
-    larger = {"positions.kinds.weight": np.ones((N_KINDS + 1, full.shape[1]), np.float32)}
+    larger = {"kinds.weight": np.ones((N_KINDS + 1, full.shape[1]), np.float32)}
     dataclasses.replace(saved, arrays=saved.arrays | larger).save(tmp_path / "saved")
-    n_stored = saved.n_parameters + 2 * (N_KINDS - len(Kind)) * full.shape[1]
-    with pytest.raises(CheckpointError, match=f"has {n_stored + 64:,} .* says {n_stored:,}"):
+    n_stored = saved.n_parameters + (N_KINDS - len(Kind)) * full.shape[1]
+    with pytest.raises(CheckpointError, match=f"has {n_stored + 32:,} .* says {n_stored:,}"):
         Checkpoint.load(tmp_path / "saved")
 
 
@@ -143,12 +142,10 @@ def test_a_config_that_says_the_same_is_the_same(
     assert Checkpoint.load(tiny_copy).recipe == before
 
 
-def test_a_checkpoint_whose_signs_have_other_coordinates_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / "saved"
-    make(position="coordinates", characters=WORK_ALPHABET).save(folder)
-    edit_json(folder / CONFIG, lambda table: table.update(calcgpt_version="0.1.0"))
-    claim_config_hash(folder)
-    assert "trained by version 0.1.0" in refusal(folder)
+def test_a_checkpoint_of_the_old_form_is_refused(tiny_copy: Path) -> None:
+    edit_json(tiny_copy / CONFIG, lambda table: table["model"].update(position="coordinates"))
+    claim_config_hash(tiny_copy)
+    assert "is of a form that is gone: version 0.3 runs it" in refusal(tiny_copy)
 
 
 @pytest.mark.parametrize("name", shipped_names())
@@ -237,10 +234,10 @@ def test_a_folder_with_the_config_of_another_program_is_left_alone(tiny_copy: Pa
 
 
 def test_a_folder_with_the_tokenizer_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "model.onnx").touch()
+    (tmp_path / "model.gguf").touch()
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "model": {}}')
     with pytest.raises(CheckpointError, match=r"calcgpt did not write its tokenizer\.json"):
-        check_replaceable(tmp_path, True, "model.onnx", "tokenizer.json")
+        check_replaceable(tmp_path, True, "model.gguf", "tokenizer.json")
 
 
 def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:

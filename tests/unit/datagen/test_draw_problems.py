@@ -26,10 +26,7 @@ WHOLE = {"whole-5": 5, "whole-7": 7}  # digits
 HUNDREDTHS = ("blog", "calculator", "tricky-5", *WHOLE)
 LONGEST = {
     "tricky-12": 12,
-    "hard": 12,
     "rounding": 12,
-    "texture": 24,
-    "ties": 24,
     "wide": 20,
     "wide-12": 12,
     "wide-16": 16,
@@ -68,9 +65,8 @@ def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> N
         assert getattr(draw(name, 1000), column).dtype == kind
     problems = draw(name, 20_000)
     assert set(problems.op) == {0, 1, 2, 3}
-    drawn_places = range(MAX_ASKED_PLACES + 1) if name in ("texture", "ties") else range(1, 10)
-    assert set(problems.places) == ({2} if name in HUNDREDTHS else set(drawn_places))
-    assert problems.scale == (2 if name in HUNDREDTHS else drawn_places[-1])
+    assert set(problems.places) == ({2} if name in HUNDREDTHS else set(range(1, 10)))
+    assert problems.scale == (2 if name in HUNDREDTHS else 9)
     unit = 10**problems.scale
     digits = (LONGEST | WHOLE).get(name, 5 if name in HUNDREDTHS else 10)
     for operand, point in ((problems.a, problems.a_point), (problems.b, problems.b_point)):
@@ -144,15 +140,12 @@ PINNED = {
     "tricky-5": "1423f3f91d0842ea",
     "everyday": "cb54569b031f9222",
     "rounding": "6c68f13811dc9db8",
-    "hard": "37bd5014848b63bb",
-    "texture": "0e842e40538b94ab",
     "wide": "b627fa9eb3fe6f28",
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",
     "wide-40": "cc3bbfc116bde988",
     "whole-7": "788f71d51ffffe49",
     "whole-5": "749e5e411c052d4a",
-    "ties": "c28e252a4bd7803f",
 }
 
 

@@ -4,11 +4,16 @@ import numpy as np
 import torch
 
 from calcgpt.config import TrainConfig
-from calcgpt.data.cases import HARD, HARD_SHARE, MOST_DRAWS, CaseBatches, case_arrays
+from calcgpt.data.cases import HARD, HARD_SHARE, MOST_DRAWS, CaseBatches, case_arrays, cases_of
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.evaluation.losses import summed_loss
 from datagen.cases import all_cases
+from datagen.distributions import DISTRIBUTIONS
+from datagen.notation import render_prompt
+from datagen.sampling import bit_generator
 from datagen.slots import Kind
+from datagen.sources import next_cases
+from datagen.work import render
 
 TOKENIZER = TOKENIZERS["scratchpad"]()
 VOCABULARY = TOKENIZER.vocabulary
@@ -35,6 +40,20 @@ def test_every_kind_is_drawn_and_quotient_digits_most() -> None:
     cases = set(all_cases().kinds.tolist())
     assert {kind for kind, count in enumerate(counts) if count} == cases
     assert max(range(len(counts)), key=counts.__getitem__) == Kind.QUOTIENT_DIGIT
+
+
+def test_cases_of_sums_are_those_of_texts_of_sums() -> None:
+    cases = cases_of("+")
+    kinds = set(cases.kinds.tolist())
+    assert {Kind.SUM_DIGIT, Kind.A_DIGIT, Kind.ANSWER_DIGIT, Kind.END} <= kinds
+    assert not {Kind.PRODUCT_DIGIT, Kind.QUOTIENT_DIGIT, Kind.NAN} & kinds
+    assert len(cases.kinds) < len(all_cases().kinds) / 20
+    assert cases_of("+*/").kinds.tolist() == cases_of("+-*/").kinds.tolist()
+    problems = DISTRIBUTIONS["tricky-12"](bit_generator(0, 0, 0), 400)
+    for problem in next(problems).to_problems():
+        [line] = render([render_prompt(problem).encode()])
+        drawn = set(next_cases(line)[line.index(b"=") : -1, 0].tolist())
+        assert drawn <= kinds or problem.op not in "+-"
 
 
 def test_hard_cases_are_drawn_more_often_but_not_too_often() -> None:

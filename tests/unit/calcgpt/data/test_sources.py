@@ -175,7 +175,7 @@ def test_the_characters_of_a_text_are_those_of_both_splits(tmp_path: Path) -> No
     assert tokenizer.vocabulary == "abc"
 
 
-def test_coordinates_need_the_characters_of_the_tokenizer() -> None:
+def test_sources_need_the_characters_of_the_tokenizer() -> None:
     recipe = load_recipe("calculator")
     data = training_data(recipe, None)
     tokenizer = tokenizer_for(recipe, data, [])

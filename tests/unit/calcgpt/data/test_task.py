@@ -332,9 +332,9 @@ def test_a_recipe_for_arithmetic_is_made_one_for_a_task() -> None:
     adapted = for_task(recipe)
     assert (adapted.tokenizer, adapted.data, adapted.train.batches) == ("chars", None, "problems")
     for model in (
-        {"position": "coordinates", "characters": "="},
+        {"architecture": "sources", "characters": "="},
         {"position": "coupled"},
         {"position": "coupled+rope"},
     ):
-        with pytest.raises(ConfigError, match="are computed from the notation of arithmetic"):
+        with pytest.raises(ConfigError, match="the notation of arithmetic"):
             for_task(Recipe.model_validate({"model": model}))

@@ -11,7 +11,7 @@ from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.evaluation import proof
-from calcgpt.inference.engines import native_decoder
+from calcgpt.inference.engines import cases_decoder
 from calcgpt.registry import resolve
 from datagen.cases import all_cases
 from datagen.invariants import Check
@@ -27,24 +27,24 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_shipped_model_is_proved_and_serves_what_was_tried(
     run_cli: RunCli, tmp_path: Path
 ) -> None:
-    outcome = run_cli("prove", "proved", "--quiet", "--json", tmp_path / "proof.json")
+    outcome = run_cli("prove", "calculator", "--quiet", "--json", tmp_path / "proof.json")
     assert (outcome.code, outcome.err) == (0, "")
     found = json.loads((tmp_path / "proof.json").read_text())
     assert found["cases"] == len(all_cases().kinds)
     assert found["least_margin"] > 1
     n = f"{len(all_cases().kinds):,}"
     names = re.findall(r"^(\w+): ", outcome.out, re.M)
-    assert names == ["cases", "rules", "model"]
+    assert names == ["cases", "rules", "layouts", "model"]
     assert n in outcome.out
     assert "right in all" in outcome.out
-    decoder = native_decoder(Checkpoint.load(resolve("proved")))
+    decoder = cases_decoder(Checkpoint.load(resolve("calculator")))
     cases, entries = all_cases(), decoder.memory.entries
     served = entries.characters[entries.indices(cases.kinds, cases.sources)]
     assert (served[:, None] == cases.right).any(axis=1).all()
 
 
 def test_a_model_with_other_weights_is_not(run_cli: RunCli, tmp_path: Path) -> None:
-    checkpoint = Checkpoint.load(resolve("proved"))
+    checkpoint = Checkpoint.load(resolve("calculator"))
     head = checkpoint.arrays["head.weight"].copy()
     rows = [WORK_ALPHABET.index(sign) for sign in "+-"]
     head[rows] = head[rows[::-1]]
@@ -64,19 +64,24 @@ def test_a_wrong_rule_or_an_open_set_is_a_counterexample(
     number = int(np.flatnonzero(all_cases().kinds == Kind.QUOTIENT_DIGIT)[0])
     with monkeypatch.context() as patch:
         patch.setattr(proof, "check", lambda cases: [Check(Kind.QUOTIENT_DIGIT, 1, number)])
-        outcome = run_cli("prove", "proved", "--quiet")
+        outcome = run_cli("prove", "calculator", "--quiet")
     assert outcome.code == 1
     assert "\nrules: its equation fails: quotient digit, from '" in outcome.out
 
     def fail() -> None:
         raise ArithmeticError("1230 / 123: 9 may leave as much as a divisor")
 
+    with monkeypatch.context() as patch:
+        patch.setattr(proof, "_layouts", lambda progress: proof.Part("layouts", "", "a source"))
+        outcome = run_cli("prove", "calculator", "--quiet")
+    assert outcome.code == 1
+    assert outcome.out.endswith("layouts: a source\ncalculator is not proved\n")
     monkeypatch.setattr(proof, "all_cases", fail)
-    outcome = run_cli("prove", "proved", "--quiet")
+    outcome = run_cli("prove", "calculator", "--quiet")
     assert outcome.code == 1
     assert outcome.out.startswith("cases: 1230 / 123: 9 may leave as much as a divisor\n")
 
 
 def test_a_model_of_another_form_cannot_be_proved(run_cli: RunCli) -> None:
-    error = run_cli("prove", "calculator-tiny").error
-    assert error == "engine 'native' does not support architecture 'gpt': use 'torch'"
+    error = run_cli("prove", "blog").error
+    assert error == "engine 'cases' does not support architecture 'gpt': use 'torch'"

@@ -1,7 +1,6 @@
 """Export to `transformers`: what it refuses, and what its files say."""
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ from huggingface_hub import ModelCard
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders
-from torch import nn
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
@@ -29,15 +27,11 @@ from calcgpt.errors import CheckpointError, ConfigError
 from calcgpt.export import EXPORTERS, hf
 from calcgpt.export.hf import (
     EXAMPLE_PROMPT,
-    flat_name,
     hf_card,
     hf_tokenizer,
     stop_id,
-    with_relative_imports,
 )
 from calcgpt.export.hf_classes import (
-    Coordinates,
-    Coupled,
     final_norm_bias,
     hf_class_of,
     unsupported,
@@ -45,8 +39,6 @@ from calcgpt.export.hf_classes import (
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset
 from calcgpt.registry import resolve
-from datagen.notation import WORK_ALPHABET
-from datagen.work import render
 
 SMALL: dict[str, Any] = {"n_layer": 1, "n_embd": 24, "n_head": 2, "block_size": 64}
 TEXT = "To be, or not to be:\nthat is the question.\n  Whether 'tis nobler,\n\n10 $ or 100 $?\n" * 3
@@ -94,41 +86,10 @@ class TestWhatAClassCanBe:
         config = ModelConfig(**load_preset(preset).model_dump() | SMALL | changes)
         assert reason in str(unsupported(name, config))
 
-
-class TestCoordinates:
-    @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
-    def test_windows_over_rows_and_columns(self, kernel: str) -> None:
-        """Whole, with padding, and after a cache."""
-        tokenizer = scratchpad_tokenizer()
-        shape = {"position": "coordinates", "characters": WORK_ALPHABET, "qk_norm": True}
-        small = checkpoint(
-            tokenizer, "llama", **shape, row_window=0, column_window=3, block_size=256
-        )
-        name, hf_class = hf_class_of(small.model.config)
-        assert name == "CalcGPTForCausalLM"
-        hf_model = hf_class.build(small.model, eos_token_id=None, pad_token_id=None)
-        hf_model.set_attn_implementation(kernel)
-        lines = render([b"$(0000009876*0000000543)=", b"$(0000000076*0000000003)="])
-        texts = [torch.tensor(tokenizer.encode(line.decode()).tolist()) for line in lines]
-        tokens = nn.utils.rnn.pad_sequence(texts, batch_first=True, padding_side="left")
-        is_text = [torch.ones_like(text) for text in texts]
-        mask = nn.utils.rnn.pad_sequence(is_text, batch_first=True, padding_side="left")
-        with torch.no_grad():
-            logits = hf_model(tokens, attention_mask=mask).logits
-            first = hf_model(tokens[:, :-7], attention_mask=mask[:, :-7], use_cache=True)
-            cache = first.past_key_values
-            rest = hf_model(
-                tokens[:, -7:], attention_mask=mask, past_key_values=cache, text=tokens
-            ).logits
-            for row, text in enumerate(texts):
-                expected = small.model(text[None])[0]
-                torch.testing.assert_close(logits[row, -len(text) :], expected)
-                torch.testing.assert_close(rest[row], expected[-7:])
-            for window in ("row_window", "column_window"):
-                before = hf_model(tokens, attention_mask=mask).logits
-                setattr(hf_model.config, window, None)
-                after = hf_model(tokens, attention_mask=mask).logits
-                assert not after.allclose(before, atol=1e-3)
+    @pytest.mark.parametrize("to", EXPORTERS)
+    def test_the_calculator_is_refused_in_one_line(self, to: str, tmp_path: Path) -> None:
+        with pytest.raises(ConfigError, match=r"^[^;]*architecture.* 'sources'[^;]*$"):
+            EXPORTERS[to](Checkpoint.load(resolve("calculator")), tmp_path / "out", False)
 
 
 class TestTheBiasOfTheHead:
@@ -228,16 +189,6 @@ class TestTokenizers:
             hf_tokenizer(object())
 
 
-def test_the_code_of_a_folder_imports_nothing_that_is_not_there() -> None:
-    code = {
-        flat_name(file): with_relative_imports(file.read_text("utf-8")) for file in Coordinates.code
-    }
-    assert "from datagen" not in Coupled.code[0].read_text("utf-8")  # it stands alone
-    for name, source in code.items():
-        imported = re.findall(r"^from \.(\w+) import", source, re.MULTILINE)
-        assert {f"{module}.py" for module in imported} <= code.keys(), name
-
-
 class TestTheFolder:
     def read(self, folder: Path, name: str) -> Any:
         return json.loads((folder / name).read_text("utf-8"))
@@ -264,7 +215,7 @@ class TestTheFolder:
 
     def test_a_hub_reads_scores_from_its_card(self, tmp_path: Path) -> None:
         shipped = Checkpoint.load(resolve("blog"))
-        data = ModelCard(hf_card(shipped, "out", "LlamaForCausalLM", False)).data
+        data = ModelCard(hf_card(shipped, "out", "LlamaForCausalLM")).data
         assert (data.license, data.library_name) == ("mit", "transformers")
         assert data.pipeline_tag == "text-generation"
         scores = {

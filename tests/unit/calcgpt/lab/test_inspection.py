@@ -33,6 +33,9 @@ from calcgpt.lab.inspection import (
 )
 from calcgpt.model.gpt import GPT, build_model
 from calcgpt.registry import resolve
+from datagen.slots import NOWHERE
+from datagen.sources import next_slots
+from datagen.work import render
 
 SMALL: dict[str, Any] = {"n_layer": 2, "n_embd": 16, "n_head": 2, "block_size": 64}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -97,6 +100,21 @@ def test_the_inspected_model_gives_the_logits_of_the_model(name: str) -> None:
     plain = model.with_plain_attention()
     assert (model.config.attention_kernel, plain.config.attention_kernel) == ("sdpa", "plain")
     torch.testing.assert_close(plain(ids(TEXT)[None]), model(ids(TEXT)[None]))
+
+
+def test_a_head_looks_at_the_sources_of_a_rule_and_nothing_else() -> None:
+    loaded = Checkpoint.load(resolve("calculator"))
+    text = render([b"$(00000012.5*0000000003)="])[0].decode()[:-1]
+    maps = attention_maps(loaded.model, loaded.tokenizer, text)  # type: ignore[arg-type]
+    assert "".join(maps.labels) == text
+    sources = next_slots(text.encode()).sources
+    for place in range(text.index("="), len(text)):
+        seen = maps.weights_LHSS[:, :, place].amax(dim=(0, 1)).nonzero()[:, 0].tolist()
+        assert set(seen) == set(sources[place].tolist()) - {NOWHERE}
+    sums = maps.weights_LHSS.sum(dim=-1)
+    assert sums.min() == 0  # in the question, where the sink has it all
+    assert 0.9 < sums.max() < 1
+    assert len(inspect(loaded, "12.5*3", n=4).layers) == 3
 
 
 @torch.inference_mode()

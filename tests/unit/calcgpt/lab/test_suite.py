@@ -58,8 +58,7 @@ def test_runs_of_a_task_differ_only_in_the_model(name: str) -> None:
 
 
 def test_the_suites_cover_the_tables() -> None:
-    # Coordinates are those of worked steps, which the problems of the suite do not have.
-    assert {model.position for model in models("positions")} == set(POSITIONS) - {"coordinates"}
+    assert {model.position for model in models("positions")} == set(POSITIONS)
     assert {model.feedforward for model in models("feedforward")} == set(FEEDFORWARDS)
     attention = models("attention")
     assert {model.attention for model in attention} == set(ATTENTIONS)

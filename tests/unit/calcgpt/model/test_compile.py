@@ -20,7 +20,6 @@ BASE = ModelConfig(block_size=64, n_layer=1, n_embd=32, n_head=4, n_kv_head=2, r
 BESIDE: dict[str, dict[str, object]] = {
     "learned+rope": {"qk_norm": True, "norm": "rmsnorm", "feedforward": "swiglu"},
     "coupled+rope": {"norm_position": "post", "place_offset": 5},
-    "coordinates": {"characters": ALPHABET},
     "alibi": {"attention": "window"},
     "none": {"attention": "landmark"},
 }

@@ -7,7 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from calcgpt.config import ModelConfig
 from calcgpt.model.attention import ATTENTIONS
 from calcgpt.model.gpt import build_model
-from calcgpt.model.parameters import KIND_TABLES, count, flop_formulas, flops, formulas, sizes
+from calcgpt.model.parameters import KIND_TABLE, count, flop_formulas, flops, formulas, sizes
 from calcgpt.model.positions import POSITIONS
 from calcgpt.recipe import load_preset
 from datagen.slots import Kind
@@ -44,7 +44,7 @@ def test_every_part_is_counted_as_it_is_built(config: ModelConfig) -> None:
     counted = count(config, VOCAB)
     built = dict.fromkeys(counted, 0)
     for name, parameter in build_model(config, VOCAB).named_parameters():
-        n_row = len(Kind) if name in KIND_TABLES else len(parameter)  # others are reserved
+        n_row = len(Kind) if name == KIND_TABLE else len(parameter)  # others are reserved
         built[part_of(name)] += parameter[:n_row].numel()
     assert counted == built
 

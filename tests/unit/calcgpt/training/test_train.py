@@ -63,7 +63,7 @@ def test_a_run_learns_and_writes_its_files(data: Path, tmp_path: Path) -> None:
 def test_a_compiled_run_is_one_graph_and_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With positions that Python computes from the text before the graph, and a mask of rows."""
+    """With cases that Python finds in the text before the graph."""
     graphs: list[torch.fx.GraphModule] = []
 
     def count(graph: torch.fx.GraphModule, inputs: object) -> object:
@@ -74,8 +74,7 @@ def test_a_compiled_run_is_one_graph_and_the_same_run(
         "calcgpt.training.train.compiled",
         lambda *arguments, **options: compiled(*arguments, **options, backend=count),
     )
-    rows_of_text = ("position=coordinates", "row_window=1", "place_offset=3", "qk_norm=true")
-    sets = [*(f"model.{field}" for field in rows_of_text), f"model.characters={WORK_ALPHABET}"]
+    sets = ["model.architecture=sources", f"model.characters={WORK_ALPHABET}"]
     sets += ["train.steps=4", "train.eval_batches=1", NO_ANSWERS]
     torch._dynamo.reset()
     eager, same = (

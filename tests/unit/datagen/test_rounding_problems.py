@@ -1,6 +1,5 @@
-"""Each kind of hard problem has the steps that its name says."""
+"""Each kind of problem is as hard to round as its name says."""
 
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -11,8 +10,7 @@ from hypothesis import given, settings
 
 from datagen.arithmetic import Problem
 from datagen.distributions import DISTRIBUTIONS
-from datagen.hard_problems import HARD, ROUNDING
-from datagen.operations import DIVISION
+from datagen.rounding_problems import KINDS
 from datagen.sampling import Words, bit_generator
 from datagen.tricky_12_problems import KIND_WORDS, WORDS, of_kind
 
@@ -38,25 +36,7 @@ def rounds_up_to_a_new_digit(problem: Problem) -> bool:
 @pytest.fixture(scope="module")
 def samples() -> dict[str, list[Problem]]:
     words = bit_generator(6, 0, 0).random_raw(KIND_WORDS * N).reshape(KIND_WORDS, N)
-    return {name: of_kind(kind, words).to_problems() for name, kind in (HARD | ROUNDING).items()}
-
-
-@pytest.mark.parametrize("name", ["sum ties", "product ties", "quotient ties"])
-def test_ties_and_their_neighbours(name: str, samples: dict[str, list[Problem]]) -> None:
-    distances = [from_tie(p) for p in samples[name] if p.places < 9]
-    is_tie = [distance == 0 for distance in distances]
-    assert 0.1 < np.mean(is_tie) < 0.8
-    assert np.mean([distance < Fraction(1, 5) for distance in distances]) > 0.75
-
-
-def test_first_digits_of_quotients(samples: dict[str, list[Problem]]) -> None:
-    firsts: Counter[str] = Counter()
-    for problem in samples["large quotient digits"]:
-        assert problem.op == DIVISION
-        firsts[f"{float(abs(exact(problem))):e}"[0]] += 1
-    assert set(firsts) <= set("56789")
-    assert min(firsts[digit] for digit in "6789") > N / 10
-    assert len(set(samples["large quotient digits"])) > N / 2
+    return {name: of_kind(kind, words).to_problems() for name, kind in KINDS.items()}
 
 
 def test_quotients_near_the_middle(samples: dict[str, list[Problem]]) -> None:
@@ -68,7 +48,7 @@ def test_quotients_near_the_middle(samples: dict[str, list[Problem]]) -> None:
     assert lengths >= set(range(2, 12))
 
 
-@pytest.mark.parametrize("name", [name for name in ROUNDING if "new digit" in name])
+@pytest.mark.parametrize("name", [name for name in KINDS if "new digit" in name])
 def test_results_that_round_up_to_a_new_digit(name: str, samples: dict[str, list[Problem]]) -> None:
     share = np.mean([rounds_up_to_a_new_digit(problem) for problem in samples[name]])
     assert 0.5 < share < 0.95  # the others fall short of it
@@ -77,8 +57,7 @@ def test_results_that_round_up_to_a_new_digit(name: str, samples: dict[str, list
 
 @settings(max_examples=50)
 @given(words_of(WORDS))
-@pytest.mark.parametrize("name", ["hard", "rounding"])
-def test_any_words_give_a_problem(name: str, words: Words) -> None:
-    (problem,) = DISTRIBUTIONS[name].problems(words).to_problems()
+def test_any_words_give_a_problem(words: Words) -> None:
+    (problem,) = DISTRIBUTIONS["rounding"].problems(words).to_problems()
     assert max(abs(problem.a.units), abs(problem.b.units)) < 10**12
     assert max(problem.a.places, problem.b.places) <= 9

@@ -1,1 +1,0 @@
-"""The cases of the rules of worked steps, and problems in which they occur (`tools.certify`)."""
