@@ -15,7 +15,7 @@ from api.routing import JsonRoute, RequestStack, json_response
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import begin, stop_token
+from calcgpt.inference.generate import Written, begin, stop_token
 from calcgpt.inference.questions import prompt_of, reply_of
 from calcgpt.inference.results import Confidence
 
@@ -67,11 +67,15 @@ def router(service: Service) -> APIRouter:
         except DataError as error:
             raise ProblemError(422, str(error), kind="bad-question") from None
         room = model.decoder.config.block_size + 1 - len(prompt)  # the last character is never read
-        write = partial(begin, model.decoder, checkpoint.tokenizer, prompt, stop_token(checkpoint))
+        stop, client = stop_token(checkpoint), client_of(request.scope)
+        start = partial(begin, model.decoder, checkpoint.tokenizer, prompt, stop)
+
+        async def work() -> Written:
+            async with service.shift(model.decoder, client, room) as shift:
+                return await service.write(model.name, start, room, shift)
+
         await service.admit(request, stack, n_operations(room))
-        shift = service.shift(model.decoder, client_of(request.scope), room)
-        work = service.write(model.name, write, room, shift)
-        written = await service.while_connected(request, stack, work)
+        written = await service.while_connected(request, stack, work())
         reply = reply_of(body.question, written)
         return json_response(AskResponse(**reply._asdict(), model=model.name))
 

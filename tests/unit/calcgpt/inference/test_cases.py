@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
+from calcgpt.inference.continuous import ContinuousBatch
 from datagen_strategies import any_problems
 from hypothesis import given, settings
 from parity import naive
@@ -20,7 +21,6 @@ from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.cases.memory import OUTSIDE, UNKNOWN, Entries, Memory
 from calcgpt.inference.cases.network import Network, shapes
-from calcgpt.inference.continuous import ContinuousBatch
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Sampling, complete, generate, stop_token
 from calcgpt.model.gpt import build_model

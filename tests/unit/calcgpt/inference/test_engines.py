@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from calcgpt.inference.native import machine_code
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ConfigError, UserError
 from calcgpt.inference.engines import AUTO, ENGINES, load_decoder
 from calcgpt.inference.generate import Decoder, generate
-from calcgpt.inference.native import machine_code
 from datagen.extras import install_line
 
 PROBLEMS = [
