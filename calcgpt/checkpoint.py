@@ -93,6 +93,7 @@ class Checkpoint:
             metrics=(self.metrics, dict),
             domain=(self.domain, Domain, None),
             switches=(self.switches, SwitchMap, None),
+            is_whole=(self.is_whole, bool),
         )
 
     @classmethod
