@@ -5,7 +5,6 @@ and browsers: models, health, metrics, the page and the documentation.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import resource
@@ -20,11 +19,12 @@ from typing import Any
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
+from safetensors.numpy import save
 from starlette.requests import ClientDisconnect
 
 from api import calculate, chat, problems, questions
 from api.access import ApiKeys, Hosts, Limiter, RateLimit
-from api.browsers import Content, Cors, Files, or_not_modified
+from api.browsers import Content, Cors, Files
 from api.connections import ON_FULL
 from api.logs import configure, flush
 from api.middleware import BodyLimit, RequestLog
@@ -36,7 +36,7 @@ from api.slow_clients import SlowClients
 from api.telemetry import Metrics, watch_loop
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import UserError
-from calcgpt.inference.browser import OFF, weights_file, with_address, with_modules
+from calcgpt.inference.browser import OFF, manifest_of, with_address, with_modules
 from datagen.files import write_json
 
 log = logging.getLogger(__name__)
@@ -60,10 +60,7 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 # Python's default of 5 ms lets a thread that plans or runs torch delay the event loop by as much.
 SWITCH_SECONDS = 0.001
 
-WEIGHTS = (
-    "safetensors with numbers of 16 bits, or of 32 if a weight is too large for 16. Its metadata "
-    "`manifest` is JSON: what else the engine needs to know about the model"
-)
+WEIGHTS = "`model.safetensors` of the checkpoint"
 WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": WEIGHTS,
@@ -72,6 +69,7 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     304: {"description": "Not modified: `If-None-Match` has the tag of these weights"},
 }
 MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
+MANIFEST_RESPONSES = {**MODEL_RESPONSES, 200: {"description": "A JSON object"}}
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
     "example": 'calcgpt_answers_total{model="calculator",verified="true"} 31.0\n',
@@ -174,7 +172,7 @@ def create_app(
 def _model_routes(service: Service) -> APIRouter:
     """Returns the routes under /v1/models."""
     routes = APIRouter()
-    files: dict[str, tuple[bytes, str]] = {}  # content and tag by model, once requested
+    files: dict[str, dict[str, Content]] = {}  # by model, once requested
     one_at_a_time = asyncio.Lock()
 
     @routes.get("/v1/models", tags=["models"], responses=API_RESPONSES)
@@ -189,6 +187,18 @@ def _model_routes(service: Service) -> APIRouter:
         loaded = service.models.find(model)
         return loaded.describe(loaded is service.models.default)
 
+    async def send(model: str, file: str, request: Request) -> Response:
+        checkpoint = service.models.find(model).checkpoint
+        async with one_at_a_time:
+            if model not in files:
+                try:
+                    files[model] = await asyncio.to_thread(_files_of, checkpoint)
+                except UserError as error:  # a model of another form
+                    raise ProblemError(404, str(error), kind="no-weights") from None
+        response = files[model][file].response(request.scope)
+        response.headers["Cache-Control"] = "private, no-cache"
+        return response
+
     @routes.get(
         "/v1/models/{model}/weights",
         tags=["models"],
@@ -197,24 +207,23 @@ def _model_routes(service: Service) -> APIRouter:
     )
     async def weights(model: str, request: Request) -> Response:
         """Get the weights of a model, for the engine in the browser."""
-        checkpoint = service.models.find(model).checkpoint
-        async with one_at_a_time:
-            if model not in files:
-                try:
-                    files[model] = await asyncio.to_thread(_tagged_weights, checkpoint)
-                except UserError as error:  # for example positions that the engine does not know
-                    raise ProblemError(404, str(error), kind="no-weights") from None
-        content, tag = files[model]
-        headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-        response = Response(content, media_type="application/octet-stream", headers=headers)
-        return or_not_modified(request.headers, response)
+        return await send(model, "weights", request)
+
+    @routes.get("/v1/models/{model}/manifest", tags=["models"], responses=MANIFEST_RESPONSES)
+    async def manifest(model: str, request: Request) -> Response:
+        """Get what the engine in the browser needs to know of a model besides its weights."""
+        return await send(model, "manifest", request)
 
     return routes
 
 
-def _tagged_weights(checkpoint: Checkpoint) -> tuple[bytes, str]:
-    content = weights_file(checkpoint)
-    return content, f'"{hashlib.sha256(content).hexdigest()}"'
+def _files_of(checkpoint: Checkpoint) -> dict[str, Content]:
+    """Returns what the page needs of a model. Raises ConfigError if its engine cannot run it."""
+    manifest = json.dumps(manifest_of(checkpoint)).encode()
+    return {
+        "manifest": Content(manifest, "application/json"),
+        "weights": Content(save(checkpoint.stored_arrays), "application/octet-stream"),
+    }
 
 
 def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:

@@ -20,7 +20,7 @@ from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt import plugins
 from calcgpt.checkpoint import CONFIG, Checkpoint
-from calcgpt.errors import UserError, current_model
+from calcgpt.errors import UserError
 from calcgpt.inference.browser import scores_on_test
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator
 from calcgpt.inference.engines import load_decoder
@@ -185,7 +185,7 @@ class ModelPool:
         Raises ProblemError: 503 if the model may still be loading, else 404.
         """
         models = self._models
-        model = self.default if name is None else models.get(name, models.get(current_model(name)))
+        model = self.default if name is None else models.get(name)
         if model:
             return model
         if not self._is_complete:

@@ -155,8 +155,7 @@ class Checkpoint:
         files.check_output_folder(folder)
         with files.new_folder(folder) as staging:
             files.write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            arrays = pack(self.arrays) if self.recipe.train.weights == "int8" else self.arrays
-            write_tensors(save_file, arrays, staging / WEIGHTS)
+            write_tensors(save_file, self.stored_arrays, staging / WEIGHTS)
             for name, tensors in (extra or {}).items():
                 _save_tensors(tensors, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
@@ -170,6 +169,11 @@ class Checkpoint:
             hashes[CONFIG] = _config_sha256(config)
             files.write_json(staging / CONFIG, {**config, "sha256": hashes})
             files.write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
+
+    @property
+    def stored_arrays(self) -> dict[str, NDArray[Any]]:
+        """The weights as `model.safetensors` has them."""
+        return pack(self.arrays) if self.recipe.train.weights == "int8" else self.arrays
 
     def without(self, parts: Iterable[str]) -> Checkpoint:
         """Returns the checkpoint with these parts switched off, named as `calcgpt.switches` says.

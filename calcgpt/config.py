@@ -5,13 +5,12 @@ Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.
 checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 """
 
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from calcgpt.section import Section
 from calcgpt.variants import Variant
-from datagen.errors import current_name
 from datagen.operations import SIGNS, USUAL, Sign
 
 # Names of variants, each list in alphabetical order.
@@ -237,14 +236,6 @@ class TrainConfig(Section):
         500, ge=1, le=MAX_STEPS, description="steps between checkpoints"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_parallel(cls, table: Any) -> Any:
-        """Drops `parallel`, which checkpoints of earlier versions have here."""
-        if isinstance(table, dict):
-            return {name: value for name, value in table.items() if name != "parallel"}
-        return table
-
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.batch_size % self.grad_accum:
@@ -258,10 +249,8 @@ class TrainConfig(Section):
 
 VOCAB_SIZE = 1_024  # default of a recipe
 Weight = Annotated[float, Field(ge=0)]
-T = TypeVar("T")
 
 
-Current = Annotated[Variant[T], BeforeValidator(current_name)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 
@@ -271,14 +260,14 @@ WEIGHTS: dict[Sign, float] = {sign: float(sign in USUAL) for sign in SIGNS}
 class DataConfig(Section):
     """Problems that are drawn during training, without files. Weights are relative."""
 
-    format: Current[Format] = Field("scratchpad", description="how problems are written")
-    mixture: dict[Current[Distribution], PositiveWeight] = Field(
+    format: Variant[Format] = Field("scratchpad", description="how problems are written")
+    mixture: dict[Variant[Distribution], PositiveWeight] = Field(
         min_length=1, description="distributions of problems and their weights"
     )
     operations: dict[Sign, Weight] = Field(
         WEIGHTS, description="weight of each operation, in every distribution; 1 if not listed"
     )
-    validation: Current[Distribution] = Field(
+    validation: Variant[Distribution] = Field(
         "blog", description="distribution of the validation problems"
     )
 
@@ -289,14 +278,6 @@ class DataConfig(Section):
         if not any(weights.values()):
             raise ValueError("one operation needs a weight above 0")
         return weights
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_digits(cls, table: Any) -> Any:
-        """Drops a null `digits`, which checkpoints of earlier versions have here."""
-        if isinstance(table, dict) and table.get("digits", "") is None:
-            return {name: value for name, value in table.items() if name != "digits"}
-        return table
 
 
 class Domain(Section):
@@ -312,15 +293,6 @@ class Domain(Section):
         le=100,
         description="the same in products and quotients, if smaller than `digits`",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _earlier(cls, fields: Any) -> Any:
-        """Reads the fields of version 0.1.0, which had a limit for divisors alone."""
-        if isinstance(fields, dict) and "divisor_digits" in fields:
-            fields = {"factor_digits": fields["divisor_digits"], **fields}
-            del fields["divisor_digits"]
-        return fields
 
 
 class Recipe(Section):

@@ -66,20 +66,6 @@ class ExpressionError(UserError):
         return {"kind": self.kind.value, "reason": self.reason, **span}
 
 
-# The recipes and checkpoints of version 0.1.0, which commands, requests and links may still name.
-_RENAMED = {
-    "scratchpad": "calculator",
-    "scratchpad-long": "calculator",
-    "scratchpad-small": "calculator",
-    "scratchpad-tiny": "calculator-tiny",
-}
-
-
-def current_model(name: str) -> str:
-    """Returns the name that a recipe or a checkpoint of this name has now."""
-    return _RENAMED.get(name, name)
-
-
 def look_up(table: Mapping[str, T], name: str, what: str) -> T:
     """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
     check_types(**{what: (name, str)})

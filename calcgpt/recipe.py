@@ -18,7 +18,6 @@ from calcgpt.errors import (
     ConfigError,
     check_items,
     check_types,
-    current_model,
     one_line,
     unknown_name,
 )
@@ -133,9 +132,9 @@ def read_toml(name: str, files: Mapping[str, Path], kind: str) -> dict[str, Any]
     """Returns the table `name`: one of `files`, or a path that ends in `.toml`. Raises ConfigError,
     one line, which calls the file a `kind`."""
     is_path = name.endswith(".toml") and "\0" not in name
-    if not is_path and current_model(name) not in files:
+    if not is_path and name not in files:
         load_installed()
-    file = files.get(current_model(name)) or (Path(name) if is_path else None)
+    file = files.get(name) or (Path(name) if is_path else None)
     if file is None:
         raise ConfigError(unknown_name(kind, name, sorted(files)))
     text = _read_text(file, f"{kind} {one_line(name)}")

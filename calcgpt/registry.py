@@ -12,7 +12,6 @@ from calcgpt.errors import (
     CheckpointError,
     ConfigError,
     check_types,
-    current_model,
     did_you_mean,
     shown,
 )
@@ -60,10 +59,9 @@ def resolve(reference: str | Path, root: Path | None = None) -> Path:
         return best(root)
     if not reference:  # as a path, it would mean the current folder
         raise CheckpointError("the name of a checkpoint is empty")
-    named = [root / reference, root / current_model(reference)]
     is_name = Path(reference).name == reference
     try:
-        for folder in (*(named if is_name else []), Path(reference)):
+        for folder in (*([root / reference] if is_name else []), Path(reference)):
             if (folder / CONFIG).is_file():
                 return folder
             if any(folder.glob(f"[!.]*/{CONFIG}")):

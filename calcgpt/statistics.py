@@ -1,13 +1,11 @@
-"""Statistics of counts and means: intervals, bounds and probabilities. Needs only NumPy."""
+"""Statistics of counts and means: intervals and probabilities. Needs only NumPy."""
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.95  # of intervals and bounds
 # The 97.5% quantiles of Student's t for 1, 2, ... 20 degrees of freedom. The last one stands for
 # more degrees, for which it is slightly too large.
 STUDENT_T = [
@@ -42,27 +40,3 @@ def binomial_cdf(n_success: int, n: int, p: float) -> float:
     logs = log_factorials[n] - log_factorials[k] - log_factorials[n - k]
     logs += k * math.log(p) + (n - k) * math.log1p(-p)
     return float(min(1.0, np.exp(logs).sum()))
-
-
-def upper_bound(wrong: int, n: int, level: float = LEVEL) -> float:
-    """Returns the largest share that is compatible with `wrong` of n: Clopper & Pearson's upper
-    bound, one-sided."""
-    if wrong >= n:
-        return 1.0
-    return _root(lambda share: binomial_cdf(wrong, n, share) - (1 - level))
-
-
-def clopper_pearson(wrong: int, n: int) -> tuple[float, float]:
-    """Returns the two-sided 95% interval of a share (Clopper & Pearson 1934)."""
-    half = (1 + LEVEL) / 2
-    low = 0.0 if not wrong else _root(lambda p: binomial_cdf(wrong - 1, n, p) - half)
-    return low, upper_bound(wrong, n, half)
-
-
-def _root(falling: Callable[[float], float]) -> float:
-    """Returns where a falling function of a share crosses 0, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
-    return high

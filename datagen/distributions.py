@@ -26,7 +26,7 @@ from numpy.random import BitGenerator
 
 from datagen import everyday_problems, rounding_problems, tricky_5_problems, tricky_12_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
-from datagen.errors import check_integer, current_name
+from datagen.errors import check_integer
 from datagen.plugins import look_up
 from datagen.sampling import (
     MAX_SEED,
@@ -215,4 +215,4 @@ def generate(count: int, name: str = "blog", seed: int = 42) -> ProblemArray:
 
 def distribution(name: str) -> Distribution:
     """Returns the distribution of that name. Raises DataError, which lists the names."""
-    return look_up(DISTRIBUTIONS, current_name(name), "distribution")
+    return look_up(DISTRIBUTIONS, name, "distribution")

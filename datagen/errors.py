@@ -122,16 +122,3 @@ def unknown_name(kind: str, name: object, valid: Iterable[str]) -> str:
     if not isinstance(name, str):
         return f"unknown {kind} {shown(name)}; valid names: {', '.join(names)}"
     return f"unknown {kind} {name!r}; valid names: {', '.join(names)}{did_you_mean(name, names)}"
-
-
-# Names of earlier versions, which recipes, data sets and checkpoints may still have.
-_RENAMED = {
-    "edge": "tricky-5",
-    "corner": "tricky-12",
-    "loose-scratchpad": "scratchpad-second-choices",
-}
-
-
-def current_name(name: str) -> str:
-    """Returns the name that a distribution or a format of this name has now."""
-    return _RENAMED.get(name, name) if isinstance(name, str) else name

@@ -5,7 +5,6 @@ from functools import partial
 
 from datagen import direct, work
 from datagen.arithmetic import ProblemArray
-from datagen.errors import current_name
 from datagen.plugins import look_up
 
 # Returns n lines of ASCII, each with its newline.
@@ -21,4 +20,4 @@ FORMATS: dict[str, RenderLines] = {
 
 def renderer(name: str) -> RenderLines:
     """Returns what writes lines in the format of that name. Raises DataError if there is none."""
-    return look_up(FORMATS, current_name(name), "format")
+    return look_up(FORMATS, name, "format")

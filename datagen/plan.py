@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from datagen import distributions
 from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
-from datagen.errors import DataError, check_integer, current_name
+from datagen.errors import DataError, check_integer
 from datagen.formats import renderer
 from datagen.operations import OPERATIONS
 from datagen.sampling import MAX_SEED, bit_generator
@@ -52,8 +52,6 @@ class DatasetPlan:
         check_integer("seed", self.seed, 0, MAX_SEED)
         distributions.distribution(self.distribution)  # raises DataError for an unknown name
         renderer(self.format)  # as above
-        for name in ("distribution", "format"):
-            object.__setattr__(self, name, current_name(getattr(self, name)))
         if self.places is not None:
             check_integer("places", self.places, 0, MAX_ASKED_PLACES)
 

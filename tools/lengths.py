@@ -72,10 +72,10 @@ def first_errors(evaluation: Evaluation) -> dict[str, int]:
         if right:
             continue
         error, shape = first_error_of_completion(line.prompt, output), shape_of(line.prompt)
-        slots = layout(shape).slots if shape else []
-        position = len(line.prompt) + error.position if error else len(slots)
-        if position < len(slots):
-            slot = slots[position]
+        plan = layout(shape) if shape else ()
+        position = len(line.prompt) + error.position if error else len(plan)
+        if position < len(plan):
+            slot = plan[position]
             row = f", row {slot.row}" if slot.row else ""
             column = f", column {slot.column - LOWEST}" if slot.column else ""
             counts[slot.kind.name.lower().replace("_", " ") + row + column] += 1

@@ -16,23 +16,12 @@ const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
  * and places: the selected ones; view: paper, both or model; off: the parts of the model that are switched off, such as
  * `1.4,2.ff`; story: the step of the story that is open; step: the number of an operation (0: the last), and at: the
  * number of a character that the model wrote for it, both from 1.
- *
- * panel: the panel that is open below the operation (inside, beside or learning). The others are values of panels.
- * inside: layer and head, from 1; instead: the character that replaces the one at `at`. beside: temperature, k and seed
- * of the samples; all: 1 if all checkpoints are asked. learning: trained, the steps of the snapshot.
  * @typedef {{question: string, comma: number, angle: string, model: string, places: string, view: string,
- * off: string, story: number, step: number, at: number,
- * panel: string, layer: number, head: number, instead: string, temperature: string, k: number,
- * seed: number, all: number, trained: number}} State */
-
-/** The part of the state that belongs to panels, when none is open. */
-export const CLOSED_PANEL = {
-  panel: "", layer: 0, head: 0, instead: "", temperature: "", k: 0, seed: 0, all: 0, trained: 0,
-};
+ * off: string, story: number, step: number, at: number}} State */
 
 /** The state of a page that shows nothing. @type {Readonly<State>} */
 export const DEFAULT_STATE = {
-  question: "", comma: 0, angle: "", model: "", places: "", view: "", off: "", story: 0, step: 0, at: 0, ...CLOSED_PANEL,
+  question: "", comma: 0, angle: "", model: "", places: "", view: "", off: "", story: 0, step: 0, at: 0,
 };
 
 /** Returns the state that the hash of an address describes, or null if it has no question.

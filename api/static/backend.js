@@ -1,21 +1,19 @@
 // The backend of the page. The engine calculates in this browser. The host is a service, or else has only files
-// (backend.json). A service lists its models and gives their weights, and calculates with those that the engine cannot
-// run.
+// (backend.json). A service lists its models, gives the weights of those that the engine runs, and calculates with
+// others.
 
 import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { breaksTie } from "./engine/fractions.js";
-import { limitsOf } from "./engine/limits.js";
-import { recordedLook } from "./example.js";
+import { Limits } from "./engine/limits.js";
 import { store } from "./state.js";
 
 const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
 const PROGRESS = 100; // milliseconds between two reports on a model that is loading
 
-/** service: whether there is a service; models: only without one, the models with their files and manifests.
- * @typedef {{service: boolean, models: (service.Model & {file: string} & Record<string, any>)[]}} Host
- */
+/** service: whether there is a service; models: only without one, the manifests of the models, with their files.
+ * @typedef {{service: boolean, models: (service.Manifest & {default: boolean, file: string})[]}} Host */
 
 /** @type {Promise<Host> | undefined} */ let host;
 /** @type {service.Model[]} */ let listed = []; // the models of the last list
@@ -32,18 +30,23 @@ function getHost() {
   return host;
 }
 
-/** The hashes of the snapshots' weights, by path. Snapshots are models that the page brings with it.
- * @type {Map<string, string>} */
-const hashes = new Map();
+/** The manifests of snapshots of a training, by the path of their weights: models that the page brings with it.
+ * @type {Map<string, service.Manifest>} */
+const snapshots = new Map();
 
 const engine = new Engine(async (model) => {
-  const hash = hashes.get(model);
-  if (hash) return verify(await service.weights(model), hash);
+  const onProgress = (/** @type {service.Progress} */ report) => progress.set(model, report);
+  const ofSnapshot = snapshots.get(model);
+  if (ofSnapshot) return { manifest: ofSnapshot, buffer: await service.weights(model) };
   const { service: hasService, models } = await getHost();
-  const ofService = `v1/models/${encodeURIComponent(model)}/weights`;
-  const path = hasService ? ofService : models.find(({ id }) => id === model)?.file;
-  if (!path) throw new service.ServiceError(`There is no model ${model}.`);
-  return service.weights(path, (report) => progress.set(model, report));
+  if (hasService) {
+    const path = `v1/models/${encodeURIComponent(model)}`;
+    const [manifest, buffer] = await Promise.all([service.manifest(`${path}/manifest`), service.weights(`${path}/weights`, onProgress)]);
+    return { manifest, buffer };
+  }
+  const manifest = models.find(({ id }) => id === model);
+  if (!manifest) throw new service.ServiceError(`There is no model ${model}.`);
+  return { manifest, buffer: await service.weights(manifest.file, onProgress) };
 });
 
 /** Starts the engine while the other modules are still loading, and loads the model that the first calculation needs:
@@ -74,12 +77,11 @@ export async function listModels() {
   const { service: hasService, models } = await getHost();
   listed = hasService
     ? await service.listModels()
-    : models.map((model) => ({ ...model, domain: model.task ? null : limitsOf(model).domain }));
+    : models.map((model) => ({ ...model, domain: new Limits(model).domain }));
   return [...listed];
 }
 
-/** Returns what the engine knows of a model besides its weights (calcgpt/inference/browser.py), after loading it.
- * @param {string} model */
+/** Returns what the engine knows of a model besides its weights, after loading it. @param {string} model */
 export const manifestOf = (model) => engine.load(model);
 
 /** Returns the parts that are switched off of a model: only of the one that the page asks. @param {string} model */
@@ -121,27 +123,12 @@ export async function* calculate(expression, { off = [], ...options }, signal) {
 /** Returns whether an error says that the engine cannot run a model. @param {unknown} error */
 const isForService = (error) => error instanceof service.ServiceError && error.type === NO_WEIGHTS;
 
-/** Yields what a model of a task writes after a question: its characters, or all at once if the service had to ask it.
- * @type {(model: string, question: string, signal: AbortSignal) => AsyncGenerator<service.Token>} */
-export async function* ask(model, question, signal) {
-  try {
-    await engine.load(model);
-  } catch (error) {
-    if (!isForService(error)) throw error;
-    const { result, work, confidence } = await service.ask(model, question, signal);
-    const text = result === null ? "" : `${work === null ? "" : `${work}=`}${result}$`;
-    yield { text, probability: confidence.whole };
-    return;
-  }
-  for await (const { data } of engine.run("write", { model, text: `${question}=` }, signal)) yield data;
-}
-
 /** Returns the answer of a snapshot of a training run to an operation. isNearest: whether no other is nearer to the exact
  * value. The snapshot runs in this browser.
- * @type {(snapshot: {path: string, sha256: string}, expression: string, places: number,
- *   signal?: AbortSignal) => Promise<service.Node & {isNearest: boolean}>} */
-export async function calculateWithSnapshot({ path, sha256 }, expression, places, signal) {
-  hashes.set(path, sha256);
+ * @type {(path: string, manifest: service.Manifest, expression: string, places: number, signal?: AbortSignal) =>
+ *   Promise<service.Node & {isNearest: boolean}>} */
+export async function calculateWithSnapshot(path, manifest, expression, places, signal) {
+  snapshots.set(path, manifest);
   const payload = { model: path, expression, places };
   for await (const { name, data } of engine.run("calculate", payload, signal)) {
     if (name !== "result") continue;
@@ -151,36 +138,13 @@ export async function calculateWithSnapshot({ path, sha256 }, expression, places
   throw new service.ServiceError("The snapshot gave no answer.");
 }
 
-/** Returns a file after checking its hash. Browsers compute hashes only in secure contexts; elsewhere, the file is not
- * checked.
- * @throws {service.ServiceError} if the hash is wrong
- * @type {(buffer: ArrayBuffer, sha256: string) => Promise<ArrayBuffer>} */
-async function verify(buffer, sha256) {
-  const digest = await crypto.subtle?.digest("SHA-256", buffer);
-  const actual = digest && Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-  if (actual && actual !== sha256) throw new service.ServiceError("A snapshot is damaged.");
-  return buffer;
+/** Yields the characters that a model writes after the beginning of a line.
+ * @type {(model: string, text: string, signal?: AbortSignal) => AsyncGenerator<string>} */
+export async function* write(model, text, signal) {
+  for await (const { data } of engine.run("write", { model, text, off: offOf(model) }, signal)) yield data;
 }
 
-/** Yields the characters that a model writes after a text, `{text, probability}`.
- * @type {(model: string, text: string, sampling: import("./engine/generate.js").Sampling,
- *   signal?: AbortSignal) => AsyncGenerator<service.Token>} */
-export async function* write(model, text, sampling, signal) {
-  for await (const { data } of engine.run("write", { model, text, sampling, off: offOf(model) }, signal)) yield data;
-}
-
-/** Returns the attention and the predictions of a model for text[position].
- * @type {(model: string, text: string, position: number,
- *   signal?: AbortSignal) => Promise<import("./engine/generate.js").Look>} */
-export async function look(model, text, position, signal) {
-  const off = offOf(model);
-  const recorded = off.length ? null : recordedLook(model, text, position);
-  if (recorded) return recorded;
-  for await (const { data } of engine.run("look", { model, text, position, off }, signal)) return data;
-  throw new service.ServiceError("The engine gave no answer.");
-}
-
-/** Takes apart how a model wrote text[position], without the parts `off`.
+/** Takes apart how a model wrote text[position].
  * @type {(model: string, text: string, position: number) => Promise<import("./story.js").Told>} */
 export async function dissect(model, text, position) {
   const off = offOf(model);

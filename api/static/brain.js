@@ -14,7 +14,7 @@ import { store } from "./state.js";
 
 const SOLVED = "calcgpt.challenges"; // in the browser's storage: the ids of those that were solved
 const INTRODUCTION =
-  "Heads fetch: each looks at a few earlier characters. Feed-forward steps calculate with what the heads fetched.";
+  "Heads fetch: each looks at the few characters that a step needs. Feed-forward steps calculate with what they fetched.";
 const IDLE =
   "Tap a part: the model writes the calculation again without it. The redder a cell, the more breaks; signs name what.";
 
@@ -24,7 +24,7 @@ export class Brain {
   #body = byId("brain-body");
   #model = "";
   #onChange;
-  /** @type {Record<string, any> | null} of the model, when it is loaded */ #manifest = null;
+  /** @type {import("./client.js").Manifest | null} of the model, when it is loaded */ #manifest = null;
   #about = createElement("p", "about", IDLE);
   #note = createElement("p");
   #outcome = createElement("p", "outcome-line");
@@ -41,7 +41,7 @@ export class Brain {
 
   /** Shows the panel for a model, if that writes worked steps. @param {import("./client.js").Model} model */
   show({ id, domain }) {
-    this.#panel.hidden = !domain?.works_in_steps;
+    this.#panel.hidden = !domain.works_in_steps;
     if (id === this.#model) return;
     this.#model = id;
     this.#manifest = null;
@@ -91,9 +91,9 @@ export class Brain {
   }
 
   #fill() {
-    const { n_layer: nLayers, n_head: nHeads } = this.#manifest?.model ?? {};
+    const { layers: nLayers = 0, heads: nHeads = 0 } = this.#manifest ?? {};
     const layers = createElement("div", "layers");
-    layers.style.setProperty("--layers", nLayers);
+    layers.style.setProperty("--layers", String(nLayers));
     for (let layer = 1; layer <= nLayers; layer += 1) {
       layers.append(this.#group(`Layer ${layer}`, partsOf(layer, nHeads)));
     }
@@ -197,8 +197,7 @@ export class Brain {
     const items = [...element.querySelectorAll("li")];
     for (const item of items) item.className = "";
     verdict.textContent = "";
-    const { n_layer: nLayers, n_head: nHeads } = this.#manifest.model;
-    if (!hasParts(challenge, this.off, nLayers * nHeads)) return;
+    if (!hasParts(challenge, this.off)) return;
     try {
       let isSolved = true;
       for (const [index, [problem, want]] of Object.entries(challenge.wants).entries()) {

@@ -1,19 +1,15 @@
 // The page: connects its controls, the keyboard, the address, the example and the story to the calculations.
 
 import { parseHash } from "./address.js";
-import { cachePage, calculate } from "./backend.js";
+import { cachePage, calculate, dissect } from "./backend.js";
 import { Challenge, random } from "./challenge.js";
 import { ServiceError, useKey } from "./client.js";
 import { Brain } from "./brain.js";
-import { addComparison } from "./comparison.js";
-import { HIGHLIGHTED_INDEX, loadExample, recordedLook } from "./example.js";
 import { Field } from "./field.js";
-import { POINT, SYMBOLS, byId, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
+import { POINT, SYMBOLS, byId, createButton, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
-import { addInside } from "./inside.js";
 import { Inspector } from "./inspector.js";
 import { setUpKeypad } from "./keypad.js";
-import { addLearning } from "./learning.js";
 import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
 import { copyAnswer, renderError } from "./outcome.js";
@@ -21,7 +17,7 @@ import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
 import { followWork } from "./strip.js";
-import { TaskBox } from "./task.js";
+import { isTellable } from "./story/subject.js";
 
 /** @import { State } from "./address.js" */
 /** @import { Step } from "./steps.js" */
@@ -29,6 +25,9 @@ import { TaskBox } from "./task.js";
 /** @type {Record<string, string>} */ const KEYPAD_SIGNS = { ...SYMBOLS, x: "×", X: "×" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
+const RECORDED = "static/example/example.json"; // what the model writes for it (calcgpt/lab/example.py)
+const MARKED = 20; // the index of the character that the page marks, a digit
+const LOOK = 3; // the step of the story that shows what was looked at
 const VIEWS = ["paper", "both", "model"];
 const ANGLES = /sin|cos|tan/;
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
@@ -47,12 +46,10 @@ const history = new History(({ expression, model, places }) => {
   start({ isKept: false });
 });
 const brain = new Brain(() => field.text && start({ isKept: false }));
-const task = new TaskBox();
 const models = new Models({
   onChange(model) {
     byId("author").textContent = `GPT of ${formatCount(model.parameters)} parameters`;
     brain.show(model);
-    task.show(model);
   },
   onChoose: askAgain,
   onUnauthorized(error) {
@@ -69,10 +66,14 @@ const models = new Models({
 });
 /** @type {Inspector} */ const inspector = new Inspector(() => stepAt(store.state.step));
 const runner = new Runner({ field, history, inspector }, {
-  addPanels(step, node, model) {
-    addInside(step, node, model);
-    addComparison(step.element, node, model, () => models.all);
-    addLearning(step.element, node);
+  onAnswer(step) {
+    if (!isTellable(step.describe(0))) return;
+    const look = () => {
+      const isOther = store.state.step !== step.number;
+      store.set({ step: step.number, ...(isOther ? { at: 0 } : {}) });
+      tellStory(LOOK);
+    };
+    step.element.append(createButton("plain look-inside", "Look inside the model", look));
   },
   ask(text) {
     field.text = formatSigns(text);
@@ -91,7 +92,6 @@ let isEdited = false; // whether the user has typed since the address was opened
  * the calculation.
  * @param {{opened?: Partial<State>, isKept?: boolean}} options */
 async function start({ opened, isKept = true } = {}) {
-  if (task.isShown) return false;
   field.expand();
   const typed = field.text;
   if (!typed.trim()) {
@@ -126,25 +126,22 @@ function beginEdit() {
   history.resetRecall();
 }
 
-/** Plays the example. Its events are recorded, so no model is needed yet. */
+/** Plays the example, and then draws arcs from one of its characters to those that the model looked at. Its events are
+ * recorded, so that no model is needed before. */
 async function playExample() {
-  const example = await loadExample();
+  const example = await fetch(RECORDED).then((response) => (response.ok ? response.json() : null), () => null);
   if (!example) cachePage();
-  if (!example || isEdited || runner.isRunning || task.isShown || field.text || parseHash(location.hash)) return;
+  if (!example || isEdited || runner.isRunning || field.text || parseHash(location.hash)) return;
   field.text = EXAMPLE;
   exampleModel = example.model;
   const state = { question: EXAMPLE, model: example.model };
-  if (await runner.play(() => example.events, state, { isExample: true })) showExampleSources();
-}
-
-/** Draws arcs from a character of the example to those that the model looked at. */
-function showExampleSources() {
+  if (!(await runner.play(() => example.events, state, { isExample: true }))) return;
   const [step] = runner.steps;
-  const { model, prompt, output } = step.describe(HIGHLIGHTED_INDEX);
-  const look = recordedLook(model, prompt + output, prompt.length + HIGHLIGHTED_INDEX);
-  if (!look) return;
-  step.highlight(HIGHLIGHTED_INDEX);
-  step.showSources(HIGHLIGHTED_INDEX, look);
+  const { model, prompt, output } = step.describe(MARKED);
+  const look = await dissect(model, prompt + output, prompt.length + MARKED).catch(() => null);
+  if (!look || isEdited || runner.steps[0] !== step || inspector.isShown) return;
+  step.highlight(MARKED);
+  step.showSources(MARKED, look);
 }
 
 /** Shows the state that the address describes. Without one, removes the example if its model is not
@@ -158,10 +155,6 @@ async function openAddress() {
   }
   if (store.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
   models.choose(state);
-  if (task.isShown) {
-    task.ask(state.question);
-    return;
-  }
   angle.value = state.angle === "degrees" ? state.angle : "";
   field.text = state.question;
   const { question, model, places, ...opened } = state;
@@ -172,12 +165,6 @@ async function openAddress() {
     return;
   }
   if (state.at) step?.pointAt(state.at - 1);
-  if (state.panel) {
-    step?.open();
-    inspector.hide(); // it would cover the panel
-    step?.element.dispatchEvent(new CustomEvent("restore", { detail: state }));
-    step?.element.querySelector(".look-inside[aria-expanded=true]")?.scrollIntoView();
-  }
 }
 
 /** Opens the story, on what is shown if it has worked steps. step: from 1. @param {number} step */
@@ -347,12 +334,6 @@ nodes.addEventListener("pointerover", (event) => {
 });
 nodes.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && inspector.hide());
 nodes.addEventListener("focusout", () => inspector.isTouched || inspector.hide());
-
-nodes.addEventListener("state", (event) => {
-  const step = stepOf(event);
-  const { detail } = /** @type {CustomEvent<Partial<State>>} */ (event);
-  if (step) store.set({ ...detail, step: step.number });
-});
 
 angle.addEventListener("change", askAgain);
 byId("views").addEventListener("change", ({ target }) => {

@@ -28,12 +28,17 @@ const KEY = "calcgpt.key";
  * | {name: "token", data: Token & {node: number}} | {name: "answer", data: Node & {node: number}}
  * | {name: "result", data: Calculation}} CalculationEvent */
 
-/** A model, as the service lists it. It has a domain if it calculates, and else a task: questions of its own.
+/** A model, as the service lists it. It has no domain if it does not calculate.
  * @typedef {{digits: number | null, factor_digits: number | null,
  * decimal_places: number, default_places: number, max_characters: number, works_in_steps: boolean}} Domain
- * @typedef {{examples: string[], characters: string, max_characters: number}} Task
- * @typedef {{id: string, default: boolean, parameters: number, domain: Domain | null, task?: Task | null,
+ * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
  * metrics: {n: number, exact_match: number} | null}} Model */
+
+/** What the engine knows of a model besides its weights (calcgpt/inference/browser.py). domain: the numbers for which it
+ * was measured, if it was.
+ * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string,
+ * layers: number, heads: number, domain: import("./engine/limits.js").Measured | null,
+ * switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
 
 /** Options of a calculation. The service chooses those that are missing. decimal_comma: whether `12,500` is 12.5; angle:
  * what sin(30) is the sine of.
@@ -110,10 +115,14 @@ async function load(path, read, message) {
 /** Returns what the host of the page offers (backend.js). @type {() => Promise<import("./backend.js").Host>} */
 export const getHost = () => load("static/backend.json", (file) => file.json(), "A file of the page could not be read.");
 
-/** Returns the models. @type {() => Promise<Model[]>} */
-export function listModels() {
-  return load("v1/models", async (file) => (await file.json()).data, "The list of models could not be read.");
+/** Returns the models that calculate. @returns {Promise<Model[]>} */
+export async function listModels() {
+  const all = await load("v1/models", async (file) => (await file.json()).data, "The list of models could not be read.");
+  return all.filter((/** @type {Model} */ { domain }) => domain);
 }
+
+/** Returns the manifest of a model. @type {(path: string) => Promise<Manifest>} */
+export const manifest = (path) => load(path, (file) => file.json(), "The description of this model could not be loaded.");
 
 /** Returns the file with the weights of a model. onProgress: called as it arrives.
  * @type {(path: string, onProgress?: (report: Progress) => void) => Promise<ArrayBuffer>} */
@@ -177,13 +186,6 @@ export async function* calculate(expression, options, signal) {
     if (error instanceof ServiceError || isAborted(error)) throw error;
   }
   throw new ServiceError("The connection ended before the answer was complete.");
-}
-
-/** Returns the reply of a model of a task to a question (calcgpt/inference/questions.py).
- * @type {(model: string, question: string, signal: AbortSignal) =>
- *   Promise<{result: string | null, work: string | null, confidence: Confidence}>} */
-export async function ask(model, question, signal) {
-  return (await request("v1/ask", post({ model, question }, signal))).json();
 }
 
 /** @type {(body: object, signal?: AbortSignal) => RequestInit} */

@@ -1,9 +1,7 @@
 // The inspector: shows how the model wrote the character that the user points at or has selected. A box beside it has
-// its explanation and what else the model considered, arcs lead to the characters that the heads looked at, and the
-// panel “Look inside the model” has more.
+// its explanation and what else the model considered, and arcs lead to the characters that the heads looked at.
 
-import { look } from "./backend.js";
-import { messageOf } from "./client.js";
+import { dissect } from "./backend.js";
 import { SURE_CHARACTER, createElement, formatPercent } from "./format.js";
 import { considered } from "./inside/bars.js";
 import { headColour } from "./inside/heads.js";
@@ -56,7 +54,7 @@ export class Inspector {
   }
 
   /** Shows a character of a step. anchor: its element, beside which the box appears; without one there is no box.
-   * isChosen: whether the character is selected, so that the open panel shows it.
+   * isChosen: whether the character is selected, so that it stays shown.
    * @type {(step: Step, at: number, anchor: Element | null, isChosen: boolean) => Promise<void>} */
   async show(step, at, anchor, isChosen) {
     if (anchor && this.#anchor === anchor && this.isShown && !isChosen) return;
@@ -74,13 +72,11 @@ export class Inspector {
       const covered = anchor.getBoundingClientRect().bottom + GAP - this.#box.getBoundingClientRect().top;
       if (covered > 0) scrollBy(0, covered);
     }
-    const panel = isChosen ? step.inside() : null;
-    panel?.wait();
     await new Promise((resolve) => setTimeout(resolve, DELAY));
     if (requestId !== this.#requestId) return;
     const { model, prompt, output } = character;
     try {
-      const seen = await look(model, prompt + output, prompt.length + at);
+      const seen = await dissect(model, prompt + output, prompt.length + at);
       if (requestId !== this.#requestId) return;
       this.#considered.replaceChildren(considered(seen));
       const sources = step.showSources(at, seen);
@@ -88,11 +84,9 @@ export class Inspector {
         const source = sources.find(({ index }) => index === prompt.length + Number(named.dataset.source));
         if (source) named.style.color = headColour(source.head); // of the head that looked at it most
       }
-      panel?.show(at, seen);
-    } catch (error) {
+    } catch {
       if (requestId !== this.#requestId) return;
       this.#box.classList.add("alone"); // the model could not be loaded or run
-      panel?.fail(messageOf(error));
     }
     this.#updatePosition();
   }

@@ -55,7 +55,7 @@ export class Models {
   get choice() {
     const [model, places] = [this.#select.value, this.#places.value];
     const selected = this.#models.find(({ id }) => id === model);
-    return { model, places: places === String(selected?.domain?.default_places) ? "" : places };
+    return { model, places: places === String(selected?.domain.default_places) ? "" : places };
   }
 
   /** Calls `onReady` again, after the address has changed. */
@@ -72,23 +72,16 @@ export class Models {
   /** Returns a model if it shows its work, or else the first one that does, or "" if there is none.
    * @param {string} preferred */
   modelInSteps(preferred) {
-    const models = this.#models.filter(({ domain }) => domain?.works_in_steps);
+    const models = this.#models.filter(({ domain }) => domain.works_in_steps);
     return (models.find(({ id }) => id === preferred) ?? models[0])?.id ?? "";
   }
 
-  /** The id, the display name, the number of parameters and the domain of each model that calculates. */
-  get all() {
-    return this.#models.flatMap(({ domain, ...model }) => {
-      return domain ? { ...model, domain, name: this.#nameOf({ ...model, domain }) } : [];
-    });
-  }
-
-  /** Returns what a model is, such as `206,016 numbers, shows its work`, with its id if another one is the same.
+  /** Returns what a model is, such as `41,596 numbers, shows its work`, with its id if another one is the same.
    * @param {Model} model */
   #nameOf(model) {
     const describe = (/** @type {Model} */ { id, parameters, domain }) => {
       const kind = id === BLOG_MODEL ? "the blog’s model" : "answers at once";
-      const how = !domain ? "a task of its own" : domain.works_in_steps ? "shows its work" : kind;
+      const how = domain.works_in_steps ? "shows its work" : kind;
       return `${formatCount(parameters)} numbers, ${how}`;
     };
     const name = describe(model);
@@ -107,7 +100,7 @@ export class Models {
     this.#missing = listed ? "" : model.slice(0, MAX_NAME);
     this.#showSelected();
     const isOffered = [...this.#places.options].some(({ value }) => value === String(places));
-    this.#places.value = String(isOffered ? places : selected.domain?.default_places);
+    this.#places.value = String(isOffered ? places : selected.domain.default_places);
   }
 
   /** Requests the list until it no longer grows. A service loads one model after the other, which takes
@@ -124,7 +117,7 @@ export class Models {
       this.#retrySeconds = RETRY_SECONDS * 2 ** this.#nUnchanged;
       shouldRetry = this.#nUnchanged < MAX_UNCHANGED;
       if (!models.length) {
-        this.#facts.textContent = "The service is still loading its models.";
+        this.#facts.textContent = "No model that calculates is loaded yet.";
       } else if (hasGrown) this.#fill(models);
       else {
         this.#showSelected(); // in place of the message of an earlier failure
@@ -165,13 +158,13 @@ export class Models {
   }
 
   /** Offers the decimal places of an answer. Only a model with worked steps has a choice.
-   * @param {Domain | null} domain */
+   * @param {Domain} domain */
   #fillPlaces(domain) {
     const previous = this.#places.value;
-    const n = domain?.works_in_steps ? domain.decimal_places + 1 : 0;
+    const n = domain.works_in_steps ? domain.decimal_places + 1 : 0;
     const choices = Array.from({ length: n }, (_, index) => String(index));
     this.#places.replaceChildren(...choices.map((places) => new Option(places)));
-    if (domain && n) this.#places.value = choices.includes(previous) ? previous : String(domain.default_places);
+    if (n) this.#places.value = choices.includes(previous) ? previous : String(domain.default_places);
     for (const element of [this.#places, ...this.#places.labels]) element.hidden = !choices.length;
   }
 }
@@ -179,17 +172,16 @@ export class Models {
 /** Returns by what models are sorted: the default model first, then those that show their work, the better ones first.
  * @param {Model} model */
 function rankOf({ default: isDefault, domain, metrics }) {
-  return Number(isDefault) * 4 + Number(domain?.works_in_steps ?? 0) * 2 + (metrics?.exact_match ?? 0);
+  return Number(isDefault) * 4 + Number(domain.works_in_steps) * 2 + (metrics?.exact_match ?? 0);
 }
 
 /** Returns a line on a model, such as `direct, exact on 64.12% of 10,000 test problems; numbers of up to 10 characters`.
  * @param {Model} model */
-function describeModel({ id, metrics, domain, task }) {
+function describeModel({ id, metrics, domain }) {
   const isMeasured = metrics && metrics.exact_match < 1; // of others, larger tests tell more: the footer has them
   const share = isMeasured ? formatShare(metrics.exact_match) : "";
   const scores = isMeasured ? `, exact on ${share} of ${formatCount(metrics.n)} test problems` : "";
-  const limits = domain ? describeDomain(domain) : `questions of up to ${task?.max_characters} characters`;
-  return `${id}${scores}; ${limits}`;
+  return `${id}${scores}; ${describeDomain(domain)}`;
 }
 
 /** Returns which numbers a model was measured for or, if it was not, which it takes. @param {Domain} domain */

@@ -3,7 +3,7 @@
 import { namesOf } from "./brain/parts.js";
 import { breaksTie, isTie, parse } from "./engine/fractions.js";
 import {
-  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber, formatCount,
+  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber,
   formatNumbers, formatPercent, formatPlaces, formatResult, formatSigns, shortenMiddle,
 } from "./format.js";
 import { repairsOf } from "./repair.js";
@@ -98,7 +98,7 @@ function exactLine({ rounded, verified, places, fraction: exact }) {
  * @type {(calculation: Calculation, off: string[]) => string} */
 function offSentence({ nodes }, off) {
   const endless = nodes.find(({ output }) => output && !output.endsWith("$"));
-  const end = endless ? ` No answer after ${formatCount(endless.output.length)} characters, so it was stopped.` : "";
+  const end = endless ? " What it wrote has no end, so it is no answer." : "";
   return `Written without ${namesOf(off)}.${end}`;
 }
 

@@ -22,9 +22,9 @@ import { Step } from "./steps.js";
  * inspector: import("./inspector.js").Inspector}} Parts */
 
 /** The callbacks of the page. ask: called when the user asks for another reading; onUnauthorized: called when the service
- * requires a key.
+ * requires a key; onAnswer: called when an operation has its answer.
  * @typedef {{ask: (expression: string) => void, onUnauthorized: () => void,
- *   addPanels: (step: Step, node: import("./client.js").Node, model: string) => void}} Callbacks */
+ *   onAnswer: (step: Step) => void}} Callbacks */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
@@ -36,7 +36,6 @@ const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 export class Runner {
   #page;
   #callbacks;
-  #model = ""; // of the last calculation
   #slow = byId("slow", HTMLInputElement);
   #nodes = byId("nodes");
   #status = /** @type {HTMLElement} */ (byId("running").firstElementChild);
@@ -161,7 +160,6 @@ export class Runner {
       this.#status.replaceChildren("Loading the model … ", bar);
     } else if (name === "start") {
       this.#status.textContent = WRITING;
-      this.#model = data.model;
       const characters = [...typed];
       data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
       this.#outline = new Outline(data.nodes, steps, this.#nodes);
@@ -173,7 +171,7 @@ export class Runner {
     else if (name === "answer") {
       steps[data.node].end(data);
       this.#outline?.end(data.node, data);
-      this.#callbacks.addPanels(steps[data.node], data, this.#model);
+      this.#callbacks.onAnswer(steps[data.node]);
     } else if (name === "result") {
       this.result = data;
       // An operation about which the model was not asked has no event of its own.

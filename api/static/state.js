@@ -1,6 +1,6 @@
 // The store: the state of what the page shows. Everything draws from it, and the address mirrors it.
 
-import { CLOSED_PANEL, DEFAULT_STATE, formatHash } from "./address.js";
+import { DEFAULT_STATE, formatHash } from "./address.js";
 
 /** @import { State } from "./address.js" */
 
@@ -44,15 +44,9 @@ class Store {
     this.#mirror(isNewEntry);
   }
 
-  /** Changes parts of the state. Removes what belonged to a panel that is no longer the open one, or to a character that
-   * is no longer the selected one.
-   * @param {Partial<State>} patch */
+  /** Changes parts of the state. @param {Partial<State>} patch */
   set(patch) {
-    const before = this.#state;
-    const after = { ...before, ...patch };
-    const isOtherCharacter = after.step !== before.step || after.at !== before.at;
-    const removed = after.panel !== before.panel ? CLOSED_PANEL : isOtherCharacter ? { instead: "" } : {};
-    this.#change({ ...before, ...removed, ...patch });
+    this.#change({ ...this.#state, ...patch });
     this.#mirror(false);
   }
 

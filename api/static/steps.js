@@ -10,7 +10,6 @@ import { headSources } from "./inside/heads.js";
 import { HAS_WORK, paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
 import { Row } from "./row.js";
-import { store } from "./state.js";
 import { Timeline } from "./timeline.js";
 
 /** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
@@ -43,7 +42,6 @@ export class Step {
   #paper = new SheetView();
   #rows = createElement("ol", "rows");
   #arcs = [new Arcs(), new Arcs()]; // of the paper view and of the rows
-  /** @type {() => import("./inside.js").Panel | null} */ inside = () => null; // the open panel of this name
   #status = createElement("p", "status", "waiting for its operands");
 
   /** @param {import("./client.js").Start} start
@@ -196,12 +194,10 @@ export class Step {
     return { model: this.#model, prompt, output: this.#text, at, probability, words, parts, isChoice };
   }
 
-  /** Draws arcs from a character to those that the heads of a layer looked at: of the first layer, unless the user has
-   * chosen another one. Returns these characters.
-   * @type {(at: number, look: import("./engine/generate.js").Look) => import("./inside/heads.js").Source[]} */
-  showSources(at, look) {
-    const { layer, head } = store.state;
-    const sources = headSources(look, Math.min(layer || 1, look.layers), head);
+  /** Draws arcs from a character to those that the heads of the first layer looked at. Returns these characters.
+   * @type {(at: number, attention: import("./inside/heads.js").Attention) => import("./inside/heads.js").Source[]} */
+  showSources(at, attention) {
+    const sources = headSources(attention, 1, 0);
     const n = this.#question?.prompt.length ?? 0;
     const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
     const cell = this.#paper.cellOf(at);

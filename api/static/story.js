@@ -31,7 +31,6 @@ import { vectors } from "./story/vectors.js";
 
 /** @type {Picture[]} */ const PICTURES = [vectors, places, heads, neurons, layers, choice, training];
 const EXAMPLE = "$(0000000471*00000029.9)="; // where nothing that fits into the story is shown
-const MAX_EXAMPLE = 200; // characters of the example and its work, which has 77
 
 export class Story {
   #index = 0;
@@ -192,7 +191,7 @@ export class Story {
 /** Returns what a model writes for the example. @param {string} model @returns {Promise<Written>} */
 async function calculateExample(model) {
   let output = "";
-  for await (const { text } of write(model, EXAMPLE, { maxLength: MAX_EXAMPLE })) output += text;
+  for await (const text of write(model, EXAMPLE)) output += text;
   const written = { model, prompt: EXAMPLE, output };
   if (!isTellable(written)) throw new Error("As it is now, the model writes no steps with an end, so there is nothing to tell.");
   return written;

@@ -166,8 +166,11 @@ class FreshData:
 
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.problems = FreshProblems(config, seed)
-        data = {**config.model_dump(), "digits": None}  # as runs of earlier versions have it
-        content = {"data": data, "generator": GENERATOR_VERSION, "drawing": DRAWING_VERSION}
+        content = {
+            "data": config.model_dump(),
+            "generator": GENERATOR_VERSION,
+            "drawing": DRAWING_VERSION,
+        }
         self.fingerprint = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def batches(

@@ -14,6 +14,7 @@ HARD_MARGIN = 2.0  # logits; cases with a lower margin are hard
 AT_ONCE = 8_192
 
 
+@torch.no_grad()
 def case_margins(model: LanguageModel, cases: CaseBatches) -> NDArray[np.float32]:
     """Returns by how many logits the best right token exceeds the best wrong one, (n,): not
     positive where the model is wrong."""

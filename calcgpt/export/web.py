@@ -3,17 +3,17 @@
 `export_page` writes a folder for any static host:
 
 index.html, static/       the page of the service, with its modules and styles in four files
-static/backend.json       says that there is no service, and lists the models
-models/NAME.safetensors   the weights
+static/backend.json       says that there is no service, and lists the models with their manifests
+models/NAME.safetensors   the weights, the checkpoint's own file
 sw.js                     keeps all this in the browser, so that the page works without a connection
 
 The page has no links to the service.
-The weights have 8 bits, or else 16, if the model then solves the same problems as with 32.
 
-`export_snapshots` writes what the page shows as *Watch it learn*:
+`export_snapshots` writes what the page shows of a training:
 
-NAME-of-a-snapshot.safetensors   its weights, with numbers of 8 bits
-learning.json                    the steps, losses and hashes of these files, and the loss curve
+NAME-of-a-snapshot.safetensors   its weights
+learning.json                    the manifest of the model, the steps and losses of these files and
+                                 in how many cases they are wrong, and the loss curve
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+from safetensors.numpy import save
 
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.errors import ConfigError
@@ -37,30 +37,21 @@ from calcgpt.inference.browser import (
     OFF,
     OFF_PREVIEW,
     PREVIEW,
-    cast_weights,
-    fits_half,
     manifest_of,
-    weights_file,
-    widened,
     with_address,
     with_policy,
 )
-from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import complete
-from calcgpt.inference.limits import accepts, limits_of
-from calcgpt.inference.questions import is_of_task
+from calcgpt.inference.cases.memory import AT_ONCE
+from calcgpt.inference.cases.network import Network
 from calcgpt.metrics import read_rows
-from datagen.arithmetic import Problem, answer
-from datagen.distributions import distribution
+from datagen.cases import all_cases
 from datagen.files import new_folder, read_json, sha256, write_bytes, write_json, write_text
-from datagen.notation import render_answer, render_prompt
 
 PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
 EXAMPLE = Path("static") / "example" / "example.json"
 MARKER = "sw.js"
 SERVICE_ONLY = ("docs.html", "docs.js")
-CHECKED, SEED = 50, 0  # problems per distribution, and their seed
 LEARNING = "learning.json"
 MAX_BYTES = 2_000_000  # of all snapshots
 
@@ -79,7 +70,6 @@ def export_page(
         raise ConfigError("two of the checkpoints have the same name")
     manifests = [manifest_of(checkpoint) for checkpoint in checkpoints]  # before any work
     models: list[dict[str, Any]] = []
-    remarks = []
     with new_folder(out) as staging:
         shutil.copytree(PAGE, staging / "static", ignore=shutil.ignore_patterns(*SERVICE_ONLY))
         for name in ("index.html", MARKER):
@@ -88,12 +78,9 @@ def export_page(
             write_json(staging / EXAMPLE, None)  # it shows a model that this page does not have
         (staging / "models").mkdir()
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
-            bits, remark = _choose_precision(checkpoint)
             file = f"models/{checkpoint.name}.safetensors"
-            write_bytes(staging / file, weights_file(checkpoint, bits))
-            entry = {"id": checkpoint.name, "default": not models, "file": quote(file)}
-            models.append({**manifest, **entry})
-            remarks.append(f"{checkpoint.name}: {remark}")
+            write_bytes(staging / file, save(checkpoint.stored_arrays))
+            models.append({**manifest, "default": not models, "file": quote(file)})
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
         page = staging / "index.html"
@@ -101,51 +88,7 @@ def export_page(
         for path, text in ((page, html), (staging / OFF, (staging / OFF).read_text("utf-8"))):
             write_text(path, with_policy(with_address(text, address) if address else text))
         _fill_service_worker(staging, models[0]["file"])
-    return f"a page that calculates by itself ({'; '.join(remarks)})"
-
-
-def _choose_precision(checkpoint: Checkpoint) -> tuple[int, str]:
-    """Returns the fewest bits of weights with which the model solves the same problems as with 32,
-    and a remark."""
-    if is_of_task(checkpoint):  # nobody knows what is right
-        bits = 16 if fits_half(checkpoint) else 32
-        return bits, f"{bits}-bit weights"
-    problems = list(_problems(checkpoint))
-    answers = [f"{render_answer(answer(problem))}$" for problem in problems]
-
-    def solved(outputs: list[str]) -> list[bool]:
-        return [
-            output.rpartition("=")[2] == field
-            for output, field in zip(outputs, answers, strict=True)
-        ]
-
-    before = _outputs(checkpoint, problems)
-    for bits in (8, 16) if fits_half(checkpoint) else (8,):
-        rounded = replace(checkpoint, arrays=widened(cast_weights(checkpoint, bits)))
-        after = _outputs(rounded, problems)
-        if solved(before) == solved(after):
-            same = sum(a == b for a, b in zip(before, after, strict=True))
-            told = f"{same} of {len(problems)} test problems written exactly as by 32-bit ones"
-            return bits, f"{bits}-bit weights, {told}"
-    return 32, "32-bit weights, because rounded ones change what it solves"
-
-
-def _problems(checkpoint: Checkpoint) -> Iterator[Problem]:
-    """Yields problems that are within the limits of the model."""
-    limits = limits_of(checkpoint, checkpoint.recipe.model.block_size)
-    for name in ("blog", "everyday", "hard"):
-        [drawn] = distribution(name)(np.random.PCG64(SEED), 4 * CHECKED)
-        allowed = [problem for problem in drawn.to_problems() if accepts(limits, problem)]
-        yield from allowed[:CHECKED]
-
-
-def _outputs(checkpoint: Checkpoint, problems: Sequence[Problem]) -> list[str]:
-    """Returns what the model writes for each problem."""
-    tokenizer = checkpoint.tokenizer
-    _, decoder = load_decoder(checkpoint)
-    stop = int(tokenizer.encode("$")[0])
-    prompts = [render_prompt(problem) for problem in problems]
-    return [written.text for written in complete(decoder, tokenizer, prompts, stop)]
+    return "a page that calculates by itself"
 
 
 def _remove_service(folder: Path) -> None:
@@ -193,24 +136,32 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
         raise ConfigError(f"the checkpoints in {run} are of several shapes")
     rows = read_rows(run / "metrics.jsonl")
     curve = [(row.step, row.loss) for row in rows if row.loss is not None]
-    files = {f"{checkpoint.name}.safetensors": weights_file(checkpoint, 8) for checkpoint in loaded}
+    manifest = manifest_of(loaded[-1])
+    files = {f"{one.name}.safetensors": save(one.stored_arrays) for one in loaded}
     if (size := sum(map(len, files.values()))) > MAX_BYTES:
         raise ConfigError(f"the snapshots have {size:,} bytes; at most {MAX_BYTES:,} are allowed")
     snapshots = []
-    for checkpoint, (file, content) in zip(loaded, files.items(), strict=True):
+    for checkpoint, file in zip(loaded, files, strict=True):
         step = int(checkpoint.metrics["step"])
         loss = min(curve, key=lambda point: abs(point[0] - step))[1]
-        digest = hashlib.sha256(content).hexdigest()
-        snapshots.append({"step": step, "loss": loss, "file": file, "sha256": digest})
-    last = loaded[-1]
+        snapshots.append({"step": step, "loss": loss, "wrong": _n_wrong(checkpoint), "file": file})
     with new_folder(out) as staging:
         for file, content in files.items():
             write_bytes(staging / file, content)
-        manifest = {
-            "description": last.recipe.description,
-            "parameters": last.n_parameters,
-            "snapshots": snapshots,
-            "curve": curve,
-        }
-        write_json(staging / LEARNING, manifest)
+        content = {"manifest": manifest, "cases": len(all_cases().kinds)}
+        write_json(staging / LEARNING, content | {"snapshots": snapshots, "curve": curve})
     return f"{len(loaded)} snapshots of a training run"
+
+
+def _n_wrong(checkpoint: Checkpoint) -> int:
+    """Returns in how many of all cases a model is wrong."""
+    vocabulary = checkpoint.tokenizer.require_characters().vocabulary
+    codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
+    tokens, cases, n_wrong = np.full(2**8, -1), all_cases(), 0
+    tokens[codes] = np.arange(len(codes))
+    network = Network(checkpoint.recipe.model, len(codes), checkpoint.arrays)
+    for start in range(0, len(cases.kinds), AT_ONCE):
+        kinds_N, sources_NR, right_N2 = (column[start : start + AT_ONCE] for column in cases)
+        written_N = codes[network(kinds_N, tokens[sources_NR]).argmax(axis=1)]
+        n_wrong += int((written_N[:, None] != right_N2).all(axis=1).sum())
+    return n_wrong

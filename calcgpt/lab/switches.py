@@ -164,7 +164,8 @@ class Texts:
                 for i in range(0, len(self.kinds_D), AT_ONCE)
             ]
         )
-        return ~self.right_DV[np.arange(len(written_D)), written_D]
+        flags: Flags = ~self.right_DV[np.arange(len(written_D)), written_D]
+        return flags
 
     def answers_with(self, cases_D: Flags) -> Flags:
         """Returns which texts have some of these cases where the answer depends on them."""

@@ -158,21 +158,10 @@ def page(reuse: Callable[[str], Page], address: str) -> Page:
 
 
 @pytest.fixture(scope="session")
-def checkpoints() -> dict[str, Checkpoint]:
-    """All shipped checkpoints that the page can run by name, that of the calculator first."""
-    names = sorted({*shipped_names()} - {"proved"}, key=lambda name: name != "calculator")
-    return {name: Checkpoint.load(resolve(name)) for name in names}
-
-
-@pytest.fixture(scope="session")
-def exported_folder(
-    checkpoints: dict[str, Checkpoint], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """The page without a service, with all shipped models."""
+def exported_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page without a service."""
     out = tmp_path_factory.mktemp("web") / "page"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(web, "CHECKED", 2)
-        web.export_page(list(checkpoints.values()), out, force=False)
+    web.export_page([Checkpoint.load(resolve("calculator"))], out, force=False)
     return out
 
 

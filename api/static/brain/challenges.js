@@ -6,7 +6,7 @@ import { formatNumbers } from "../format.js";
  * @typedef {Record<string, string>} Wants by problem: "right", "wrong", "endless" or the answer */
 
 /** parts: how many have to be off.
- * @typedef {{id: string, title: string, parts: "one" | "half of the heads", wants: Wants, hint: string}} Challenge */
+ * @typedef {{id: string, title: string, parts: "one" | "two heads", wants: Wants, hint: string}} Challenge */
 
 /** @type {Challenge[]} */
 export const CHALLENGES = [
@@ -15,50 +15,50 @@ export const CHALLENGES = [
     title: "Break 7 × 8 with one switch",
     parts: "one",
     wants: { "7*8": "wrong" },
-    hint: "Most of the work is done in layers 1 and 2. Their red cells break nearly all answers.",
+    hint: "The heads of layer 1 fetch all digits. Their red cells break nearly all answers.",
   },
   {
-    id: "carry",
-    title: "Make it forget to carry: 7 + 8 is 5",
+    id: "subtract",
+    title: "Make it forget to subtract: 9 − 4 is 3",
     parts: "one",
-    wants: { "7+8": "5", "7*8": "right", "9-4": "right" },
-    hint: "Look for a neuron of layer 2 that sums need, and products do not.",
+    wants: { "9-4": "3", "7*8": "right", "7+8": "right", "8/2": "right" },
+    hint: "Look for a neuron of layer 1 that differences need, and quotients do not.",
   },
   {
-    id: "point",
-    title: "Make it lose the decimal point: 8 ÷ 2 is 400",
+    id: "add",
+    title: "Break sums: 7 + 8 is 8, but 7 × 8 is right",
     parts: "one",
-    wants: { "8/2": "400", "7*8": "right", "7+8": "right" },
-    hint: "One neuron of layer 1 is for the point of the answer. Where no point is written, nothing is wrong.",
+    wants: { "7+8": "8", "7*8": "right", "9-4": "right" },
+    hint: "One neuron of layer 1 helps with signs and with the rounding of long numbers.",
   },
   {
     id: "divide",
     title: "Break ÷ and nothing else",
     parts: "one",
-    wants: { "8/2": "wrong", "7*8": "right", "9-4": "right", "58+67": "right" },
-    hint: "One head helps to choose the digits of a quotient. Look in a later layer.",
+    wants: { "22/7": "wrong", "7*8": "right", "9-4": "right", "58+67": "right" },
+    hint: "One head looks at what a quotient's remainder is made of. Look in the last layer.",
   },
   {
     id: "endless",
     title: "Make it write without an end",
     parts: "one",
     wants: { "7*8": "endless" },
-    hint: "It ends by writing a sign that you never see. A single neuron of layer 1 decides on that.",
+    hint: "It ends by writing a sign that you never see. A single neuron of layer 3 decides on that.",
   },
   {
     id: "idle",
-    title: "Switch off half of its heads, and nobody notices",
-    parts: "half of the heads",
-    wants: { "471*29.9": "right", "2.08-136.22": "right" },
-    hint: "Pale cells break nothing. Are four of them heads?",
+    title: "Switch off two of its heads, and nobody notices",
+    parts: "two heads",
+    wants: { "7*8": "right", "58+67": "right", "9-4": "right" },
+    hint: "Pale cells break little. Are there two among the heads of the last layer?",
   },
 ];
 
 /** Returns whether enough and not too many parts are off for a challenge.
- * @type {(challenge: Challenge, off: string[], nHeads: number) => boolean} */
-export function hasParts({ parts }, off, nHeads) {
+ * @type {(challenge: Challenge, off: string[]) => boolean} */
+export function hasParts({ parts }, off) {
   if (parts === "one") return off.length === 1;
-  return off.filter((part) => /^\d+\.\d+$/.test(part)).length >= nHeads / 2;
+  return off.filter((part) => /^\d+\.\d+$/.test(part)).length >= 2;
 }
 
 /** Returns whether a calculation is as a challenge wants it.

@@ -5,12 +5,10 @@ import { answer, answerText, readAnswer, renderPrompt } from "./arithmetic.js";
 import { bounded } from "./effort.js";
 import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
-import { ExpressionError } from "./expression_errors.js";
 import { show } from "./expression_tree.js";
 import { Layout, shapeOf } from "./layout.js";
 import { KIND } from "./operations.js";
 import { makePlan } from "./planning.js";
-import { Text } from "./text.js";
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Operand, Step } from "./planners.js" */
@@ -45,8 +43,6 @@ export class Computation {
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
-    const refusal = limits.refusePlaces(this.places);
-    if (refusal) throw new ExpressionError(refusal.kind, refusal.reason, 0, new Text(text).length);
     this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits));
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
@@ -78,11 +74,6 @@ export class Computation {
     if ([a, b].some((number) => this.#limits.refuseOperand(number))) return null;
     const problem = { a, op, b, places };
     return this.#limits.refuseProblem(problem) ? null : problem;
-  }
-
-  /** How many characters the model writes if it answers the last question rightly. */
-  get rightLength() {
-    return this.#problem ? this.#limits.nCharacters(this.#problem) : 0;
   }
 
   /** Adds the answer to a question. Returns its node.

@@ -2,7 +2,8 @@
 
 import { ServiceError } from "../client.js";
 
-/** @typedef {import("./worker.js").Message} Message */
+/** @import { Message } from "./worker.js" */
+/** @import { Manifest } from "../client.js" */
 
 /** Runs models in a worker. The first task starts the worker, if `start` has not. */
 export class Engine {
@@ -10,16 +11,16 @@ export class Engine {
   /** @type {Map<number, (message: Message) => void>} the handlers of messages, by the id of the task */
   #tasks = new Map();
   #nextId = 0;
-  /** The manifests of the models, by name. @type {Map<string, Promise<Record<string, any>>>} */ #loaded = new Map();
-  #fetchWeights;
+  /** The manifests of the models, by name. @type {Map<string, Promise<Manifest>>} */ #loaded = new Map();
+  #fetch;
 
-  /** @param {(model: string) => Promise<ArrayBuffer>} fetchWeights */
-  constructor(fetchWeights) {
-    this.#fetchWeights = fetchWeights;
+  /** @param {(model: string) => Promise<{manifest: Manifest, buffer: ArrayBuffer}>} fetch */
+  constructor(fetch) {
+    this.#fetch = fetch;
   }
 
   /** Yields the events of a task of the worker, `{name, data}`.
-   * @param {"calculate" | "write" | "look" | "dissect" | "follow"} task
+   * @param {"calculate" | "write" | "dissect" | "follow"} task
    * @param {{model: string} & Record<string, any>} payload
    * @param {AbortSignal} [signal]
    * @throws {ServiceError} or AbortError after `signal` */
@@ -28,7 +29,7 @@ export class Engine {
     yield* this.#run(task, payload, signal);
   }
 
-  /** Loads a model, once, and returns its manifest. @type {(model: string) => Promise<Record<string, any>>} */
+  /** Loads a model, once, and returns its manifest. @type {(model: string) => Promise<Manifest>} */
   load(model) {
     const existing = this.#loaded.get(model);
     if (existing) return existing;
@@ -46,9 +47,8 @@ export class Engine {
   /** @param {string} model */
   async #load(model) {
     this.start(); // while the weights are loading
-    const buffer = await this.#fetchWeights(model);
-    let manifest = {};
-    for await (const { data } of this.#run("load", { model, buffer }, undefined, [buffer])) manifest = data;
+    const { manifest, buffer } = await this.#fetch(model);
+    for await (const _ of this.#run("load", { model, buffer, manifest }, undefined, [buffer]));
     return manifest;
   }
 

@@ -1,7 +1,7 @@
 // The limits of a model: which problems it is asked, and the reason for which others are refused
 // (calcgpt/inference/limits.py).
 
-import { MAX_ASKED_PLACES, MAX_PLACES, MAX_WIDTH, USUAL_PLACES, WIDTH } from "./arithmetic.js";
+import { MAX_ASKED_PLACES, MAX_PLACES, MAX_WIDTH, WIDTH } from "./arithmetic.js";
 import { answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
 import { MAX_LAYOUT, anyShapeOf, workLength } from "./layout.js";
 import { OPERATIONS } from "./operations.js";
@@ -15,77 +15,25 @@ const MAX_WORK = 400_000; // characters that a model writes for an expression
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Shape } from "./layout.js" */
 /** @typedef {{digits: number, factor_digits: number | null}} Measured the measured domain */
-/** @typedef {DirectLimits | ScratchpadLimits} Limits */
-
-/** Returns the limits of a model. @type {(manifest: Record<string, any>) => Limits} */
-export function limitsOf({ has_work: hasWork, domain, model, vocabulary }) {
-  const known = Object.entries(OPERATIONS).filter(([sign, { usual }]) => vocabulary?.includes(sign) ?? usual);
-  const operations = known.map(([sign]) => sign);
-  return hasWork ? new ScratchpadLimits(model.block_size, operations, domain) : new DirectLimits(operations);
-}
 
 /** @type {(kind: string, reason: string) => Refusal} */ const refusalOf = (kind, reason) => ({ kind, reason });
 
-/** The limits of a model that answers at once: two places, and operands of at most WIDTH characters. A method returns
- * the reason for which something is refused, or null. */
-class DirectLimits {
-  defaultPlaces = USUAL_PLACES;
-  mostPlaces = USUAL_PLACES; // of an operation
-
-  /** @param {string[]} operations the signs of those that the model knows */
-  constructor(operations) {
-    this.operations = operations;
-    /** The domain, as the service's list of models has it. */
-    this.domain = {
-      ...{ operations, decimal_places: USUAL_PLACES, default_places: USUAL_PLACES, digits: null, factor_digits: null },
-      ...{ max_characters: WIDTH, works_in_steps: false },
-    };
-  }
-
-  /** @type {(places: number) => Refusal | null} */
-  refusePlaces(places) {
-    if (places === USUAL_PLACES) return null;
-    return refusalOf("too-many-places", `answers of this model have ${USUAL_PLACES} places, not ${places}`);
-  }
-
-  /** @type {(number: Decimal) => Refusal | null} */
-  refuseOperand(number) {
-    if (number.places > USUAL_PLACES) return refusalOf("too-many-places", "more than two decimal places");
-    if (numberText(number).length <= WIDTH) return null;
-    return refusalOf("out-of-range", `a number of more than ${WIDTH} characters`);
-  }
-
-  /** @type {(problem: Problem) => Refusal | null} */
-  refuseProblem({ places }) {
-    return this.refusePlaces(places);
-  }
-
-  /** Returns how many characters the model writes if it solves a problem. @param {Problem} problem */
-  nCharacters(problem) {
-    return answerLength(problem);
-  }
-}
-
-/** The limits of a model that writes worked steps: what fits in its context. The methods are those of DirectLimits. */
-class ScratchpadLimits {
+/** The limits of a model: what fits in its context. A method returns the reason for which something is refused, or null. */
+export class Limits {
   defaultPlaces = DEFAULT_PLACES;
   mostPlaces = MAX_PLACES;
   #room;
 
-  /** @param {number} blockSize @param {string[]} operations @param {Measured | null} measured is only told */
-  constructor(blockSize, operations, measured) {
-    this.operations = operations;
-    this.#room = Math.min(blockSize, MAX_LAYOUT);
-    const { digits = null, factor_digits = null } = measured ?? {};
+  /** @param {{vocabulary: string, domain: Measured | null}} manifest the domain is only told
+   * @param {number} [room] characters of a question and its work */
+  constructor({ vocabulary, domain }, room = MAX_LAYOUT) {
+    const operations = (this.operations = Object.keys(OPERATIONS).filter((sign) => vocabulary.includes(sign)));
+    this.#room = room;
+    const { digits = null, factor_digits = null } = domain ?? {};
     this.domain = {
       ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES, digits, factor_digits },
       ...{ max_characters: MAX_WIDTH, works_in_steps: true },
     };
-  }
-
-  /** @type {(places: number) => Refusal | null} */
-  refusePlaces(_places) {
-    return null;
   }
 
   /** @type {(number: Decimal) => Refusal | null} */

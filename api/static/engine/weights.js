@@ -1,74 +1,58 @@
-// Reads the weights of a checkpoint from a file in the format of safetensors, with numbers of 8, 16 or 32 bits
-// (calcgpt/inference/browser.py). The metadata of the file have a manifest in JSON, with what else the engine needs.
+// Reads the weights of a checkpoint: a file of safetensors, the same that the service loads (calcgpt/tensors.py).
 
 const MAX_HEADER = 2 ** 20; // bytes
+const SCALES = "scales"; // of the rows of all matrices of 8 bits, by the sorted names of the matrices
 
-/** @type {Record<string, number>} */ const BYTES_PER_NUMBER = { I8: 1, F16: 2, F32: 4 };
-const SCALE = ".scale"; // the end of the name of a tensor with a factor for each row of another one
+/** @type {Record<string, Int8ArrayConstructor | Int16ArrayConstructor | Float32ArrayConstructor>} */
+const TYPES = { I8: Int8Array, I16: Int16Array, F32: Float32Array };
 
 /** A file cannot be read. The message is one line for the user. */
-export class WeightsError extends Error {}
+export class WeightsError extends Error {
+  message = "The weights of this model are damaged.";
+}
 
 /** @typedef {Record<string, {shape: number[], data: Float32Array}>} Tensors by name */
 
-/** Returns the tensors and the manifest of a file.
+/** Returns the tensors of a file. A matrix of 8 bits has whole multiples of a scale for each row; a scale is the upper
+ * half of a number of 32 bits.
  * @throws {WeightsError}
- * @type {(buffer: ArrayBuffer) => {tensors: Tensors, manifest: Record<string, any>}} */
+ * @type {(buffer: ArrayBuffer) => Tensors} */
 export function readWeights(buffer) {
   const view = new DataView(buffer);
   const length = buffer.byteLength < 8 ? 0 : Number(view.getBigUint64(0, true));
-  if (length < 2 || length > Math.min(MAX_HEADER, buffer.byteLength - 8)) throw damagedError();
+  if (length < 2 || length > Math.min(MAX_HEADER, buffer.byteLength - 8)) throw new WeightsError();
   let header;
-  let manifest;
   try {
     header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(new Uint8Array(buffer, 8, length)));
-    manifest = JSON.parse(header.__metadata__.manifest);
   } catch {
-    throw damagedError();
+    throw new WeightsError();
   }
-  delete header.__metadata__;
+  const { __metadata__: _, [SCALES]: scales, ...entries } = header;
+  const read = (/** @type {any} */ entry) => ({ shape: entry.shape, data: readNumbers(buffer, entry, 8 + length) });
   /** @type {Tensors} */ const tensors = {};
-  for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header)) {
-    tensors[name] = { shape, data: readNumbers(buffer, dtype, shape, offsets, 8 + length) };
-  }
-  for (const name of Object.keys(tensors).filter((name) => name.endsWith(SCALE))) {
-    const [{ data: scales }, matrix] = [tensors[name], tensors[name.slice(0, -SCALE.length)]];
-    delete tensors[name];
-    if (matrix?.shape[0] !== scales.length) throw damagedError();
-    const { data, shape } = matrix;
-    for (let index = 0; index < data.length; index += 1) data[index] *= scales[Math.floor(index / shape[1])];
-  }
-  manifest.vocabulary = [...manifest.vocabulary]; // a character may have two units
-  return { tensors, manifest };
+  for (const [name, entry] of Object.entries(entries)) tensors[name] = read(entry);
+  if (scales) scale(tensors, Int32Array.from(read(scales).data, (half) => half << 16));
+  return tensors;
 }
 
 /** Returns the numbers of a tensor. start: the offset of the data in the file.
- * @type {(buffer: ArrayBuffer, dtype: string, shape: number[], offsets: [begin: number, end: number],
- *   start: number) => Float32Array<ArrayBuffer>} */
-function readNumbers(buffer, dtype, shape, [begin, end], start) {
+ * @type {(buffer: ArrayBuffer, entry: {dtype: string, shape: number[], data_offsets: number[]}, start: number) =>
+ *   Float32Array} */
+function readNumbers(buffer, { dtype, shape, data_offsets: [begin, end] }, start) {
   const count = shape.reduce((product, size) => product * size, 1);
-  const width = BYTES_PER_NUMBER[dtype];
-  if (!width || end - begin !== count * width || start + end > buffer.byteLength) throw damagedError();
-  const bytes = buffer.slice(start + begin, start + end); // a copy, because offsets need not be aligned
-  if (dtype === "I8") return Float32Array.from(new Int8Array(bytes));
-  return dtype === "F32" ? new Float32Array(bytes) : fromHalf(new Uint16Array(bytes));
+  const Numbers = TYPES[dtype];
+  if (end - begin !== count * Numbers?.BYTES_PER_ELEMENT || start + end > buffer.byteLength) throw new WeightsError();
+  return Float32Array.from(new Numbers(buffer.slice(start + begin, start + end))); // a copy: offsets are not aligned
 }
 
-/** Returns numbers of 16 bits (IEEE 754 binary16) as numbers of 32 bits. These have the same fields, but an exponent of
- * eight bits instead of five, whose bias is larger by 112.
- * @param {Uint16Array} halves */
-export function fromHalf(halves) {
-  const bits = new Uint32Array(halves.length);
-  const result = new Float32Array(bits.buffer);
-  for (let index = 0; index < halves.length; index += 1) {
-    const half = halves[index];
-    if ((half & 0x7c00) === 0x7c00) throw damagedError(); // the number is not finite
-    bits[index] = ((half & 0x8000) << 16) | ((half & 0x7fff) << 13);
-    result[index] *= 2 ** 112;
+/** Multiplies the rows of all matrices by their scales. bits: of the scales. @type {(tensors: Tensors, bits: Int32Array) => void} */
+function scale(tensors, bits) {
+  const scales = new Float32Array(bits.buffer);
+  const matrices = Object.keys(tensors).sort().map((name) => tensors[name]).filter(({ shape }) => shape.length === 2);
+  if (matrices.reduce((sum, { shape }) => sum + shape[0], 0) !== scales.length) throw new WeightsError();
+  let first = 0;
+  for (const { shape: [rows, columns], data } of matrices) {
+    for (let index = 0; index < data.length; index += 1) data[index] *= scales[first + Math.floor(index / columns)];
+    first += rows;
   }
-  return result;
-}
-
-function damagedError() {
-  return new WeightsError("The weights of this model are damaged.");
 }

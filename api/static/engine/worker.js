@@ -2,90 +2,88 @@
 // cancelled task ends after the next few characters.
 
 import { Computation } from "./computation.js";
-import { Decoder } from "./decoder.js";
 import { dissect, follow } from "./dissect.js";
 import { ExpressionError } from "./expression_errors.js";
-import { generate, look } from "./generate.js";
-import { limitsOf } from "./limits.js";
+import { Limits } from "./limits.js";
+import { Network } from "./network.js";
 import { WeightsError, readWeights } from "./weights.js";
+import { Memory, write } from "./write.js";
 
 const MAX_SLICE = 12; // milliseconds between two checks for messages
-const LONGER = 2; // without a part, a model writes at most that many times the right length
 
 /** A message to the page about a task: its new events and, when the task is done, the error if it failed.
  * @typedef {{name: string, data: any}} TaskEvent
  * @typedef {import("../client.js").Details & {message: string}} TaskError
  * @typedef {{id: number, events: TaskEvent[], done?: boolean, error?: TaskError}} Message */
 
-/** @typedef {{decoder: Decoder, manifest: Record<string, any>}} Model */
+/** A model. memories: without the parts that are named, of which the last are kept.
+ * @typedef {{tensors: import("./weights.js").Tensors, manifest: import("../client.js").Manifest,
+ * memories: Map<string, Memory>}} Model */
 
 /** @type {Map<string, Model>} */ const models = new Map(); // by the model's name
 /** @type {Set<number>} */ const cancelled = new Set(); // the ids of cancelled tasks
 
-/** Returns a model that was loaded, with these parts switched off. @type {(name: string, off?: string[]) => Model} */
-function loadedModel(name, off = []) {
+/** Returns a model that was loaded. @param {string} name */
+function loadedModel(name) {
   const model = models.get(name);
   if (!model) throw new RangeError(`${name} is not loaded`);
-  model.decoder.switchOff(off);
   return model;
+}
+
+/** Returns the memory of a model with these parts switched off: the same as the last time, or a new one.
+ * @type {(name: string, off?: string[]) => Memory} */
+function memoryOf(name, off = []) {
+  const { tensors, manifest, memories } = loadedModel(name);
+  const key = off.join();
+  const memory = memories.get(key) ?? new Memory(new Network(tensors, off), manifest.vocabulary);
+  if (!memories.has(key)) for (const other of memories.keys()) if (other) memories.delete(other);
+  memories.set(key, memory);
+  return memory;
 }
 
 /** The tasks, by name. Each yields its events. @type {Record<string, (payload: any) => Generator<TaskEvent>>} */
 const TASKS = {
   /** Loads a model from the file with its weights. */
-  *load({ model, buffer }) {
-    const weights = readWeights(buffer);
-    models.set(model, { decoder: new Decoder(weights), manifest: weights.manifest });
-    yield { name: "manifest", data: weights.manifest };
+  *load({ model, buffer, manifest }) {
+    models.set(model, { tensors: readWeights(buffer), manifest, memories: new Map() });
+    memoryOf(model);
   },
 
   /** Calculates an expression. The events are those of the service's stream. */
   *calculate({ model, expression, off = [], ...options }) {
-    const { decoder, manifest } = loadedModel(model, off);
-    const limits = limitsOf(manifest);
+    const memory = memoryOf(model, off);
+    const limits = new Limits(loadedModel(model).manifest);
     const computation = new Computation(expression, { model, limits, ...options });
     const { expression: whole, outline: nodes } = computation;
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
     for (const question of computation.questions()) {
       yield { name: "node", data: question };
-      /** @type {import("../client.js").Token[]} */ const tokens = [];
-      // Without a part, a model may never end.
-      const maxLength = off.length ? question.prompt.length + LONGER * computation.rightLength : Infinity;
-      for (const token of generate(decoder, manifest.vocabulary, question.prompt, { maxLength })) {
-        tokens.push(token);
-        yield { name: "token", data: { node: question.node, ...token } };
+      /** @type {string[]} */ const texts = [];
+      /** @type {number[]} */ const probabilities = [];
+      for (const { text, probability } of write(memory, question.prompt)) {
+        texts.push(text);
+        probabilities.push(probability);
+        yield { name: "token", data: { node: question.node, text, probability } };
       }
-      const output = tokens.map(({ text }) => text).join("");
-      const probabilities = tokens.map(({ probability }) => probability);
-      const node = computation.answer(question, output, probabilities);
+      const node = computation.answer(question, texts.join(""), probabilities);
       yield { name: "answer", data: { node: question.node, ...node } };
     }
     yield { name: "result", data: { ...computation.calculation(), ...(off.length ? { off } : {}) } };
   },
 
-  *write({ model, text, sampling, off }) {
-    const { decoder, manifest } = loadedModel(model, off);
-    for (const data of generate(decoder, manifest.vocabulary, text, sampling)) {
-      yield { name: "token", data };
-    }
-  },
-
-  /** Inspects how the model wrote a character. */
-  *look({ model, text, position, off }) {
-    const { decoder, manifest } = loadedModel(model, off);
-    yield { name: "look", data: look(decoder, manifest.vocabulary, text, position) };
+  /** Writes what follows the beginning of a line. */
+  *write({ model, text: beginning, off }) {
+    for (const { text } of write(memoryOf(model, off), beginning)) yield { name: "text", data: text };
   },
 
   /** Takes apart how the model wrote a character. */
   *dissect({ model, text, position, off }) {
-    const { decoder, manifest } = loadedModel(model, off);
-    yield { name: "dissection", data: dissect(decoder, manifest.vocabulary, text, position) };
+    yield { name: "dissection", data: dissect(memoryOf(model, off), text, position) };
   },
 
   /** Follows neurons through a text. */
   *follow({ model, text, start, neurons, off }) {
-    const { decoder, manifest } = loadedModel(model, off);
-    for (const data of follow(decoder, manifest.vocabulary, text, start, neurons)) yield { name: "active", data };
+    for (const data of follow(memoryOf(model, off), text, start, neurons)) yield { name: "active", data };
   },
 };
 

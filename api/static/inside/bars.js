@@ -2,6 +2,8 @@
 
 import { SURE_CHARACTER, createElement, formatProbability } from "../format.js";
 
+const CONSIDERED = 5; // characters
+
 /** Returns the elements for a character with its probability as a bar.
  * @param {{text: string, probability: number}} candidate */
 export function createBar({ text, probability }) {
@@ -11,8 +13,9 @@ export function createBar({ text, probability }) {
 }
 
 /** Returns the most probable characters as bars. If the model was sure, returns only the second, in words.
- * @param {import("../engine/generate.js").Look} look */
-export function considered({ candidates }) {
+ * @param {import("../engine/dissect.js").Dissection} dissection */
+export function considered({ ranked, layers }) {
+  const candidates = ranked[layers].slice(0, CONSIDERED);
   const [first, second] = candidates;
   if (first.probability >= SURE_CHARACTER) {
     const chance = ` (${formatProbability(second.probability)})`;

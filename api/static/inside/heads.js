@@ -1,7 +1,7 @@
 // What the heads of a model looked at. A mean of several heads would say nothing: each looks at something else.
 
-/** The weights that each head gave to each earlier character: attention (layers, heads, position).
- * @typedef {{layers: number, heads: number, attention: Float32Array}} Attention
+/** The weights that each head gave to the characters that it may look at: attention (layers, heads, sources).
+ * @typedef {{layers: number, heads: number, sources: number[], attention: number[]}} Attention
  * A character that a head looked at. index: in the text; head: from 1.
  * @typedef {{index: number, weight: number, head: number}} Source */
 
@@ -10,12 +10,11 @@ const MIN_WEIGHT = 0.1; // attention weights below this are not shown
 /** Returns the colour of a head. There are four, which repeat. @param {number} head from 1 */
 export const headColour = (head) => `var(--head-${((head - 1) % 4) + 1})`;
 
-/** Returns the weights that a head gave to the earlier characters. layer, head: from 1.
- * @type {(attention: Attention, layer: number, head: number) => Float32Array} */
-export function weightsOf({ attention, layers, heads }, layer, head) {
-  const length = attention.length / (layers * heads);
-  const start = ((layer - 1) * heads + head - 1) * length;
-  return attention.subarray(start, start + length);
+/** Returns what a head looked at, in the order of the sources. layer, head: from 1.
+ * @type {(attention: Attention, layer: number, head: number) => Source[]} */
+export function lookedAt({ attention, heads, sources }, layer, head) {
+  const start = ((layer - 1) * heads + head - 1) * sources.length;
+  return sources.map((index, source) => ({ index, weight: attention[start + source], head }));
 }
 
 /** Returns the characters that the heads of a layer looked at, those with the largest weights first. layer: from 1; head:
@@ -23,8 +22,6 @@ export function weightsOf({ attention, layers, heads }, layer, head) {
  * @type {(attention: Attention, layer: number, head: number) => Source[]} */
 export function headSources(attention, layer, head) {
   const heads = head ? [head] : Array.from({ length: attention.heads }, (_, index) => index + 1);
-  const sources = heads.flatMap((number) => {
-    return Array.from(weightsOf(attention, layer, number), (weight, index) => ({ index, weight, head: number }));
-  });
+  const sources = heads.flatMap((number) => lookedAt(attention, layer, number));
   return sources.filter(({ weight }) => weight >= MIN_WEIGHT).sort((a, b) => b.weight - a.weight);
 }

@@ -1,4 +1,4 @@
-// Parts that several pictures have: a bar from 0 to the right or to the left, a group of choices, signed numbers.
+// Parts that several pictures have: a bar from 0 to the right or to the left, controls, signed numbers.
 
 import { createElement } from "../format.js";
 
@@ -18,6 +18,13 @@ export function createShareBar(share, isSigned = false, colour = "var(--accent)"
   fill.style.marginLeft = isSigned ? `${(share < 0 ? 50 - width : 50).toFixed(2)}%` : "0";
   fill.style.background = colour;
   return createElement("span", isSigned ? "bar-of signed" : "bar-of", fill);
+}
+
+/** Returns a slider in its label. @type {(name: string, values: Record<string, number>) =>
+ *   {label: HTMLLabelElement, slider: HTMLInputElement}} */
+export function createSlider(name, values) {
+  const slider = Object.assign(createElement("input"), { type: "range", step: 1, ...values });
+  return { label: createElement("label", "", `${name} `, slider), slider };
 }
 
 /** Returns radio buttons, one of which is chosen. labels: the elements beside them; onChoose: called at once for the

@@ -1,8 +1,8 @@
 // The work in the story: a line with the text, and the sheet. Both mark and tint characters.
 
 import { createElement } from "../format.js";
-import { labelControl } from "../panel.js";
 import { SheetView } from "../paper/view.js";
+import { createSlider } from "./bars.js";
 
 /** The tint of a character: how strong, from 0 to 1, and its colour, a value of CSS.
  * @typedef {{position: number, strength: number, colour: string}} Tint */
@@ -14,7 +14,7 @@ export class Board {
   #sheet = new SheetView();
   #characters;
   #line = createElement("p", "text");
-  #slider = labelControl("Character", createElement("input"));
+  #slider;
   /** The line with its slider, and the sheet. */
   elements;
 
@@ -31,8 +31,8 @@ export class Board {
     this.#line.addEventListener("click", ({ target }) => {
       subject.choose(this.#characters.findIndex((character) => character === target));
     });
-    const slider = this.#slider.control;
-    Object.assign(slider, { type: "range", min: 1, max: text.length - start, step: 1 });
+    const { label, slider } = createSlider("Character", { min: 1, max: text.length - start });
+    this.#slider = slider;
     slider.addEventListener("input", () => subject.choose(start + Number(slider.value) - 1));
     this.#sheet.show(sheet, [], name);
     for (const kind of ["click", "focusin"]) {
@@ -42,14 +42,14 @@ export class Board {
       });
     }
     this.#sheet.element.classList.add("of-story");
-    this.elements = [createElement("div", "line-of-text", this.#line, this.#slider.label), this.#sheet.element];
+    this.elements = [createElement("div", "line-of-text", this.#line, label), this.#sheet.element];
   }
 
   /** Marks the character that is followed. */
   show() {
     const { position, start, text } = this.#subject;
-    this.#slider.control.value = String(position - start + 1);
-    this.#slider.control.ariaValueText = `${text[position]}: ${this.#subject.describe(position)}`;
+    this.#slider.value = String(position - start + 1);
+    this.#slider.ariaValueText = `${text[position]}: ${this.#subject.describe(position)}`;
     this.#characters.forEach((character, index) => character.classList.toggle("unread", index > position));
     for (const name of ["here", "tinted", "framed"]) this.#clear(name);
     for (const cell of this.#sheet.element.querySelectorAll("[tabindex='0']")) cell.setAttribute("tabindex", "-1");

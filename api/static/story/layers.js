@@ -19,7 +19,7 @@ export const layers = {
     ];
   },
   more: () => [
-    "This is called the logit lens: the numbers after each layer are read as if they were the last ones. The early layers were not trained to be read like this, so their guess often makes no sense: they collect digits, which do not look like an answer yet.",
+    "This is called the logit lens: the numbers after each layer are read as if they were the last ones. The early layers were not trained to be read like this, so their guess often makes no sense: they collect digits, which do not look like an answer yet. At first the model knows only the kind of the character.",
   ],
   draw({ dissection: { ranked } }) {
     const labels = ranked.map(([best], layer) => [

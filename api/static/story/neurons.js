@@ -25,7 +25,7 @@ export const neurons = {
     ];
   },
   more: ({ dissection: { lead, start, attended, feedForward } }) => [
-    `The lead of ${lead.toFixed(1)} is a sum: ${formatSigned(start)} from the column that the model began with, ${formatSigned(attended)} directly from the heads, and ${feedForward.map((part, layer) => `${formatSigned(part)} from the neurons of layer ${layer + 1}`).join(", ")}.`,
+    `The lead of ${lead.toFixed(1)} is a sum: ${formatSigned(start)} from the kind, with which the model began, ${formatSigned(attended)} directly from the heads, and ${feedForward.map((part, layer) => `${formatSigned(part)} from the neurons of layer ${layer + 1}`).join(", ")}.`,
     "The part of a neuron is its activation, times the numbers that it writes, times the numbers with which the scores are read. Neurons of earlier layers also act through later ones; this is not counted. Mostly no single neuron knows a sum: several, each right for some sums, decide together.",
   ],
   draw({ subject, dissection, board, signal }) {
@@ -65,7 +65,7 @@ const toNeuron = ({ layer, index }) => ({ layer, index });
 
 /** Returns sentences on where a neuron is active, and on what it does here. activations: for each character that the
  * model wrote.
- * @type {(subject: import("./subject.js").Subject, activations: number[], effects: number[], vocabulary: string[]) =>
+ * @type {(subject: import("./subject.js").Subject, activations: number[], effects: number[], vocabulary: string) =>
  *   (Node | string)[]} */
 function describe(subject, activations, effects, vocabulary) {
   const strongest = [...activations.keys()].sort((a, b) => Math.abs(activations[b]) - Math.abs(activations[a]));

@@ -1,4 +1,4 @@
-// Step 2: each character has a kind, a row and a column.
+// Step 2: each character has a kind, and its rule reads a few others.
 
 import { createElement } from "../format.js";
 
@@ -6,33 +6,24 @@ import { createElement } from "../format.js";
 
 /** @type {Picture} */
 export const places = {
-  title: "Every character has a place",
+  title: "It is told where to look",
   hasSheet: true,
   text: ({ subject }) => [
-    "On paper you find a digit by its row and its column. So does the model: each character comes with its kind, its row and its column. That is all it is told. What to do there, it had to learn.",
-    `For the ${subject.character}, it is told where to look: the coloured row and column. The framed characters are those that it needs. Choose another digit, and watch how they move along.`,
+    "On paper you know which digits you need: those above each other, and the carry. So does the model: for each character it is told its kind, and which characters to look at, at most seven. That is all it is told. What to make of them, it had to learn.",
+    `The framed characters are those that the model may see for the ${subject.character}, and no others. Choose another digit, and watch how they move along.`,
   ],
   more: () => [
-    "Each row counts its columns from its own lowest digit. So the same rule holds for every digit: the multiplier at the head of the row, the digit of the first number, what stands above, the carry. How far these are away in the text, and how long the numbers are, makes no difference. That is why the model calculates with longer numbers than it ever saw in training.",
-    "Row and column turn the arrows with which the heads compare characters: those of a place, and of a search for that place, point in the same direction (rotary position embedding). A program computes the places from the question alone; it knows none of the digits.",
+    "A program finds these places from the question alone: it knows the lengths of the numbers, but none of the digits. The same rule holds in every column: the multiplier at the head of the row, the digit of the first number, what stands above, the carry. How long the numbers are makes no difference. That is why the model calculates with numbers of any length.",
+    "So the next character depends on very little: its kind and at most seven characters. There are fewer than a million such cases, and this model was tried in all of them. An answer is looked up: the network answers each case once, and what it wrote is remembered, as a person remembers 7 × 8.",
   ],
   draw({ subject, board }) {
-    const { position, slots } = subject;
-    const { kind, row, column, queryRow, queryColumn, sources } = subject.place(position);
-    const tints = slots.slice(subject.start, position).map((_, index) => {
-      const place = subject.place(subject.start + index);
-      const isInRow = queryRow > 0 && place.row === queryRow;
-      const isInColumn = queryColumn > 0 && place.column === queryColumn;
-      const strength = (Number(isInRow) + Number(isInColumn)) / 2;
-      return { position: subject.start + index, strength, colour: "var(--accent)" };
-    });
-    board.tint(tints);
+    const { kind, row, column, sources } = subject.place;
+    board.tint([]);
     board.frame(sources);
     const facts = [
       ["Kind", kind],
-      ["Its own place", formatPlace(row, column)],
-      ["Where it has to look", formatPlace(queryRow, queryColumn)],
-      ["What it needs", sources.map((source) => subject.text[source]).join(", ") || "nothing"],
+      ["Its place", formatPlace(row, column)],
+      ["What it reads", sources.map((source) => subject.text[source]).join(", ") || "nothing"],
     ];
     return [createElement("dl", "facts", ...facts.map(([name, value]) =>
       createElement("div", "", createElement("dt", "", name), createElement("dd", "", value)),

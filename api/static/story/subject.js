@@ -1,6 +1,7 @@
 // What the story tells about: the work of one operation, and the character of it that is followed.
 
 import { formatNumbers } from "../format.js";
+import { USUAL_PLACES } from "../engine/arithmetic.js";
 import { Layout, PROMPT, shapeOf } from "../engine/layout.js";
 import { KIND, LOWEST } from "../engine/operations.js";
 import { headSources } from "../inside/heads.js";
@@ -11,7 +12,7 @@ import { explain, textOf } from "../paper/cells.js";
 /** within: the function that the operation belongs to, in words, if it does.
  * @typedef {{model: string, prompt: string, output: string, within?: string}} Written */
 
-const MAX_LENGTH = 1_000; // characters of a calculation that fits into the story
+const MAX_LENGTH = 4_000; // characters of a calculation that fits into the story
 const NAMES = Object.fromEntries(
   Object.entries(KIND).map(([name, kind]) => [kind, name.toLowerCase().replaceAll("_", " ")]),
 );
@@ -38,7 +39,8 @@ export class Subject {
     this.sheet = /** @type {import("../paper.js").Sheet} */ (paper(prompt, output));
     const layout = new Layout(/** @type {import("../engine/layout.js").Shape} */ (shapeOf(prompt)));
     this.slots = [...layout.slots, ...layout.answerSlots(this.text)].slice(0, this.text.length);
-    const [, , a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
+    const [, places, a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
+    this.places = Number(places || USUAL_PLACES); // of the answer
     const [left, right] = [a, b].map((number) => number.replace(/^0+(?=\d)/, ""));
     this.problem = `${left}${operation}${right}`;
     this.name = formatNumbers(this.problem);
@@ -73,15 +75,12 @@ export class Subject {
     return cell ? textOf(explain(cell)) : `character ${position + 1} of the question`;
   }
 
-  /** Returns the kind and the coordinates of a character, and those of what its rule reads. Columns count from 1, and 0
-   * is none. @param {number} position */
-  place(position) {
-    const [kind, row, column, queryRow, queryColumn, sources] = this.slots[position] ?? [0, 0, 0, 0, 0, []];
-    const count = (/** @type {number} */ n) => Math.max(0, n - LOWEST + 1);
-    return {
-      kind: NAMES[kind], row, column: count(column), queryRow, queryColumn: count(queryColumn),
-      sources: sources.filter((source) => source >= 0),
-    };
+  /** Returns the kind and the place of the character that is followed, and the positions that its rule reads. Columns
+   * count from 1, and 0 is none. */
+  get place() {
+    const [kind, row, column, sources] = this.slots[this.position];
+    const from1 = Math.max(0, column - LOWEST + 1);
+    return { kind: NAMES[kind], row, column: from1, sources: sources.filter((source) => source >= 0) };
   }
 
   /** Returns the sentence of the character, in pieces, each with the position of the character that it names.

@@ -6,8 +6,6 @@ import { createChoices } from "./bars.js";
 /** @import { Dissection } from "../engine/dissect.js" */
 /** @import { Picture } from "../story.js" */
 
-const COLUMNS = 14; // characters that are shown
-const SIMILAR = 10; // similar characters that are shown beside one that is no digit
 const DIGITS = [..."0123456789"];
 const COLOURS = { positive: [64, 96, 220], negative: [224, 122, 20] }; // visible on light and on dark
 
@@ -21,26 +19,20 @@ export const vectors = {
     });
     return [
       `A neural network can only compute with numbers. So each character that it reads becomes a column of ${dissection.width} numbers, here as colours: blue above 0, orange below. The same character gets the same column everywhere.`,
-      `These are the characters of ${subject.name} before the ${subject.character} that comes next, as the model writes them: each number from its last digit to its first. Choose one: which columns are like its own? ${neighbours.length} of the 10 digits are most like a neighbour. Nobody told the model the order 0, 1, 2, 3 …: it found it.`,
+      `These are the columns of the digits. The model is going to write a ${subject.character} of ${subject.name}. Choose a digit: which columns are like its own? ${neighbours.length} of the 10 digits are most like a neighbour. Nobody told the model the order 0, 1, 2, 3 …: it found it.`,
     ];
   },
   more: ({ dissection: { vocabulary, width } }) => [
     `The table of columns is called the embedding: ${vocabulary.length} characters with ${width} numbers each. They were random at the beginning, and training changed them. The bars are cosines: 1 if two columns point in the same direction, 0 if they have nothing in common, −1 if they are opposite.`,
-    "A second column is added to each for the kind of its character, and a third for the kind of the next one: a digit of a product, a carry, a sign. All that follows happens to this sum.",
+    "A second column is added to that of each character, for what it is to the one that is written: a multiplier, a digit above, a carry. The model itself begins with a column for the kind of the character to write, such as a digit of a product. Each layer adds to this column.",
   ],
   draw({ subject, dissection }) {
-    const { vocabulary } = dissection;
-    const first = Math.max(0, subject.position - COLUMNS);
-    const characters = [...subject.text.slice(first, subject.position)];
     const title = createElement("h3");
     const similar = createElement("ol", "similar");
     const show = (/** @type {number} */ index) => {
-      const character = characters[index];
-      const isDigit = DIGITS.includes(character);
-      const all = similarTo(character, isDigit ? DIGITS : [...vocabulary], dissection);
-      const most = isDigit ? all : all.sort((a, b) => b.cosine - a.cosine).slice(0, SIMILAR);
+      const character = DIGITS[index];
       title.textContent = `How similar is ${character} to …`;
-      const items = most.map(({ character: other, cosine }) => {
+      const items = similarTo(character, DIGITS, dissection).map(({ character: other, cosine }) => {
         const value = createElement("span", "figure", cosine.toFixed(2).replace("-", "−"));
         const item = createElement("li", other === character ? "own" : "", createElement("code", "", other), value);
         item.style.setProperty("--size", `${(50 * Math.abs(cosine)).toFixed(1)}%`);
@@ -49,17 +41,16 @@ export const vectors = {
       });
       similar.replaceChildren(...items);
     };
-    const labels = characters.map((character) => [createElement("code", "", character)]);
-    const last = characters.findLastIndex((character) => /[1-9]/.test(character));
-    const choices = createChoices("Character", labels, Math.max(0, last), show);
-    choices.style.setProperty("--columns", String(characters.length));
-    const picture = drawColumns(characters.map((character) => columnOf(character, dissection)));
+    const labels = DIGITS.map((digit) => [createElement("code", "", digit)]);
+    const choices = createChoices("Digit", labels, Math.max(0, DIGITS.indexOf(subject.character)), show);
+    choices.style.setProperty("--columns", String(DIGITS.length));
+    const picture = drawColumns(DIGITS.map((digit) => columnOf(digit, dissection)));
     const figure = createElement("div", "columns", choices, picture);
     return [figure, title, similar];
   },
 };
 
-/** @type {(character: string, dissection: Dissection) => Float32Array} */
+/** @type {(character: string, dissection: Dissection) => Float64Array} */
 function columnOf(character, { vocabulary, embeddings, width }) {
   const token = vocabulary.indexOf(character);
   return embeddings.subarray(token * width, (token + 1) * width);
@@ -72,14 +63,14 @@ function similarTo(character, others, dissection) {
   return others.map((other) => ({ character: other, cosine: cosineOf(own, columnOf(other, dissection)) }));
 }
 
-/** @type {(a: Float32Array, b: Float32Array) => number} */
+/** @type {(a: Float64Array, b: Float64Array) => number} */
 function cosineOf(a, b) {
-  const product = (/** @type {Float32Array} */ x, /** @type {Float32Array} */ y) =>
+  const product = (/** @type {Float64Array} */ x, /** @type {Float64Array} */ y) =>
     x.reduce((sum, value, i) => sum + value * y[i], 0);
   return product(a, b) / Math.sqrt(product(a, a) * product(b, b));
 }
 
-/** Draws columns of numbers as colours. @param {Float32Array[]} columns */
+/** Draws columns of numbers as colours. @param {Float64Array[]} columns */
 function drawColumns(columns) {
   const canvas = createElement("canvas");
   const height = columns[0].length;

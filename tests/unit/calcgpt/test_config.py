@@ -20,7 +20,6 @@ from calcgpt.recipe import commented_toml, load_recipe, recipe_names
 from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
 from datagen import formats
 from datagen.distributions import DISTRIBUTIONS
-from datagen.plan import DatasetPlan
 
 DATA = "data.mixture.blog=1"  # a recipe has no [data] without it
 
@@ -189,12 +188,6 @@ def test_the_format_says_whether_there_are_worked_steps(format_: str, has_work: 
     assert not load_recipe("nano").has_work
 
 
-def test_a_checkpoint_of_an_earlier_version_may_name_no_digits() -> None:
-    data = load_recipe("nano", (DATA,)).data
-    assert data
-    assert config.DataConfig.model_validate({**data.model_dump(), "digits": None}) == data
-
-
 def test_a_recipe_with_data_survives_json() -> None:
     recipe = load_recipe("nano", (DATA, "data.operations.*=3"))
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
@@ -221,12 +214,3 @@ def test_a_recipe_shown_with_its_comments_is_that_recipe(name: str, tmp_path: Pa
 def test_a_message_asks_whether_a_close_name_is_meant(override: str, meant: str | None) -> None:
     message = refusal(override)
     assert message.endswith(f"; did you mean {meant!r}?") if meant else "mean" not in message
-
-
-def test_names_of_earlier_versions_are_still_understood() -> None:
-    old = {"edge": 1.0, "corner": 2.0}
-    data = config.DataConfig(format="loose-scratchpad", mixture=old, validation="edge")  # type: ignore[arg-type]
-    assert data.mixture == {"tricky-5": 1.0, "tricky-12": 2.0}
-    assert (data.format, data.validation) == ("scratchpad-second-choices", "tricky-5")
-    plan = DatasetPlan(1, 1, 1, 0, "edge", "loose-scratchpad")
-    assert plan == DatasetPlan(1, 1, 1, 0, "tricky-5", "scratchpad-second-choices")

@@ -39,24 +39,19 @@ def configure(folder: Path, content: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("entries", "chosen"),
-    [  # exact match, digits, places, parameters, validation loss
+    [  # exact match, parameters, validation loss
         ([(0.5,), (0.75,), (0.7,)], 1),
-        ([(None,), (0.0, 0, 0, 10**9)], 1),  # without validation: the last
-        ([(0.5, 0, 0, 3), (0.5, 0, 0, 1), (0.5, 0, 0, 2), (0.5, 0, 0, 1)], 1),  # the first
-        ([(1.0,), (1.0, 7, 9), (1.0, 12, 8), (1.0, 12, 9, 3), (1.0, 12, 9, 2)], 4),
-        ([(1.0, 0, 0, 2, 0.1), (1.0, 0, 0, 1, 0.3), (1.0, 0, 0, 1, 0.2), (1.0, 0, 0, 1)], 2),
+        ([(None,), (0.0, 10**9)], 1),  # without validation: the last
+        ([(0.5, 3), (0.5, 1), (0.5, 2), (0.5, 1)], 1),  # the first
+        ([(1.0, 2, 0.1), (1.0, 1, 0.3), (1.0, 1, 0.2), (1.0, 1)], 2),
     ],
 )
-def test_best_has_the_highest_exact_match_then_domain_then_size_then_loss(
+def test_best_has_the_highest_exact_match_then_size_then_loss(
     entries: list[tuple[Any, ...]], chosen: int, tmp_path: Path
 ) -> None:
     for index, values in enumerate(entries):
-        exact_match, digits, places, parameters, loss = (
-            *values,
-            *(None, 0, 0, 1, None)[len(values) :],
-        )
+        exact_match, parameters, loss = (*values, *(None, 1, None)[len(values) :])
         folder = entry(tmp_path, f"{index}", exact_match, parameters)
-        configure(folder, {"domain": {"digits": digits, "places": places}} if digits else {})
         if loss is not None:
             metrics = json.loads((folder / METRICS).read_text())
             (folder / METRICS).write_text(json.dumps({**metrics, "val_loss": loss}))

@@ -52,7 +52,6 @@ def test_the_fingerprint_tells_data_from_other_data() -> None:
     assert len({plain, *(FreshData(other, 1).fingerprint for other in others)}) == 6
     same = config(operations={"/": 1.0, "+": 1.0})  # order and omitted weights do not matter
     assert FreshData(same, 1).fingerprint == plain
-    assert FreshData(config(digits=None), 1).fingerprint == plain  # of an earlier version
 
 
 @pytest.mark.parametrize("file", ["train.txt", "val.txt"])
