@@ -90,7 +90,7 @@ class CaseDecoder(Writer):
         return logits_NV.reshape(B, T, -1)
 
     def begin(self, prompt: str) -> Writing:
-        """Returns what follows a prompt. Raises NotationError for what is no prompt, and DataError
+        """Returns what follows a prompt. Raises NotationError for what is no prompt, and LayoutError
         if a slot reads what its rule does not. Writing raises DataError where the model goes wrong
         so far that a rule would read what it never reads."""
         parse_prompt(prompt)
@@ -176,4 +176,4 @@ class CaseWriting(Writing):
         rows = np.flatnonzero(found_N == UNKNOWN)
         _, first = np.unique(index_N[rows], return_index=True)
         rows = rows[np.sort(first)[:AT_ONCE]]
-        memory.fill(kinds_N[rows], codes_NR[rows])
+        memory.fill_around(kinds_N[rows], codes_NR[rows])
