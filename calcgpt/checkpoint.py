@@ -71,7 +71,8 @@ class Checkpoint:
     """The weights of a model with its recipe, its tokenizer and its metrics. Needs no torch.
 
     `arrays` has the weights by the names of `model.safetensors`. `domain` says for which problems
-    the model was measured; None if it was not. So does `switches` for its parts.
+    the model was measured; None if it was not. So does `switches` for its parts. All of
+    them are on if it `is_whole`.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Checkpoint:
     metrics: dict[str, Any]
     domain: Domain | None = None
     switches: SwitchMap | None = None
+    is_whole: bool = True
 
     def __post_init__(self) -> None:
         check_types(
@@ -91,6 +93,7 @@ class Checkpoint:
             metrics=(self.metrics, dict),
             domain=(self.domain, Domain, None),
             switches=(self.switches, SwitchMap, None),
+            is_whole=(self.is_whole, bool),
         )
 
     @classmethod
@@ -176,7 +179,8 @@ class Checkpoint:
         """Returns the checkpoint with these parts switched off, named as `calcgpt.switches` says.
         Raises ConfigError if the model does not have a part."""
         check_items(parts=(parts, str))
-        return replace(self, arrays=switched_off(self.recipe.model, self.arrays, parts))
+        arrays = switched_off(self.recipe.model, self.arrays, parts)
+        return replace(self, arrays=arrays, is_whole=False)
 
     @property
     def n_parameters(self) -> int:

@@ -85,7 +85,7 @@ EXAMPLE: dict[str, Any] = Model(
     description="Any number, with a quarter of the parameters: half the width, half the heads, "
     "windows.",
     parameters=205_632,
-    engine="native",
+    engine="cases",
     domain=Domain(
         decimal_places=30,
         default_places=8,

@@ -158,7 +158,7 @@ def _scorer(
     if not is_shared:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
     threads = 1 if workers or ray_address else None
-    scoring = in_shards.Scoring(folder, device, engine, False, threads=threads)
+    scoring = in_shards.Scoring(folder, device, engine, threads=threads)
     shared: dict[str, Any] = {"workers": workers, "ray_address": ray_address, "folder": shards}
     return loaded, partial(in_shards.evaluate_in_shards, scoring, **shared)
 

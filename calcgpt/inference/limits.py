@@ -147,6 +147,8 @@ def _answer_length(problem: Problem) -> int:
 
 def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:
     """Returns the limits of a checkpoint that decodes with a context of `block_size`."""
+    if checkpoint.recipe.model.architecture == "sources":
+        block_size = MAX_LAYOUT  # it has no context
     operations = tuple(filter(checkpoint.tokenizer.has_characters, SIGNS))
     if checkpoint.recipe.has_work:
         return ScratchpadLimits(block_size, operations, checkpoint.domain)

@@ -172,15 +172,14 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     facts = page.locator("#model-facts")
     choice = page.get_by_role("combobox", name="Model")
     expect(choice).to_have_value("calculator")
-    domain = "measured for numbers of up to 100 digits (60 in products and quotients)"
-    expect(facts).to_contain_text(f"calculator; {domain}")
-    expect(page.locator("footer")).to_contain_text("a GPT of 206,016 parameters")
+    expect(facts).to_contain_text("calculator; numbers of up to 10,100 characters")
+    expect(page.locator("footer")).to_contain_text("a GPT of 41,596 parameters")
     choice.select_option("direct")
     expect(facts).to_contain_text("direct, exact on 64.12%")
     calculate(page, "753.78+910")
     expect(page.locator("#history .model")).to_have_text("direct")
     names = {
-        "206,016 numbers, shows its work",
+        "41,596 numbers, shows its work",
         "905,109 numbers, the blog’s model",
         "1,189,248 numbers, answers at once",
     }
@@ -192,8 +191,8 @@ def test_numbers_have_any_size_whose_work_fits_in_the_context(page: Page) -> Non
     calculate(page, f"{number}*2", "calculator")
     expect(page.get_by_role("alert")).to_be_empty()
     expect(page.locator("#nodes h3")).to_contain_text(f"{number}×2 = ")
-    calculate(page, f"{number * 2}*{number * 2}", "calculator")
-    expect(page.get_by_role("alert")).to_contain_text("this model's context holds 32,768")
+    calculate(page, f"{number * 5}*{number * 5}", "calculator")
+    expect(page.get_by_role("alert")).to_contain_text("characters; the limit is 400,000")
 
 
 def test_the_history_survives_a_reload(page: Page) -> None:

@@ -90,18 +90,6 @@ def test_digits_stand_in_groups_that_are_not_copied(page: Page) -> None:
     expect(value.locator(".group")).to_have_count(0)
 
 
-def test_models_are_compared_without_refusals(page: Page) -> None:
-    refused: list[str] = []
-    page.on("response", lambda response: response.status < 400 or refused.append(response.url))
-    calculate(page, "6/344", "calculator")
-    page.get_by_role("button", name="Compare models").click()
-    page.get_by_role("button", name="Run all models").click()
-    models = page.get_by_role("combobox", name="Model").locator("option").count()
-    expect(page.locator(".of-models strong")).to_have_count(models)
-    # Only the service runs `proved`.
-    assert [url for url in refused if not url.endswith("/models/proved/weights")] == []
-
-
 def test_it_fits_every_width(page: Page) -> None:
     calculate(page, "(313.46-12)*(7+8.5)/9")
     calculate(page, "313.46*217", "direct")  # with a wrong answer, and why

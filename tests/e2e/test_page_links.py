@@ -136,59 +136,20 @@ def test_an_address_does_not_change_the_expression(plain_page: Page) -> None:
     assert plain_page.evaluate(HASHES, list(expected)) == list(expected.values())
 
 
-def test_a_link_opens_panels_as_they_were(page: Page) -> None:
+def test_a_link_leads_to_the_character_that_is_looked_into(page: Page) -> None:
     calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
-    link = "#q=471*29.9&model=calculator"
-    page.get_by_role("button", name="Look inside the model").click()
-    expect(page.locator(".looked-at")).to_contain_text("It wrote + as character 1.")
-    page.get_by_role("button", name="One character back").click()
-    expect(page.locator(".looked-at")).to_contain_text("It wrote 0 as character 51.")
-    page.get_by_label("Layer").select_option("2")
-    page.get_by_label("Head").select_option("2")
-    assert page.url.endswith(f"{link}&at=51&panel=inside&layer=2&head=2")
-    page.locator(".candidate:enabled").first.click()
-    before = page.locator(".verdict-of-change")
-    expect(before).to_contain_text("The exact answer is 14082.9.")
-    words = before.inner_text()
-    page.reload()
-    expect(before).to_have_text(words)
-    expect(page.get_by_label("Layer")).to_have_value("2")
-    expect(page.get_by_label("Head")).to_have_value("2")
-    assert re.search("&at=51&panel=inside&layer=2&head=2&instead=[^&]+$", page.url)
     page.locator('[data-at="19"]:visible').first.click()
-    expect(page.locator(".looked-at")).to_contain_text(" as character 20.")
-    assert page.url.endswith(f"{link}&at=20&panel=inside&layer=2&head=2")
+    assert page.url.endswith("#q=471*29.9&model=calculator&at=20")
+    page.get_by_role("button", name="Look inside the model").click()
+    sentence = page.locator(".story .sentence")
+    expect(sentence).not_to_be_empty()
+    words = sentence.inner_text()
+    assert "story=3" in page.url
+    assert "at=20" in page.url
+    page.reload()
+    expect(sentence).to_have_text(words)
     expect(page.locator("#history button")).to_have_count(1)  # only what was typed
-
-    page.get_by_role("button", name="Compare models").click()
-    page.get_by_label("Temperature").fill("0.5")
-    page.get_by_label("Sample from").select_option("3")
-    page.get_by_role("button", name="Draw new samples").click()
-    expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
-    assert page.url.endswith(f"{link}&at=20&panel=beside&temperature=0.5&k=3&seed=7")
-    drawn = page.locator(".sample").all_inner_texts()
-    shown = page.url
-    for _ in range(2):  # closed, and opened again
-        page.get_by_role("button", name="Compare models").click()
-    expect(page.locator(".beside [role=status]")).to_contain_text("of 6 samples")
-    assert page.url == shown
-    page.reload()
-    expect(page.locator(".sample")).to_have_text(drawn, use_inner_text=True)
-
-    page.get_by_role("button", name="Watch it learn").click()
-    expect(page.get_by_label("Steps of training")).to_be_enabled()
-    page.get_by_label("Steps of training").press("End")
-    title = page.locator(".learning .title")
-    expect(title).not_to_be_empty()
-    expect(page.get_by_label("Steps of training")).not_to_have_value("0")
-    page.wait_for_url(re.compile("panel=learning&trained="))
-    steps = int(page.url.rpartition("=")[2])
-    page.reload()
-    expect(title).to_contain_text(f"After {steps:,} steps")
-    first = "panel=learning&trained=50"
-    with page.expect_event("framenavigated", lambda frame: frame.url.endswith(first)):
-        page.get_by_text("Play", exact=True).click()  # from the first snapshot on
 
 
 def test_the_documentation_is_shown(open_page: Callable[..., Page], address: str) -> None:

@@ -48,7 +48,7 @@ def test_what_a_model_was_measured_for_is_published(
     run_cli: RunCli, data_folder: Path, tmp_path: Path, places: int
 ) -> None:
     worked_checkpoint().save(tmp_path / "worked")
-    command = ("publish", tmp_path / "worked", "--data", data_folder, "--engine", "native")
+    command = ("publish", tmp_path / "worked", "--data", data_folder, "--engine", "auto")
     measured = tmp_path / "measured"
     ended = run_cli(*command, measured, "--quiet", "--digits", "40", "--places", places)
     assert (ended.code, ended.err) == (0, "")
