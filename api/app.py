@@ -57,8 +57,7 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.
 """
 
-# Python's default of 5 ms lets the model's thread delay the event loop by as much. 1 ms gives 10%
-# more requests per second and a lower latency (research/LOG.md).
+# Python's default of 5 ms lets a thread that plans or runs torch delay the event loop by as much.
 SWITCH_SECONDS = 0.001
 
 WEIGHTS = "`model.safetensors` of the checkpoint"
@@ -135,14 +134,12 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        service.start()
         tasks = [asyncio.create_task(c) for c in (load_in_background(), watch_loop(metrics))]
         yield {ON_FULL: metrics.sheds.labels("full").inc}
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        service.close()
         flush()  # a worker ends by the signal
 
     app = Application(

@@ -4,9 +4,10 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -15,7 +16,7 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.access import charge_for, client_of
-from api.groups import Job
+from api.fairness import Shift
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, json_response, stream_responses
 from api.schemas.calculator import (
@@ -33,9 +34,10 @@ from api.schemas.calculator import (
 )
 from api.service import Service
 from calcgpt.errors import ExpressionError
-from calcgpt.inference import spelling
+from calcgpt.inference import generate, spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
 from calcgpt.inference.effort import Effort
+from calcgpt.inference.generate import Written
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -58,7 +60,7 @@ EVENTS: dict[type[BaseModel], str] = {
 }
 
 _SHORT = re.compile(r"[-+*/().0-9 ]{0,100}")  # an expression that is planned within a few ms
-Listener = Callable[[BaseModel], None]  # is called with the events of the stream
+Listener = Callable[[BaseModel], Awaitable[None]]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
 _HALVES = "".join(spelling.VULGAR)
 _SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*[0-9.(|{_HALVES}]")  # a + is a \0
@@ -75,42 +77,35 @@ class Inquiry:
     client: str
 
     async def answer(self, listener: Listener | None = None) -> Calculation:
-        """Returns the answer. Asks the model together about all nodes whose operands are ready.
-
-        Raises ProblemError if the answer does not meet the requirements.
-        """
-        while questions := self.computation.questions():
-            first, *others = (self._ask(question, listener) for question in questions)
-            await (asyncio.gather(first, *others) if others else first)
+        """Returns the answer. Raises ProblemError if it does not meet the requirements."""
+        decoder, cost = self.calculator.decoder, self.computation.cost
+        async with self.service.shift(decoder, self.client, cost) as shift:
+            while questions := self.computation.questions():
+                for question in questions:
+                    await self._ask(question, shift, listener)
         calculation = self.computation.calculation()
         model, verified = calculation.model, str(calculation.verified).lower()
         self.service.metrics.answers.labels(model, verified).inc()
         self._check(calculation)
         return calculation
 
-    async def _ask(self, question: Question, listener: Listener | None) -> None:
-        calculator, node = self.calculator, question.node
-        tokenizer = calculator.checkpoint.tokenizer
-        job = Job(
-            calculator.checkpoint.name,
-            calculator.decoder,
-            tokenizer.encode(question.prompt).tolist(),
-            calculator.stop,
-            client=self.client,
-            n_characters=self.computation.lengths[node],
-        )
+    async def _ask(self, question: Question, shift: Shift, listener: Listener | None) -> None:
+        calculator, node, prompt = self.calculator, question.node, question.prompt
+        tokenizer, report = calculator.checkpoint.tokenizer, None
         if listener:
 
-            def on_token(token: int, probability: float) -> None:
-                listener(Token(node=node, text=tokenizer.decode([token]), probability=probability))
+            async def report(part: Written) -> None:
+                of_each = zip(part.text, part.probabilities.tolist(), strict=True)
+                for text, probability in of_each:
+                    await listener(Token(node=node, text=text, probability=probability))
 
-            job.on_token = on_token
-            listener(NodeStart(node=node, problem=question.text, prompt=question.prompt))
-        completion = await self.service.batcher.complete(job)
-        output = tokenizer.decode(completion.ids)
-        result = self.computation.answer(node, output, completion.probabilities)
+            await listener(NodeStart(node=node, problem=question.text, prompt=prompt))
+        write = partial(generate.begin, calculator.decoder, tokenizer, prompt, calculator.stop)
+        name, length = calculator.checkpoint.name, self.computation.lengths[node]
+        written = await self.service.write(name, write, length, shift, report)
+        result = self.computation.answer(node, *written)
         if listener:
-            listener(NodeEnd(node=node, **dict(result)))
+            await listener(NodeEnd(node=node, **dict(result)))
 
     def _check(self, calculation: Calculation) -> None:
         """Raises ProblemError, with the evidence, if the answer does not meet the requirements."""
@@ -249,17 +244,19 @@ async def _parsed(
             return calculator.begin(text, options.places, style=options.style)
 
     is_short = _SHORT.fullmatch(text) is not None
-    turns = service.short_plans if is_short else service.long_plans
+    turns = service.turns if is_short else service.long_plans
     try:
-        async with turns.take(client_of(request.scope), len(text), until):
-            if is_short:
-                await asyncio.sleep(0)  # at most as many as there are turns in a round of the loop
-                return plan()
-            planned = asyncio.to_thread(plan)
-            return await service.while_connected(request, ExitStack(), planned, has_deadline=False)
+        async with asyncio.timeout_at(until):
+            await turns.begin(client_of(request.scope), len(text))
     except TimeoutError:
         raise service.deadline_passed() from None
+    try:
+        if is_short:
+            return plan()
+        planned = asyncio.to_thread(plan)
+        return await service.while_connected(request, ExitStack(), planned, has_deadline=False)
     finally:
+        turns.end()
         effort.stop()
 
 

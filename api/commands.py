@@ -65,7 +65,7 @@ def serve(show_config: bool, **flags: Any) -> None:
     "--engine",
     default="auto",
     show_default=True,
-    help="What runs the model: native, torch, or auto: native if it can, else torch.",
+    help="What runs the model: cases, torch, or auto: cases if it can, else torch.",
 )
 @click.option(
     "--http",

@@ -8,16 +8,17 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Self
 
 from api.problems import ProblemError, full_problem
 from api.telemetry import Metrics
 
 MAX_IDLE = 1_000  # clients that are remembered although nothing of theirs waits, about
 GREED = 4  # a client may have that many times the room that is left
+SLICE = 3_000  # characters: a few milliseconds of work in the event loop
 
 
 class Admission:
@@ -65,64 +66,43 @@ class Admission:
         self._metrics.in_flight.inc(n)
 
 
-class Queued(Protocol):
-    """What can wait in a `FairQueue`."""
-
-    client: str
-    start: float  # its place in the queue
-
-    @property
-    def cost(self) -> int:
-        """The work, as a number of characters."""
-
-
-Q = TypeVar("Q", bound=Queued)
-
-
-class FairQueue(Generic[Q]):
-    """Jobs that wait, in an order in which clients take turns (start-time fair queueing; Goyal,
-    Vin and Cheng 1996).
-
-    A job stands behind the work that its client already waits for, measured in characters. The
-    first job of a client that had none stands beside the first jobs of all others.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: list[Q] = []  # sorted by `start`
-        self._now = 0.0  # the `start` of the last job that was taken when it was first
-        self._ends: dict[str, float] = {}  # by client, of its last job
-
-    def add(self, job: Q) -> None:
-        """Adds a job."""
-        job.start = max(self._now, self._ends.get(job.client, 0.0))
-        self._ends[job.client] = job.start + job.cost
-        if len(self._ends) > 2 * len(self._jobs) + MAX_IDLE:
-            self._ends = {name: end for name, end in self._ends.items() if end > self._now}
-        insort(self._jobs, job, key=lambda other: other.start)
-
-    def take(self, job: Q) -> None:
-        """Removes a job."""
-        if job is self._jobs[0]:
-            self._now = max(self._now, job.start)
-        self._jobs.remove(job)
-
-    def clear(self) -> None:
-        """Removes all jobs."""
-        self._jobs.clear()
-
-    def __iter__(self) -> Iterator[Q]:
-        return iter(self._jobs)
-
-    def __len__(self) -> int:
-        return len(self._jobs)
-
-
 @dataclass(eq=False)
 class _Turn:
     client: str
-    cost: int
-    start: float = 0.0
+    cost: int  # of the work, as a number of characters
+    start: float = 0.0  # its place in the queue
     begins: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+
+class FairQueue:
+    """Turns that wait, in an order in which clients follow each other (start-time fair queueing;
+    Goyal, Vin and Cheng 1996).
+
+    A turn stands behind the work that its client already waits for, measured in characters. The
+    first turn of a client that had none stands beside the first turns of all others.
+    """
+
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []  # sorted by `start`
+        self._now = 0.0  # the `start` of the last turn that was taken
+        self._ends: dict[str, float] = {}  # by client, of its last turn
+
+    def add(self, turn: _Turn) -> None:
+        """Adds a turn."""
+        turn.start = max(self._now, self._ends.get(turn.client, 0.0))
+        self._ends[turn.client] = turn.start + turn.cost
+        if len(self._ends) > 2 * len(self._turns) + MAX_IDLE:
+            self._ends = {name: end for name, end in self._ends.items() if end > self._now}
+        insort(self._turns, turn, key=lambda other: other.start)
+
+    def take(self) -> _Turn:
+        """Removes the first turn. There must be one."""
+        turn = self._turns.pop(0)
+        self._now = max(self._now, turn.start)
+        return turn
+
+    def __len__(self) -> int:
+        return len(self._turns)
 
 
 class Turns:
@@ -131,28 +111,68 @@ class Turns:
 
     def __init__(self, n: int) -> None:
         self._n_free = n
-        self._waiting: FairQueue[_Turn] = FairQueue()
+        self._waiting = FairQueue()
 
-    @asynccontextmanager
-    async def take(self, client: str, cost: int, until: float) -> AsyncIterator[None]:
-        """Waits for a turn of a client, for work that is as much as `cost` characters. Raises
-        TimeoutError if it does not come until that time of the event loop."""
+    async def begin(self, client: str, cost: int) -> None:
+        """Waits for a turn of a client, for work that is as much as `cost` characters. It lasts
+        until `end`."""
         turn = _Turn(client, cost)
         self._waiting.add(turn)
-        self._begin()
-        try:
-            if not turn.begins.done():
-                async with asyncio.timeout_at(until):
-                    await turn.begins
-            yield
-        finally:
-            if not turn.begins.cancelled():  # else it has not begun
-                self._n_free += 1
-                self._begin()
+        self._let_begin()
+        if not turn.begins.done():
+            try:
+                await turn.begins
+            except asyncio.CancelledError:
+                if not turn.begins.cancelled():  # it has begun meanwhile
+                    self.end()
+                raise
 
-    def _begin(self) -> None:
-        while self._n_free and (turn := next(iter(self._waiting), None)):
-            self._waiting.take(turn)
+    def end(self) -> None:
+        """Ends a turn."""
+        self._n_free += 1
+        self._let_begin()
+
+    def _let_begin(self) -> None:
+        while self._n_free and self._waiting:
+            turn = self._waiting.take()
             if not turn.begins.cancelled():
                 self._n_free -= 1
                 turn.begins.set_result(None)
+
+
+class Shift:
+    """The turns of a long piece of work, one after the other. A turn ends after `size` characters,
+    so that others can take theirs, and at the end of the block."""
+
+    def __init__(self, turns: Turns, client: str, cost: int, size: int = SLICE) -> None:
+        self._turns, self._client, self._cost, self._size = turns, client, cost, size
+        self._left = 0  # characters of the turn
+        self._is_on = False
+
+    async def left(self) -> int:
+        """Returns how many characters may be written now, at least 1: waits for the next turn
+        where the last has ended."""
+        if self._is_on and self._left <= 0:
+            self.pause()
+            await asyncio.sleep(0)  # the event loop looks for what has come meanwhile
+        if not self._is_on:
+            await self._turns.begin(self._client, max(1, min(self._size, self._cost)))
+            self._is_on, self._left = True, self._size
+        return self._left
+
+    def spend(self, n: int) -> None:
+        """Counts work that is as much as `n` characters."""
+        self._left -= n
+        self._cost -= n
+
+    def pause(self) -> None:
+        """Ends the turn, if it is one's own."""
+        if self._is_on:
+            self._is_on = False
+            self._turns.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.pause()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -9,13 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import client_of
 from api.calculate import n_operations
-from api.groups import Job
 from api.problems import QUESTION_RESPONSES, ProblemError
 from api.routing import JsonRoute, RequestStack, json_response
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import stop_token
+from calcgpt.inference.generate import Written, begin, stop_token
 from calcgpt.inference.questions import prompt_of, reply_of
 from calcgpt.inference.results import Confidence
 
@@ -67,17 +67,16 @@ def router(service: Service) -> APIRouter:
         except DataError as error:
             raise ProblemError(422, str(error), kind="bad-question") from None
         room = model.decoder.config.block_size + 1 - len(prompt)  # the last character is never read
-        job = Job(
-            model.name,
-            model.decoder,
-            checkpoint.tokenizer.encode(prompt).tolist(),
-            stop_token(checkpoint),
-            client=client_of(request.scope),
-            n_characters=room,
-        )
+        stop, client = stop_token(checkpoint), client_of(request.scope)
+        start = partial(begin, model.decoder, checkpoint.tokenizer, prompt, stop)
+
+        async def work() -> Written:
+            async with service.shift(model.decoder, client, room) as shift:
+                return await service.write(model.name, start, room, shift)
+
         await service.admit(request, stack, n_operations(room))
-        completion = await service.while_connected(request, stack, service.batcher.complete(job))
-        reply = reply_of(checkpoint, body.question, completion)
+        written = await service.while_connected(request, stack, work())
+        reply = reply_of(body.question, written)
         return json_response(AskResponse(**reply._asdict(), model=model.name))
 
     return routes

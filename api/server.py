@@ -26,7 +26,7 @@ from api.forwarded import Forwarded
 from api.logs import flush
 from api.middleware import BodyLimit, RequestLog
 from api.problems import RETRY, ProblemError, ending_problem
-from api.service import LoadedModel, Service, loader
+from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
 from api.telemetry import Metrics, shared_folder
 from calcgpt.errors import UserError
@@ -89,7 +89,6 @@ def worker() -> ASGIApp:
     gc.freeze()  # as in a single process
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
     app = create_app(settings, lambda: chain([first], models))
-    Worker.service = app.state.service
     return _forwarded(app, settings)
 
 
@@ -160,18 +159,6 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
 
 class Worker(Process):
     """A worker whose end is noticed at once, even in the middle of a health check."""
-
-    service: Service | None = None  # of the worker's own process
-
-    def pong(self) -> None:
-        """Answers a health check. Ends the process if the model's thread has ended, so that the
-        supervisor starts another one."""
-        is_serving = self.server.started and not self.server.should_exit
-        if is_serving and self.service and not self.service.batcher.is_alive:
-            log.critical("worker %d ends: its model's thread has ended", os.getpid())
-            flush()
-            os._exit(1)  # this is not the main thread: an exception would end only the thread
-        super().pong()
 
     def start(self) -> None:
         super().start()

@@ -1,8 +1,8 @@
-"""The state that the endpoints share: models, the model's thread, admission and deadlines."""
+"""The state that the endpoints share: models, turns, admission and deadlines."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +13,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from api.access import charge_for, client_of
-from api.batching import Batcher
-from api.fairness import Admission, Turns
+from api.fairness import Admission, Shift, Turns
 from api.problems import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
@@ -23,21 +22,25 @@ from calcgpt import plugins
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.errors import UserError
 from calcgpt.inference.browser import scores_on_test
-from calcgpt.inference.calculator import Calculator
+from calcgpt.inference.calculator import USUAL_LENGTH, Calculator
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Decoder
+from calcgpt.inference.generate import Decoder, TokenWriting, Writer, Writing, Written
 from calcgpt.inference.questions import describe_task, is_of_task
 from calcgpt.inference.self_test import check_finite, self_test
 from calcgpt.registry import resolve, shipped_checkpoints
 
-# Expressions that are planned at a time: in a round of the event loop, and in threads.
-SHORT_PLANS, LONG_PLANS = 8, 2
+LONG_PLANS = 2  # expressions that are planned at a time, in threads
+IN_THREAD = 32  # characters that a model writes in a thread before others take their turns
+LONG_TEXT = 20_000  # characters; the layout of a longer one is made in a thread
+REPORTED, REPORTED_COST = 64, 20  # characters that are reported at once; each is as many others
+MAX_EVENTS = 256  # that wait for a slow reader
 
 log = logging.getLogger(__name__)
 
 Event = TypeVar("Event")
 Result = TypeVar("Result")
-Work = Callable[[Callable[[Event], None]], Coroutine[Any, Any, Result]]  # takes a listener
+Work = Callable[[Callable[[Event], Awaitable[None]]], Coroutine[Any, Any, Result]]
+Report = Callable[[Written], Awaitable[None]]  # takes what was written next
 
 
 @dataclass(frozen=True)
@@ -192,37 +195,62 @@ class ModelPool:
 
 
 class Service:
-    """The state of one application. Models can run only between `start` and `close`."""
-
-    batcher: Batcher
+    """The state of one application."""
 
     def __init__(self, settings: Settings, models: ModelPool, metrics: Metrics) -> None:
         self.settings = settings
         self.models = models
         self.metrics = metrics
         self.admission = Admission(settings.max_pending, metrics)
-        self.short_plans, self.long_plans = Turns(SHORT_PLANS), Turns(LONG_PLANS)
-        self._has_started = False
-
-    def start(self) -> None:
-        """Starts the model's thread. Call it in the event loop that serves the requests."""
-        settings = self.settings
-        self.batcher = Batcher(
-            self.metrics, settings.max_batch, settings.max_groups, settings.batch_wait
-        )
-        self._has_started = True
-
-    def close(self) -> None:
-        """Ends the model's thread. Unfinished requests stay unanswered."""
-        self.batcher.close()
+        #: Of work in the event loop, of models that write in a thread, of long plans.
+        self.turns, self.thread_turns, self.long_plans = Turns(1), Turns(1), Turns(LONG_PLANS)
 
     def ready(self) -> str:
         """Returns the name of the default model. Raises ProblemError (503) if the service cannot
         answer."""
-        # First, because even a model that is loading cannot run without the thread.
-        if self._has_started and not self.batcher.is_alive:
-            raise ProblemError(503, "the model's thread has ended: restart the service")
         return self.models.find().name
+
+    def shift(self, decoder: Decoder, client: str, cost: int) -> Shift:
+        """Returns the turns of a client, in which a decoder writes as many characters as `cost`."""
+        if isinstance(decoder, Writer):
+            return Shift(self.turns, client, cost)
+        return Shift(self.thread_turns, client, cost, IN_THREAD)
+
+    async def write(
+        self,
+        model: str,
+        begin: Callable[[], Writing],
+        length: int,
+        shift: Shift,
+        report: Report | None = None,
+    ) -> Written:
+        """Returns a text of about `length` characters, which a model writes in turns. `report` is
+        called with each part, between turns: a slow reader keeps nobody else waiting."""
+        if length > LONG_TEXT:
+            shift.pause()
+            writing = await asyncio.to_thread(begin)
+        else:
+            writing = begin()
+        in_thread, n_written = isinstance(writing, TokenWriting), 0
+        while not writing.is_done:
+            n = await shift.left()
+            n = min(n, REPORTED) if report else n
+            if in_thread:
+                await asyncio.to_thread(writing.write, n)
+            else:
+                writing.write(n)
+            if report:
+                part = writing.written(n_written)
+                shift.spend(len(part.text) * REPORTED_COST)
+                shift.pause()
+                await report(part)
+                n_written += len(part.text)
+            else:
+                shift.spend(n)
+        written = writing.written()
+        shift.spend(USUAL_LENGTH)  # for what an operation takes beside its characters
+        self.metrics.tokens.labels(model).inc(len(written.text))
+        return written
 
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.
@@ -286,21 +314,28 @@ class Service:
         self, stack: ExitStack, work: Work[Event, Result]
     ) -> AsyncGenerator[Event | Result | ProblemError]:
         """Yields the events that `work` reports, then its result. Closes `stack` when the work
-        ends, even if events are not read yet.
+        ends, even if events are not read yet. The work waits while MAX_EVENTS are not read.
 
         Raises nothing, because the status of the response is already sent: if `work` fails, yields
         a ProblemError instead of the result. Cancels `work` at the deadline, or if this generator
         is closed early.
         """
-        end = object()
+        end, room = object(), asyncio.Event()
         events: asyncio.Queue[Any] = asyncio.Queue()
-        task = asyncio.create_task(
-            asyncio.wait_for(work(events.put_nowait), self.settings.deadline)
-        )
+
+        async def report(event: Event) -> None:
+            events.put_nowait(event)
+            if events.qsize() > MAX_EVENTS:
+                room.clear()
+                await room.wait()
+
+        task = asyncio.create_task(asyncio.wait_for(work(report), self.settings.deadline))
         task.add_done_callback(lambda _: stack.close())
         task.add_done_callback(lambda _: events.put_nowait(end))
         try:
             while (event := await events.get()) is not end:
+                if events.empty():
+                    room.set()
                 yield event
             yield task.result()
         except ProblemError as error:

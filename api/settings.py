@@ -15,7 +15,7 @@ from calcgpt.errors import ConfigError, unknown_name
 from datagen.parallel import usable_cores
 
 PREFIX = "CALCGPT_"
-OTHERS = ("CALCGPT_CACHE", "CALCGPT_COMPLETE")  # of the native engine, of `calcgpt completion`
+OTHERS = ("CALCGPT_CACHE", "CALCGPT_COMPLETE")  # of the engine `cases`, of `calcgpt completion`
 
 
 class Settings(BaseSettings):
@@ -40,25 +40,12 @@ class Settings(BaseSettings):
     checkpoint: str = Field("best", description="The default model: a folder, a name, or `best`.")
     others: bool = Field(True, description="Also load the other checkpoints.")
     engine: str = Field(
-        "auto", description="What runs the models: native, torch, or auto (native if it can)."
+        "auto", description="What runs the models: cases, torch, or auto (cases if it can)."
     )
     plugin: str = Field("", description="A Python file that adds variants of models.")
-    threads: int = Field(
-        1, ge=1, le=1024, description="CPU threads for the models, in each process."
-    )
+    threads: int = Field(1, ge=1, le=1024, description="CPU threads of torch, in each process.")
     force_threads: bool = Field(False, description="Allow more threads than there are cores.")
 
-    max_batch: int = Field(
-        32,
-        ge=1,
-        description="Maximum number of problems in one forward pass; long ones count as several.",
-    )
-    max_groups: int = Field(
-        2, ge=1, description="Maximum number of batches that are decoded in turns."
-    )
-    batch_wait: float = Field(
-        0.002, ge=0, le=1, description="Seconds that an idle model waits for more problems."
-    )
     max_connections: int = Field(
         10_000,
         ge=1,

@@ -8,7 +8,6 @@ import os
 import shutil
 import tempfile
 import time
-from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -39,7 +38,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
-BATCH_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SHEDS = ("full", "rate", "deadline", "disconnected")
 FOLDER_PREFIX = "calcgpt-metrics-"
 FILE_BYTES = 1 << 16  # of a new file of values
@@ -100,15 +98,6 @@ def _allocate(file: int, n_bytes: int) -> None:
 values.MmapedDict = AllocatedDict  # type: ignore[assignment, attr-defined]  # it makes files
 
 
-class PassHistogram(Histogram):
-    """A histogram that counts equal values together."""
-
-    def observe_many(self, value: float, n: int) -> None:
-        """Does what `observe` does n times."""
-        self._sum.inc(value * n)
-        self._buckets[bisect_left(self._upper_bounds, value)].inc(n)
-
-
 class Metrics:
     """The metrics of one application.
 
@@ -130,15 +119,7 @@ class Metrics:
             ("route",),
             buckets=REQUEST_SECONDS,
         )
-        self.queue_depth = gauge("calcgpt_queue_depth", "Problems waiting for the model")
         self.in_flight = gauge("calcgpt_requests_in_flight", "Operations in progress")
-        self.batch_size = PassHistogram(
-            "calcgpt_batch_size",
-            "Rows in a forward pass",
-            ("model",),
-            buckets=BATCH_ROWS,
-            registry=registry,
-        )
         self.tokens = counter("calcgpt_tokens", "Characters written by the model", ("model",))
         self.answers = counter(
             "calcgpt_answers", "Answers, by whether exact arithmetic agrees", ("model", "verified")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from calcgpt.inference.native.decoder import NativeDecoder
 from transformers import PreTrainedModel, StaticCache
 
 from benchmarks.decode_peer import FORMATS, LlamaCpp
@@ -31,7 +32,6 @@ from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import TOKENIZERS
 from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.inference.generate import Decoder, generate
-from calcgpt.inference.native.decoder import NativeDecoder
 from calcgpt.model.base import LanguageModel
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_preset

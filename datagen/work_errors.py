@@ -71,8 +71,9 @@ def quotient_digits(prompt: str, work: str) -> set[int]:
     shape = shape_of(prompt)
     if shape is None:
         return set()
-    start = layout(shape).prompt_length
-    return {position - start for position in divisions(shape) if position - start < len(work)}
+    plan = layout(shape)
+    kinds = plan.kinds[plan.prompt_length : plan.prompt_length + len(work)]
+    return set(np.flatnonzero(kinds == Kind.QUOTIENT_DIGIT).tolist())
 
 
 def _shape(prompt: str) -> Shape:

@@ -3,6 +3,8 @@
     python -m research.case_bits calculator --json research/results/cases/bits.json
 """
 
+from pathlib import Path
+
 import click
 import numpy as np
 
@@ -17,6 +19,7 @@ AT_ONCE = 128
 
 def rounded(matrix: np.ndarray, bits: int) -> np.ndarray:
     scale = np.abs(matrix).max(axis=1, keepdims=True) / (2 ** (bits - 1) - 1)
+    scale = np.maximum(scale, np.finfo(np.float32).tiny)
     return (np.rint(matrix / scale) * scale).astype(np.float32)
 
 
@@ -51,7 +54,7 @@ def main(name: str, file: str) -> None:
         wrong, margin = count(network, vocabulary)
         rows.append({"bits": bits, "wrong": wrong, "least_margin": margin})
         print(rows[-1], flush=True)
-    write_json(file, {"checkpoint": checkpoint.name, "rows": rows})
+    write_json(Path(file), {"checkpoint": checkpoint.name, "rows": rows})
 
 
 if __name__ == "__main__":

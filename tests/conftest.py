@@ -238,15 +238,6 @@ def tiny(tiny_folder: Path) -> Checkpoint:
     return Checkpoint.load(tiny_folder)
 
 
-@pytest.fixture(scope="session")
-def machine_code() -> None:
-    """Makes the native engine's machine code, unless it is cached. The process that makes it says
-    so on stderr."""
-    from calcgpt.inference.native.machine_code import object_code
-
-    object_code()
-
-
 @pytest.fixture
 def tiny_copy(tiny_folder: Path, tmp_path: Path) -> Path:
     """A copy of the checkpoint of `tiny_folder`, to be damaged."""

@@ -13,7 +13,7 @@ from forks import PATIENCE
 
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, Domain, ModelConfig
+from calcgpt.config import DataConfig, ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.gpt import GPT
@@ -80,41 +80,6 @@ class FakeDecoder:
         return logits_BTV
 
 
-class FakeWriter(FakeDecoder):
-    """A `FakeDecoder` that also implements `GreedyWriter` of calcgpt.inference.generate."""
-
-    at_once = 3
-
-    def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
-        """Continues prompts from their beginning."""
-        return self.extend(prompts_BP, self.new_array_cache(*prompts_BP.shape), stop_token, length)
-
-    def join(self, tokens_RP: Ints, cache: Cache, stop_token: int) -> tuple[Ints, Floats]:
-        """Adds rows to the cache."""
-        new = self.new_array_cache(*tokens_RP.shape)
-        ids_R1, probabilities_R1 = self.extend(tokens_RP, new, stop_token, 1)
-        cache.rows += new.rows
-        return ids_R1[:, 0], probabilities_R1[:, 0]
-
-    def extend(
-        self, tokens_BT: Ints, cache: Cache, stop_token: int, length: int
-    ) -> tuple[Ints, Floats]:
-        """Continues the rows of the cache."""
-        shape, open_B = (len(tokens_BT), length), np.arange(len(tokens_BT))
-        ids_BL, probabilities_BL = np.full(shape, -1), np.zeros(shape, np.float32)
-        for index in range(length):
-            if not len(open_B):
-                break
-            weights_BV = np.exp(self(tokens_BT, cache)[:, -1])
-            next_B = weights_BV.argmax(axis=1)
-            ids_BL[open_B, index] = next_B
-            probabilities_BL[open_B, index] = weights_BV.max(axis=1) / weights_BV.sum(axis=1)
-            goes_on_B = next_B != stop_token
-            cache.select(np.flatnonzero(goes_on_B))
-            tokens_BT, open_B = next_B[goes_on_B, None], open_B[goes_on_B]
-        return ids_BL, probabilities_BL
-
-
 def right(prompt: str) -> str:
     """The completion of a model that answers at once and is always right."""
     return notation.render(notation.parse_prompt(prompt)).removeprefix(prompt)
@@ -141,10 +106,7 @@ def wrong_at(operation: Operation, others: Callable[[str], str] = right) -> Call
 
 
 def completing_decoder(
-    tokenizer: Tokenizer,
-    completion: Callable[[str], str],
-    block_size: int = 512,
-    kind: type[FakeDecoder] = FakeDecoder,
+    tokenizer: Tokenizer, completion: Callable[[str], str], block_size: int = 512
 ) -> FakeDecoder:
     """Returns a decoder that writes `completion(prompt)` after a prompt of the notation."""
     completion = lru_cache(10_000)(completion)
@@ -156,7 +118,7 @@ def completing_decoder(
         following = completion(prompt + equals)[len(written) :][:1] or FILLER
         return int(tokenizer.encode(following)[0])
 
-    return kind(tokenizer, next_token, block_size)
+    return FakeDecoder(tokenizer, next_token, block_size)
 
 
 def notation_checkpoint(name: str = "fake") -> Checkpoint:
@@ -165,25 +127,23 @@ def notation_checkpoint(name: str = "fake") -> Checkpoint:
     return _checkpoint(name, Recipe(model=_model_config(512)))
 
 
-def worked_checkpoint(
-    name: str = "worked", domain: Domain | None = None, block_size: int = 512
-) -> Checkpoint:
+def worked_checkpoint(name: str = "worked", block_size: int = 512) -> Checkpoint:
     """Returns a checkpoint for `completing_decoder` that writes worked steps. Its own model is not
     trained."""
     data = DataConfig(mixture={"blog": 1.0}, format="scratchpad")
     recipe = Recipe(tokenizer="scratchpad", model=_model_config(block_size), data=data)
-    return _checkpoint(name, recipe, domain)
+    return _checkpoint(name, recipe)
 
 
 def _model_config(block_size: int) -> ModelConfig:
     return ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=block_size)
 
 
-def _checkpoint(name: str, recipe: Recipe, domain: Domain | None = None) -> Checkpoint:
+def _checkpoint(name: str, recipe: Recipe) -> Checkpoint:
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     model = GPT(recipe.model, len(tokenizer)).eval()
     metrics = {"parameters": model.n_parameters()}
-    return Checkpoint.from_model(name, recipe, tokenizer, model, metrics, domain)
+    return Checkpoint.from_model(name, recipe, tokenizer, model, metrics)
 
 
 def calculator_model(completion: Callable[[str], str] = right, name: str = "fake") -> LoadedModel:
@@ -193,12 +153,10 @@ def calculator_model(completion: Callable[[str], str] = right, name: str = "fake
 
 
 def worked_model(
-    completion: Callable[[str], str] = right_with_work,
-    name: str = "worked",
-    domain: Domain | None = None,
+    completion: Callable[[str], str] = right_with_work, name: str = "worked"
 ) -> LoadedModel:
     """Returns a loaded model that writes worked steps. By default it is always right."""
-    return _loaded(worked_checkpoint(name, domain), completion)
+    return _loaded(worked_checkpoint(name), completion)
 
 
 def task_checkpoint() -> Checkpoint:

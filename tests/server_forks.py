@@ -101,7 +101,9 @@ def _run(request: dict[str, Any]) -> None:
 
 def _main() -> None:
     gc.disable()
-    import calcgpt.inference.native.decoder  # noqa: F401
+    import torch  # noqa: F401
+
+    import calcgpt.inference.cases.decoder  # noqa: F401
 
     gc.freeze()  # a collection in a new process would copy all memory
     gc.enable()

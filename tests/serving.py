@@ -24,12 +24,10 @@ from api.service import LoadedModel
 from api.settings import Settings
 
 JSON = {"content-type": "application/json"}
-# The environment of servers: JSON logs, only one model, the engine that needs no torch, and time to
-# answer.
+# The environment of servers: JSON logs, only one model, and time to answer.
 DEFAULTS = {
     "CALCGPT_LOG_FORMAT": "json",
     "CALCGPT_OTHERS": "no",
-    "CALCGPT_ENGINE": "native",
     "CALCGPT_DEADLINE": str(PATIENCE),
 }
 

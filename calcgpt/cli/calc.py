@@ -86,11 +86,17 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
     help="Write only the answers. The exit code says whether they are right.",
 )
 @engine_option
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Let the model compute each character, even one that it wrote in the same case before.",
+)
 @plugin_option
 def calc(
     expressions: tuple[str, ...],
     checkpoint: str,
     engine: str,
+    live: bool,
     percent: Percent,
     decimal_comma: bool,
     angle: Angle,
@@ -106,7 +112,8 @@ def calc(
     (100-10%, 20% of 50), fractions (1 1/2), // mod ! | |, functions (sqrt(16), ln 10, sin 30°,
     2^0.5, max(1,2)), pi, e, and words (what is half of 12?). A function is a program of operations.
 
-    The model answers each operation. Its answer goes to stdout; stderr says how an expression was
+    The model answers each operation. A character is a function of a case, a few characters before
+    it: the model computes it once and remembers it. Its answer goes to stdout; stderr says how an expression was
     read, if there is another way, and where the answer is wrong or rounded.
 
     The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
@@ -126,7 +133,7 @@ def calc(
     if not given and sys.stdin is None:
         raise UserError("standard input is closed: give an EXPRESSION")
     stored = Checkpoint.load(resolve(checkpoint))
-    decoder = load_decoder(stored, engine, threads=1)[1]
+    decoder = load_decoder(stored, engine, threads=1, live=live)[1]
     if is_of_task(stored):
         sys.exit(answer_questions(stored, decoder, given, options))
     texts = as_expressions(given)
@@ -234,6 +241,7 @@ class Answering:
                 click.echo(
                     f"confidence: answer {confidence.answer:.4f}, "
                     f"weakest step {confidence.weakest_step:.4f}, whole {confidence.whole:.4f}"
+                    f"{'; proved' if node.proved else ''}"
                 )
         for error in calculation.errors:
             self._say(error)

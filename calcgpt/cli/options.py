@@ -157,13 +157,13 @@ engine_option = click.option(
     "--engine",
     default="auto",
     shell_complete=complete_engine,
-    help="What runs the model: native, torch, or auto: native if it can, else torch.",
+    help="What runs the model: cases, torch, or auto: cases if it can, else torch.",
 )
 scoring_engine_option = click.option(
     "--engine",
     shell_complete=complete_engine,
-    help="What decodes: torch or, on the CPU, native or auto.  "
-    "[default: torch on a GPU, else native if it can, else torch]",
+    help="What decodes: torch or, on the CPU, cases or auto.  "
+    "[default: torch on a GPU, else cases if it can, else torch]",
 )
 device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")

@@ -1,8 +1,5 @@
 """What a model answers, and its character accuracy, exact match and first errors.
 
-Where possible, greedy answers are read from one forward pass over the lines
-(`calcgpt.inference.drafts`). Only the other answers are decoded.
-
 Accuracy looks at the answer field only: what follows the last `=`, including the closing `$`. It is
 computed over all problems, by operation and by the lengths of the operands. The first error in
 wrong worked steps shows which kind of step a model has not learnt.
@@ -24,8 +21,16 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import Line
 from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
 from calcgpt.errors import check_integer, check_items, check_types
-from calcgpt.inference.drafts import confirm, torch_model
-from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, Sampling, generate
+from calcgpt.inference.generate import (
+    ArrayDecoder,
+    CachedModel,
+    Decoder,
+    Floats,
+    Sampling,
+    Writer,
+    complete,
+    generate,
+)
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import MAX_TABLE, Accuracy, Scores
 from datagen import work_errors
@@ -37,8 +42,6 @@ from datagen.slots import StepKind
 from datagen.work_errors import WrongCharacter
 
 BATCH_SIZE = 500  # prompts that are decoded together
-# After this many lines, the passes stop if most lines had to be decoded anyway.
-N_TRIED = 200
 BEYOND = "beyond the notation"  # a question of a task that is not in the notation
 ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
 KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
@@ -49,7 +52,7 @@ class Answer:
     """What a model wrote after a prompt, and the probability of each of its characters."""
 
     output: str
-    probabilities: list[float]
+    probabilities: Sequence[float] | Floats
 
 
 def answer(
@@ -59,75 +62,51 @@ def answer(
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
-    plain: bool = False,
 ) -> list[Answer]:
     """Lets the model, or the decoder of another engine, answer every line.
 
-    Where possible, greedy answers are read from one pass, unless `plain` is set. The other answers
-    are decoded. At a temperature above 0, each batch has its own seed, derived from
-    `sampling.seed`. `progress` is called with the number of new answers. Raises DataError if the
-    tokenizer lacks characters of the notation.
+    At a temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress`
+    is called with the number of new answers. Raises DataError if the tokenizer lacks characters of
+    the notation.
     """
     characters = tokenizer.require_characters()
-    sampling = sampling or Sampling()
-    module = torch_model(model)
-    was_training = module is not None and module.training
-    if module:
-        module.eval()
+    is_training = getattr(model, "training", False)
+    if is_training:
+        model.eval()  # type: ignore[union-attr]
     answers: dict[int, Answer] = {}
-    if sampling.temperature == 0 and not plain:
-        for batch in _by_one_pass(model, characters, lines):
-            answers |= batch
-            progress(len(batch))
-    others = [row for row in range(len(lines)) if row not in answers]
-    for batch in _by_decoding(model, characters, lines, others, sampling, batch_size):
+    for batch in _batches(model, characters, lines, sampling or Sampling(), batch_size):
         answers |= batch
         progress(len(batch))
-    if module:
-        module.train(was_training)
+    if is_training:
+        model.train()  # type: ignore[union-attr]
     return [answers[row] for row in range(len(lines))]
 
 
-def _by_one_pass(
-    decoder: Decoder, tokenizer: CharTokenizer, lines: Sequence[Line]
-) -> Iterator[dict[int, Answer]]:
-    """Yields, by row, the answers that one pass confirms: greedy decoding would write them."""
-    n_tried = n_confirmed = 0
-    prompts, completions = [line.prompt for line in lines], [line.completion for line in lines]
-    for drafts in confirm(decoder, tokenizer, prompts, completions):
-        confirmed = {
-            draft.row: Answer(tokenizer.decode(draft.ids), draft.probabilities)
-            for draft in drafts
-            if draft.is_whole
-        }
-        n_tried += sum(draft.is_last for draft in drafts)
-        n_confirmed += len(confirmed)
-        if confirmed:
-            yield confirmed
-        if n_tried >= N_TRIED and n_confirmed < n_tried / 2:
-            return
-
-
-def _by_decoding(
+def _batches(
     decoder: Decoder,
     tokenizer: CharTokenizer,
     lines: Sequence[Line],
-    rows: Sequence[int],
     sampling: Sampling,
     batch_size: int,
 ) -> Iterator[dict[int, Answer]]:
-    """Yields the answers to these rows, batch by batch. The prompts of a batch have one length."""
+    """Yields the answers by row, batch by batch. The prompts of a batch have one length."""
 
     def length(row: int) -> int:
         return len(lines[row].prompt)
 
     stop = int(tokenizer.encode("$")[0])
-    groups = [list(group) for _, group in groupby(sorted(rows, key=length), key=length)]
+    rows = sorted(range(len(lines)), key=length)
+    groups = [list(group) for _, group in groupby(rows, key=length)]
     batches = [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
     for index, batch in enumerate(batches):
+        prompts = [lines[row].prompt for row in batch]
+        if sampling.temperature == 0 and isinstance(decoder, Writer):
+            written = complete(decoder, tokenizer, prompts, stop)
+            yield {row: Answer(*text) for row, text in zip(batch, written, strict=True)}
+            continue
         seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
         seeded = dataclasses.replace(sampling, seed=int(seed))
-        prompts_BP = np.array([tokenizer.encode(lines[row].prompt) for row in batch], np.int64)
+        prompts_BP = np.array([tokenizer.encode(prompt) for prompt in prompts], np.int64)
         completions = generate(decoder, prompts_BP, stop, sampling=seeded)
         yield {
             row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
@@ -159,7 +138,6 @@ def evaluate(
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
-    plain: bool = False,
 ) -> Evaluation:
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
     `answer`, and there must be a line."""
@@ -168,13 +146,12 @@ def evaluate(
         tokenizer=(tokenizer, Tokenizer),
         sampling=(sampling, Sampling, None),
         progress=(progress, Callable),
-        plain=(plain, bool),
     )
     check_items(lines=(lines, Line))
     check_integer("batch_size", batch_size, 1, 10**6)
     check_integer("the number of lines", len(lines), 1, 10**9)
     start = time.perf_counter()
-    answers = answer(model, tokenizer, lines, sampling, progress, batch_size, plain)
+    answers = answer(model, tokenizer, lines, sampling, progress, batch_size)
     seconds = time.perf_counter() - start
     outputs = [answer.output for answer in answers]
     confidences = [

@@ -88,7 +88,6 @@ class Scoring:
     checkpoint: Path
     device: str = "cpu"
     engine: str = "torch"  # what decodes
-    plain: bool = False
     format: str = "direct"
     threads: int | None = None  # of the engine; None leaves their number as it is
     loaded: Checkpoint | None = field(default=None, compare=False, repr=False)
@@ -98,7 +97,7 @@ class Scoring:
         if isinstance(shard, ProblemArray):
             text = renderer(self.format)(shard).decode("ascii")
             shard = [split_line(line) for line in text.splitlines()]
-        evaluation = evaluate(decoder, checkpoint.tokenizer, shard, plain=self.plain)
+        evaluation = evaluate(decoder, checkpoint.tokenizer, shard)
         return scored_answers(evaluation)
 
     def manifest(self, source: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +107,6 @@ class Scoring:
             "version": VERSION,
             "checkpoint": sha256(self.checkpoint / CONFIG),  # which has the hashes of the weights
             "engine": self.engine,
-            "plain": self.plain,
             "format": self.format,
             "shard_size": SHARD_SIZE,
             **source,

@@ -1,7 +1,7 @@
-"""Files that take long to make and are made again if they are lost: machine code.
+"""Files that take long to make and are made again if they are lost: tables of cases, proofs.
 
 They are in $CALCGPT_CACHE, or else in `calcgpt` within $XDG_CACHE_HOME or ~/.cache. A file is the
-SHA-256 of its content followed by the content. The code runs with the rights of the user, so a
+SHA-256 of its content followed by the content. Answers come from them, so a
 folder or a file that others may change is not used.
 """
 
@@ -55,7 +55,7 @@ def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
             stack.enter_context(locked(path.parent, "writing", timeout=LOCK_TIMEOUT))
             if (content := read_cached(path)) is not None:
                 return content
-        log.info("making %s, once, in ten seconds or more: %s", what, path)
+        log.info("making %s, once, in a second or more: %s", what, path)
         content = make()
         try:
             write_cached(path, content)

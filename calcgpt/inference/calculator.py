@@ -3,7 +3,7 @@
 An expression is parsed into a tree, a plan makes operations of it, each operation becomes a
 question to the model, and each answer a node of the result. A `Computation` has no I/O: it states
 its next questions and takes the answers. The `Calculator` asks its model at once. The service
-batches the questions of many requests.
+lets clients take turns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
-from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, complete
+from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, Floats, complete
 from calcgpt.inference.limits import MAX_WORK, MOST_WORK, Limits, accepts, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
@@ -73,10 +73,11 @@ class Computation:
         work: int = MAX_WORK,
         style: Style = DEFAULT_STYLE,
         names: Mapping[str, Expression] | None = None,
+        proved: bool = False,
     ) -> None:
         """`places` is the number of decimal places of the answer, by default what the text asks for
         or the default of the limits. `work` is the most characters that the model writes. `style`
-        and `names` are those of `parse`.
+        and `names` are those of `parse`. `proved` says whether the model is.
 
         Raises ExpressionError if `text` is not an expression or has no value, or if an operation on
         the right numbers is outside the limits.
@@ -87,7 +88,7 @@ class Computation:
             places = limits.default_places if parsed.places is None else parsed.places
         self.expression = show(parsed.expression)
         self.places = places
-        self._model, self._limits = model, limits
+        self._model, self._limits, self._is_proved = model, limits, proved
         if refusal := limits.refuse_places(places):
             raise ExpressionError(refusal.kind, refusal.reason, 0, len(text))
         self.plan = make_plan(parsed.expression, places, limits, work)
@@ -165,7 +166,7 @@ class Computation:
         problem = Problem(a, step.op, b, step.places)
         return problem if accepts(self._limits, problem) else None
 
-    def answer(self, node: int, output: str, probabilities: list[float]) -> Node:
+    def answer(self, node: int, output: str, probabilities: Sequence[float] | Floats) -> Node:
         """Takes what the model wrote after the prompt of a node's question, and the probability of
         each character. Returns the node."""
         question = self._questions[node]
@@ -181,6 +182,7 @@ class Computation:
             result=plain_text(value) if value else text,
             exact=plain_text(right) if right else NAN,
             agrees=text == answer_text(right),
+            proved=self._is_proved,
             rounded=is_rounded(question.problem),
             confidence=confidence(question.prompt, output, probabilities),
         )
@@ -244,19 +246,25 @@ class Calculator:
                 "`calcgpt generate` lets it continue a text, and `calcgpt calc` asks a task's model"
             )
         self.stop = int(checkpoint.tokenizer.encode("$")[0])
+        #: Whether all cases of its operations were tried on this machine, by `calcgpt prove`.
+        self.is_proved: bool = getattr(self.decoder, "is_proved", False)
 
     @classmethod
-    def load(cls, reference: str | Path = "best", engine: str = "auto") -> Calculator:
+    def load(
+        cls, reference: str | Path = "best", engine: str = "auto", live: bool = False
+    ) -> Calculator:
         """Returns the calculator of a checkpoint: its name, its folder, or `best`.
 
-        `engine` runs the model: `native`, `torch` or `auto`, which is native if that engine covers
-        the model. Only `torch` needs torch.
+        `engine` runs the model: `cases`, `torch` or `auto`, which is cases if that engine covers
+        the model. Only `torch` needs torch. The engine `cases` remembers what the model writes in
+        each case; with `live`, the model computes each character.
 
         Raises CheckpointError if there is no such checkpoint, and UserError if the engine cannot
         run it.
         """
         checkpoint = Checkpoint.load(resolve(reference))
-        _, decoder = load_decoder(checkpoint, engine, threads=1)
+        check_types(live=(live, bool))
+        _, decoder = load_decoder(checkpoint, engine, threads=1, live=live)
         return cls(checkpoint, decoder)
 
     def begin(
@@ -288,7 +296,9 @@ class Calculator:
             check_items(names=(names, str), values=(names.values(), Expression))
         model = self.checkpoint.name
         with effort.current().measured():
-            return Computation(expression, model, self.limits, places, work, style, names)
+            return Computation(
+                expression, model, self.limits, places, work, style, names, self.is_proved
+            )
 
     def calculate(
         self,
@@ -343,10 +353,9 @@ class Calculator:
                     check()
                 part = asked[start : start + n_part]
                 prompts = [question.prompt for _, question in part]
-                completions = complete(self.decoder, tokenizer, prompts, self.stop)
-                for (computation, question), completion in zip(part, completions, strict=True):
-                    output = tokenizer.decode(completion.ids)
-                    computation.answer(question.node, output, completion.probabilities)
+                texts = complete(self.decoder, tokenizer, prompts, self.stop)
+                for (computation, question), written in zip(part, texts, strict=True):
+                    computation.answer(question.node, *written)
         return [computation.calculation() for computation in computations]
 
 

@@ -8,35 +8,39 @@ from calcgpt.errors import CheckpointError, UserError, look_up
 from calcgpt.inference.generate import Decoder
 from datagen.extras import require
 
-AUTO = "auto"  # native if that can run the checkpoint, else torch
+AUTO = "auto"  # cases if that can run the checkpoint, else torch
 
 log = logging.getLogger(__name__)
 
 
-# Makes a decoder for a checkpoint. It uses that many threads of the CPU, by default torch's number.
+# Makes a decoder for a checkpoint. It uses that many threads of the CPU, by default torch's number,
+# and with the last argument, the model computes each character, even one that it wrote before.
 # Raises UserError if the engine is not installed or cannot run the model.
-Engine = Callable[[Checkpoint, int | None], Decoder]
+Engine = Callable[[Checkpoint, int | None, bool], Decoder]
 
 
-def native_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns a decoder that needs no torch: in machine code or, if the next character is a
-    function of the case, in NumPy. `threads` has no effect: the decoder uses one thread."""
-    config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
+def cases_decoder(
+    checkpoint: Checkpoint, threads: int | None = None, live: bool = False
+) -> Decoder:
+    """Returns a decoder in NumPy, which needs no torch: the next character must be a function of
+    the case. It remembers what it wrote in each, unless `live`. `threads` has no effect: the
+    decoder uses one thread."""
+    from calcgpt.inference.cases.decoder import CaseDecoder
+
+    config, vocabulary = (
+        checkpoint.recipe.model,
+        checkpoint.tokenizer.require_characters().vocabulary,
+    )
     try:
-        if config.architecture == "sources":
-            from calcgpt.inference.cases.decoder import CaseDecoder
-
-            vocabulary = tokenizer.require_characters().vocabulary
-            return CaseDecoder(config, vocabulary, checkpoint.arrays)
-        from calcgpt.inference.native.decoder import NativeDecoder
-
-        return NativeDecoder(config, len(tokenizer), checkpoint.arrays)
+        return CaseDecoder(config, vocabulary, checkpoint.arrays, live, checkpoint.is_certain)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.name}: {error}") from error
 
 
-def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder:
-    """Returns the model itself. `threads` applies to the whole process."""
+def torch_decoder(
+    checkpoint: Checkpoint, threads: int | None = None, live: bool = False
+) -> Decoder:
+    """Returns the model itself, which is always live. `threads` applies to the whole process."""
     require("engine 'torch'", "torch")
     import torch
 
@@ -45,11 +49,11 @@ def torch_decoder(checkpoint: Checkpoint, threads: int | None = None) -> Decoder
     return checkpoint.model
 
 
-ENGINES: dict[str, Engine] = {"native": native_decoder, "torch": torch_decoder}
+ENGINES: dict[str, Engine] = {"cases": cases_decoder, "torch": torch_decoder}
 
 
 def load_decoder(
-    checkpoint: Checkpoint, engine: str = AUTO, threads: int | None = None
+    checkpoint: Checkpoint, engine: str = AUTO, threads: int | None = None, live: bool = False
 ) -> tuple[str, Decoder]:
     """Returns the name of the engine and its decoder.
 
@@ -57,11 +61,11 @@ def load_decoder(
     """
     look_up({AUTO: None, **ENGINES}, engine, "engine")  # raises for an unknown name
     if engine != AUTO:
-        return engine, ENGINES[engine](checkpoint, threads)
+        return engine, ENGINES[engine](checkpoint, threads, live)
     try:
-        return "native", native_decoder(checkpoint, threads)
+        return "cases", cases_decoder(checkpoint, threads, live)
     except CheckpointError:  # no engine can run damaged weights
         raise
     except UserError as error:
-        log.info("%s decodes with torch, which is slower: %s", checkpoint.name, error)
-    return "torch", torch_decoder(checkpoint, threads)
+        log.info("%s is run by torch: %s", checkpoint.name, error)
+    return "torch", torch_decoder(checkpoint, threads, live)

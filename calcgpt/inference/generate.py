@@ -1,4 +1,4 @@
-"""Decoding with a key/value cache, in NumPy, so that engines that do not use torch run without it.
+"""Decoding: token by token with a key/value cache, or a whole text by a `Writer`.
 
 Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
@@ -6,9 +6,10 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from calcgpt.model.attention import KVCache
 
 NO_TOKEN = -1  # the stop token if no token ends a text
+WHOLE = 10**9  # more characters than any text has
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
@@ -46,37 +48,33 @@ class ArrayDecoder(Protocol):
         `select(rows)` keeps only these rows."""
 
 
-@runtime_checkable
-class BatchWriter(Protocol):
-    """A decoder that writes greedily, without returning to its caller after each token."""
+class Written(NamedTuple):
+    """A text that a model wrote, and the probability of each of its characters."""
 
-    config: ModelConfig
-
-    def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
-        """Continues each row up to `stop_token`, by at most `length` tokens. Returns the tokens, -1
-        after the end of a row, and their probabilities, both (B, L): L is at most `length`, and at
-        least as long as the longest row."""
+    text: str
+    probabilities: Floats
 
 
-@runtime_checkable
-class GreedyWriter(BatchWriter, Protocol):
-    """A BatchWriter that also takes rows into a batch which is being written."""
+class Writing(ABC):
+    """A text that is being written greedily, in parts."""
 
-    at_once: int  # rows that it writes at once without losing speed
+    is_done = False
 
-    def new_array_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache, as an ArrayDecoder does."""
+    @abstractmethod
+    def write(self, n: int) -> None:
+        """Writes at most `n` more characters."""
 
-    def join(self, tokens_RP: Ints, cache: Any, stop_token: int) -> tuple[Ints, Floats]:
-        """Adds sequences of these tokens to a cache as its last rows. Returns the next token of
-        each, which is not in the cache yet, and its probability, both (R,). After `stop_token` a
-        row is dropped."""
+    @abstractmethod
+    def written(self, start: int = 0) -> Written:
+        """Returns what is written so far, from a character on."""
 
-    def extend(
-        self, tokens_BT: Ints, cache: Any, stop_token: int, length: int
-    ) -> tuple[Ints, Floats]:
-        """Continues what is in a cache by `tokens_BT` and then as `write` does. Rows that wrote
-        `stop_token` are dropped from the cache."""
+
+class Writer(ABC):
+    """A decoder that writes whole texts by itself, so fast that nobody has to wait for it."""
+
+    @abstractmethod
+    def begin(self, prompt: str) -> Writing:
+        """Returns what follows a prompt, of which nothing is written yet."""
 
 
 @runtime_checkable
@@ -149,11 +147,6 @@ class Completion:
     ids: list[int] = field(default_factory=list)
     probabilities: list[float] = field(default_factory=list)
 
-    def extend(self, ids: Sequence[int], probabilities: Sequence[float]) -> None:
-        """Adds what was written next."""
-        self.ids.extend(ids)
-        self.probabilities.extend(probabilities)
-
 
 @dataclass(frozen=True)
 class Step:
@@ -187,38 +180,22 @@ class Generation:
         self._rng = np.random.Generator(np.random.PCG64(self._sampling.seed))
         self._model, self._tokens = as_array_decoder(model), np.asarray(prompts_BP)
         if self.rows:
-            self._n_shared = shared_prefix(self._tokens) if batch > 1 else 0
-            n_row = 1 if self._n_shared else batch
-            self._cache = self._model.new_array_cache(n_row, length + self._left - 1)
+            self._cache = self._model.new_array_cache(batch, length + self._left - 1)
 
     def step(self) -> Step:
         """Adds a token to every open row. There must be at least one."""
-        if self._n_shared:  # the shared prefix of the prompts is read once
-            self._model(self._tokens[:1, : self._n_shared], self._cache, True)
-            self._cache.select(np.zeros(len(self.rows), np.int64))
-            self._tokens = self._tokens[:, self._n_shared :]
-            self._n_shared = 0
         logits_BV = self._model(self._tokens, self._cache, True)[:, -1]
         next_B = choose(logits_BV, self._sampling, self._rng)
         weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
         probs_B = weights_BV[np.arange(len(next_B)), next_B] / weights_BV.sum(axis=1)
         step = Step(self.rows, next_B.tolist(), probs_B.tolist())
         self._left -= 1
-        self._tokens = next_B[:, None]
-        tokens = zip(step.rows, step.ids, strict=True)
-        self.drop({row for row, token in tokens if token == self._stop_token or self._left == 0})
+        is_open_B = (next_B != self._stop_token) & (self._left > 0)
+        self._tokens, open_B = next_B[is_open_B, None], np.flatnonzero(is_open_B)
+        if len(open_B) < len(self.rows):
+            self.rows = [self.rows[index] for index in open_B]
+            self._cache.select(open_B)
         return step
-
-    def drop(self, rows: Collection[int]) -> None:
-        """Removes these rows from the batch, if they are open."""
-        keep = [index for index, row in enumerate(self.rows) if row not in rows]
-        if len(keep) == len(self.rows):
-            return
-        self.rows = [self.rows[index] for index in keep]
-        if self.rows:
-            self._tokens = self._tokens[keep]
-            if not self._n_shared:  # otherwise the cache still has a single row, which all share
-                self._cache.select(np.array(keep))
 
 
 def generate(
@@ -229,9 +206,6 @@ def generate(
     sampling: Sampling | None = None,
 ) -> list[Completion]:
     """Returns the completion of each prompt, which includes `stop_token`; see `Generation`."""
-    is_greedy = sampling is None or sampling.temperature == 0
-    if is_greedy and isinstance(model, BatchWriter):
-        return _write_greedily(model, np.asarray(prompts_BP), stop_token, max_new_tokens)
     generation = Generation(model, prompts_BP, stop_token, max_new_tokens, sampling)
     outputs = [Completion() for _ in prompts_BP]
     while generation.rows:
@@ -244,40 +218,60 @@ def generate(
 
 def complete(
     decoder: Decoder, tokenizer: Tokenizer, prompts: Sequence[str], stop_token: int
-) -> list[Completion]:
-    """Returns the greedy completion of each prompt. Prompts of one length are one batch."""
+) -> list[Written]:
+    """Returns the greedy completion of each prompt. Of a decoder that is no `Writer`, prompts of
+    one length are one batch. Tokens are characters."""
+    completions: dict[int, Written] = {}
     by_length: dict[int, list[int]] = {}
     for row, prompt in enumerate(prompts):
-        by_length.setdefault(len(prompt), []).append(row)
-    completions: dict[int, Completion] = {}
+        if isinstance(decoder, Writer):
+            writing = decoder.begin(prompt)
+            while not writing.is_done:
+                writing.write(WHOLE)
+            completions[row] = writing.written()
+        else:
+            by_length.setdefault(len(prompt), []).append(row)
     for _, rows in sorted(by_length.items()):
         tokens_BP = np.array([tokenizer.encode(prompts[row]) for row in rows], np.int64)
-        completions |= zip(rows, generate(decoder, tokens_BP, stop_token), strict=True)
+        for row, written in zip(rows, generate(decoder, tokens_BP, stop_token), strict=True):
+            probabilities = np.array(written.probabilities, np.float32)
+            completions[row] = Written(tokenizer.decode(written.ids), probabilities)
     return [completions[row] for row in range(len(prompts))]
 
 
-def _write_greedily(
-    model: BatchWriter, prompts_BP: Ints, stop_token: int, max_new_tokens: int | None
-) -> list[Completion]:
-    length = room_after(model, prompts_BP.shape[1], max_new_tokens)
-    if length < 1:
-        return [Completion() for _ in prompts_BP]
-    completions = zip(*until_end(*model.write(prompts_BP, stop_token, length)), strict=True)
-    return [Completion(ids, probabilities) for ids, probabilities in completions]
+def begin(decoder: Decoder, tokenizer: Tokenizer, prompt: str, stop_token: int) -> Writing:
+    """Returns the greedy completion of a prompt, of which nothing is written yet. Tokens are
+    characters."""
+    if isinstance(decoder, Writer):
+        return decoder.begin(prompt)
+    return TokenWriting(decoder, tokenizer, prompt, stop_token)
 
 
-def until_end(ids_BL: Ints, probabilities_BL: Floats) -> tuple[list[list[int]], list[list[float]]]:
-    """Returns what each row has before its first -1."""
-    ends = (ids_BL >= 0).sum(axis=1).tolist()
-    return (
-        [ids[:end] for ids, end in zip(ids_BL.tolist(), ends, strict=True)],
-        [probs[:end] for probs, end in zip(probabilities_BL.tolist(), ends, strict=True)],
-    )
+class TokenWriting(Writing):
+    """A text that a decoder writes token by token. Tokens are characters."""
+
+    def __init__(
+        self, decoder: Decoder, tokenizer: Tokenizer, prompt: str, stop_token: int
+    ) -> None:
+        prompt_1P = tokenizer.encode(prompt)[None].astype(np.int64)
+        self._generation = Generation(decoder, prompt_1P, stop_token)
+        self._tokenizer, self._text, self._probabilities = tokenizer, "", list[float]()
+        self.is_done = not self._generation.rows
+
+    def write(self, n: int) -> None:
+        for _ in range(n):
+            if self.is_done:
+                return
+            step = self._generation.step()
+            self._text += self._tokenizer.decode(step.ids)
+            self._probabilities += step.probabilities
+            self.is_done = not self._generation.rows
+
+    def written(self, start: int = 0) -> Written:
+        return Written(self._text[start:], np.array(self._probabilities[start:], np.float32))
 
 
-def room_after(
-    model: Decoder | BatchWriter, n_prompt: int, max_new_tokens: int | None = None
-) -> int:
+def room_after(model: Decoder, n_prompt: int, max_new_tokens: int | None = None) -> int:
     """Returns how many tokens may follow a prompt."""
     room = model.config.block_size - n_prompt + 1  # the last token is never read
     return room if max_new_tokens is None else min(room, max_new_tokens)
@@ -325,13 +319,6 @@ def stop_token(checkpoint: Checkpoint) -> int:
     if checkpoint.recipe.train.batches == "stream":
         return NO_TOKEN
     return checkpoint.tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
-
-
-def shared_prefix(prompts_BP: Ints) -> int:
-    """Returns the number of leading tokens that all prompts share, at most P - 1."""
-    equal_P = (prompts_BP == prompts_BP[0]).all(axis=0)
-    equal_P[-1] = False
-    return int(equal_P.argmin())
 
 
 def log_softmax(logits: Floats) -> Floats:

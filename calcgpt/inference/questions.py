@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import DataError
-from calcgpt.inference.generate import Completion, Decoder, complete, stop_token
+from calcgpt.inference.generate import Decoder, Written, complete, stop_token
 from calcgpt.inference.results import Confidence, confidence
 
 
@@ -31,8 +31,8 @@ def ask(checkpoint: Checkpoint, decoder: Decoder, questions: Sequence[str]) -> l
     prompts = [prompt_of(checkpoint, question) for question in questions]
     completions = complete(decoder, checkpoint.tokenizer, prompts, stop_token(checkpoint))
     return [
-        reply_of(checkpoint, question, completion)
-        for question, completion in zip(questions, completions, strict=True)
+        reply_of(question, written)
+        for question, written in zip(questions, completions, strict=True)
     ]
 
 
@@ -45,11 +45,11 @@ def prompt_of(checkpoint: Checkpoint, question: str) -> str:
     return f"{question}="
 
 
-def reply_of(checkpoint: Checkpoint, question: str, completion: Completion) -> Reply:
+def reply_of(question: str, written: Written) -> Reply:
     """Returns the reply that is in what the model wrote after `prompt_of`."""
-    output = checkpoint.tokenizer.decode(completion.ids)
+    output = written.text
     work, equals, result = output.rpartition("=")
-    sure = confidence(f"{question}=", output, completion.probabilities)
+    sure = confidence(f"{question}=", output, written.probabilities)
     ended = result.removesuffix("$") if output.endswith("$") else None
     return Reply(question, ended, work if equals else None, sure)
 

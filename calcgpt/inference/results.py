@@ -11,10 +11,11 @@ follows from those before it, so `whole` is the probability of the model's outpu
 An output that does not end with `$` is no answer; its three numbers are 0.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from calcgpt.inference.exact import FRACTION_DIGITS
@@ -44,6 +45,7 @@ EXAMPLE_NODE: dict[str, JsonValue] = {
     "result": "15.5",
     "exact": "15.5",
     "agrees": True,
+    "proved": True,
     "rounded": False,
     "confidence": EXAMPLE_CONFIDENCE,
 }
@@ -87,18 +89,23 @@ class Confidence(BaseModel):
 NOT_CONFIDENT = Confidence(answer=0.0, weakest_step=0.0, whole=0.0)
 
 
-def confidence(prompt: str, output: str, probabilities: Sequence[float]) -> Confidence:
+def confidence(
+    prompt: str, output: str, probabilities: Sequence[float] | NDArray[np.float32]
+) -> Confidence:
     """Returns the confidence in what was written after a prompt, given the probability of each of
     its characters."""
     if not output.endswith("$"):
         return NOT_CONFIDENT
     start = output.rfind("=") + 1
     work = output[:start]
-    choices = work_errors.quotient_digits(prompt, work) if has_work(work) else set()
-    steps = [p for index, p in enumerate(probabilities[:start]) if index not in choices]
-    answer = math.prod(probabilities[start:])
+    of_each = np.array(probabilities, np.float64)
+    steps, answer = of_each[:start], float(of_each[start:].prod())
+    if "/" in prompt and has_work(work):
+        steps[list(work_errors.quotient_digits(prompt, work))] = 1.0
     return Confidence(
-        answer=answer, weakest_step=min(steps, default=1.0), whole=math.prod(steps) * answer
+        answer=answer,
+        weakest_step=float(steps.min(initial=1.0)),
+        whole=float(steps.prod()) * answer,
     )
 
 
@@ -127,7 +134,8 @@ class Node(Span):
     """One operation and the model's answer to it.
 
     If an operand is missing, because the model's answer to it is not a usable number, the model is
-    not asked: the fields after `end` are null, except `agrees` and `rounded`, which are false.
+    not asked: the fields after `end` are null, except `agrees`, `proved` and `rounded`, which are
+    false.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_NODE]})
@@ -144,6 +152,10 @@ class Node(Span):
     result: str | None = Field(description="the model's answer; null if it is not a number")
     exact: str | None = Field(description="the answer to `problem` by exact arithmetic")
     agrees: bool = Field(description="whether `result` equals `exact`")
+    proved: bool = Field(
+        description="whether `calcgpt prove` tried all cases of which the model's texts consist on "
+        "this machine, and found all right; says nothing of the whole expression"
+    )
     rounded: bool = Field(
         description="whether rounding changed the value: the exact result has more places"
     )
@@ -172,7 +184,8 @@ class Node(Span):
     def not_asked(cls, span: Span) -> Self:
         """Returns the node of an operation that lacks an operand."""
         answer = dict.fromkeys(cls.model_fields.keys() - Span.model_fields.keys())
-        return cls.model_validate({**dict(span), **answer, "agrees": False, "rounded": False})
+        says_no = dict.fromkeys(("agrees", "proved", "rounded"), False)
+        return cls.model_validate({**dict(span), **answer, **says_no})
 
 
 class Calculation(BaseModel):

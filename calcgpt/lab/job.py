@@ -216,10 +216,10 @@ def _answers(checkpoint: Checkpoint, data: DataFolder, scoring: Scoring) -> list
     if not (data.holds_problems and scoring.problems):
         return []
     lines = read_problems(data.path / "test.txt", scoring.problems)
-    answers, decoder = [], checkpoint.model
+    answers = []
     for temperature in scoring.temperatures:
         sampling = Sampling(temperature, seed=SEED)
         with full_precision():
-            scores = evaluate(decoder, checkpoint.tokenizer, lines, sampling).scores
+            scores = evaluate(checkpoint.model, checkpoint.tokenizer, lines, sampling).scores
         answers.append(Answers(temperature=temperature, **scores.model_dump()))
     return answers

@@ -29,8 +29,7 @@ def pick_device(name: str) -> torch.device:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Within the block, products in float32 are not rounded to TF32, as training on a GPU allows.
-    Answers that are read in one pass need it: see `calcgpt.inference.drafts.MARGIN`."""
+    """Within the block, products in float32 are not rounded to TF32, which training allows."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:

@@ -17,11 +17,8 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.data.problems import read_problems
 from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.evaluation.evaluate import evaluate
-from calcgpt.export.hf import EXAMPLE_PROMPT
-from calcgpt.inference.calculator import Calculator
 from calcgpt.model.gpt import build_model
 from calcgpt.recipe import load_recipe
-from calcgpt.registry import resolve
 
 # Every class that we have, from a preset.
 EXPORTABLE = {
@@ -35,16 +32,14 @@ EXPORTABLE = {
 SMALL = ["block_size=64", "n_layer=2", "n_embd=32", "n_head=4", "init=torch"]
 
 
-def answers(
-    folder: Path, prompts: list[str], home: str = "transformers.", **options: bool
-) -> list[str]:
-    """The answers of `transformers` with an export. `home` is the package of the model's class."""
+def answers(folder: Path, prompts: list[str]) -> list[str]:
+    """The answers of `transformers` with an export."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-    model = AutoModelForCausalLM.from_pretrained(folder, **options)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder)
     assert type(tokenizer).__module__.startswith("transformers.")
-    assert type(model).__module__.startswith(home)
+    assert type(model).__module__.startswith("transformers.")
     tokens = tokenizer(prompts, return_tensors="pt", padding=True)
     written = model.generate(**tokens)[:, tokens["input_ids"].shape[1] :]
     # A text that has ended is filled up with more `$` until the last of the batch has.
@@ -84,40 +79,6 @@ def test_transformers_alone_gives_the_same_answers(
         monkeypatch.setitem(sys.modules, name, None)  # importing it raises
     for folder, outputs in expected.items():
         assert answers(folder, [line.prompt for line in lines]) == outputs
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "longest"),
-    [
-        ("calculator", "CalcGPTForCausalLM", "123456789012+1"),
-        ("direct", "CalcGPTCoupledForCausalLM", "-123456.78/1"),
-    ],
-)
-def test_a_model_of_ours_answers_by_the_code_of_its_folder(
-    name: str,
-    kind: str,
-    longest: str,
-    run_cli: RunCli,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    problems = ["7+5", "2.5-13", "12*11", "22/7", longest]  # the longest one pads the others
-    calculator = Calculator(Checkpoint.load(resolve(name)))
-    nodes = [calculator.calculate(problem, 2).nodes[0] for problem in problems]
-    out = tmp_path / name
-    exported = run_cli("export", name, "--to", "hf", out)
-    assert (exported.code, exported.err) == (0, "")
-    assert exported.out == f"{out}: {name} as a {kind} of transformers\n"
-    card = (out / "README.md").read_text("utf-8")
-    assert f'\nwidget: [{{"text": "{EXAMPLE_PROMPT}"}}]\n' in card
-
-    modules = str(tmp_path / "modules")  # where transformers copies the code of folders
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
-    monkeypatch.syspath_prepend(modules)
-    for name in imported({"calcgpt", "datagen"}):
-        monkeypatch.setitem(sys.modules, name, None)  # importing it raises
-    prompts, outputs = [node.prompt for node in nodes], [node.output for node in nodes]
-    assert answers(out, prompts, "transformers_modules.", trust_remote_code=True) == outputs
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -50,7 +50,7 @@ def test_the_best_has_the_scores_in_its_metrics(test_file: Path) -> None:
     assert sha256(test_file) == recorded["file_sha256"]
     checkpoint = Checkpoint.load(folder)
     lines = read_problems(test_file, N_RESCORED)
-    _, decoder = load_decoder(checkpoint, "native")
+    _, decoder = load_decoder(checkpoint)
     scores = evaluate(decoder, checkpoint.tokenizer, lines).scores
     # These are some of the problems, and another processor may round differently.
     assert scores.exact_match == pytest.approx(recorded["exact_match"], abs=0.003)

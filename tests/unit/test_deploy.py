@@ -99,7 +99,7 @@ def test_prometheus_asks_the_service_for_its_metrics() -> None:
     assert port == services[host]["environment"]["CALCGPT_HEALTH_PORT"]
     app = create_app(Settings(), lambda: iter(()))
     with TestClient(app) as client:
-        assert "calcgpt_queue_depth" in client.get(scraped["metrics_path"]).text
+        assert "calcgpt_requests_in_flight" in client.get(scraped["metrics_path"]).text
 
     mounted = {volume.split(":")[1] for volume in services["prometheus"]["volumes"]}
     assert {

@@ -1,27 +1,34 @@
 """Decoding as look-ups: the layout says which case each character is, the memory what is written.
 
-Shapes: B sequences, P prompt tokens, T tokens, S all tokens, L tokens to write, V vocabulary.
+Shapes: B sequences, T tokens, S slots, R sources, N cases, V vocabulary.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
+from calcgpt.errors import DataError
 from calcgpt.inference.cases import stored
-from calcgpt.inference.cases.memory import OUTSIDE, UNKNOWN, Entries, Memory
+from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, Loop, compiled, look_up
+from calcgpt.inference.cases.memory import AT_ONCE, Memory
 from calcgpt.inference.cases.network import Network
-from datagen.answer_layout import answer_shape, answer_slots
-from datagen.cases import all_cases
-from datagen.layout import layout, require_shape
+from calcgpt.inference.generate import Writer, Writing, Written
+from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
+from datagen.layout import require_shape
 from datagen.notation import parse_prompt
-from datagen.slots import Layout, Shape, Slot, shape_cache
-from datagen.sources import next_cases
+from datagen.schema import checked_layout
+from datagen.slots import WIDTH, Layout, Shape, shape_cache
+from datagen.sources import Slots, as_arrays, next_cases
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Codes = NDArray[np.uint8]
+
+AHEAD = 512  # slots among which the network is asked about all that are ready
+COMPILED_FROM = 500_000  # slots: machine code that has to be made, or loaded, saves time from here
 
 
 class Cache:
@@ -35,35 +42,36 @@ class Cache:
         self.texts = [self.texts[row] for row in rows.tolist()]
 
 
-class Step(NamedTuple):
-    """A slot to write: how its entry is found, and the positions that it reads."""
-
-    base: int
-    steps: tuple[list[int], ...]
-    sources: tuple[int, ...]
-    kind: int
-
-
-class CaseDecoder:
-    """A `Decoder` and `GreedyWriter` for models of `calcgpt.model.sources`. It writes from a
+class CaseDecoder(Writer):
+    """A `Writer` and an `ArrayDecoder` for models of `calcgpt.model.sources`. It writes from a
     memory, whose entries the network makes the first time. Several threads may call it."""
 
-    at_once = 1  # a row after the other, so that no number of rows is faster
+    def __init__(
+        self,
+        config: ModelConfig,
+        vocabulary: str,
+        tensors: Mapping[str, Floats],
+        live: bool = False,
+        strict: bool = True,
+    ) -> None:
+        """The memory is that of an earlier proof, if there was one, and else empty. With `live`,
+        nothing is remembered: the network is asked about each character. Unless `strict`, it is
+        also asked about what is no case, which a model that is wrong in some cases may come to.
 
-    def __init__(self, config: ModelConfig, vocabulary: str, tensors: Mapping[str, Floats]) -> None:
-        """The memory is that of an earlier proof, if there was one, and else empty. Raises what
-        `Network` raises."""
-        self.config = config
+        Raises what `Network` raises.
+        """
+        self.config, self.live, self.strict = config, live, strict
         self.network = Network(config, len(vocabulary), tensors)
-        #: Where the memory is kept once it is proved.
-        self.file = stored.path_of(config, vocabulary, tensors)
-        proved = stored.load(self.file)
-        entries = Entries.of(*all_cases()[:2]) if proved is None else proved
+        proved = None if live else stored.load(stored.path_of(config, vocabulary, tensors))
+        #: Whether all that it writes was tried on this machine.
+        self.is_proved = proved is not None
+        entries = stored.unknown() if proved is None else proved
         self.memory = Memory(self.network, vocabulary, entries)
-        self._work = shape_cache(len)(self._work_steps)
         self._codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
         self._token_of_code = np.full(2**8, -1)
         self._token_of_code[self._codes] = np.arange(len(self._codes))
+        #: The slots of an answer.
+        self.answer = shape_cache(lambda slots: len(slots.kinds))(_answer)
 
     def new_array_cache(self, batch: int, n_token: int) -> Cache:
         """Returns an empty cache for `batch` sequences."""
@@ -72,7 +80,8 @@ class CaseDecoder:
     def __call__(self, tokens_BT: Ints, cache: Cache, last_only: bool = False) -> Floats:
         """Returns the logits of the tokens after those in the cache, and adds them to it: (B, T,
         V), or (B, 1, V) of the last token with `last_only`. Always asks the network."""
-        self._append(cache, tokens_BT)
+        new = [self._codes[tokens_T].tobytes() for tokens_T in tokens_BT]
+        cache.texts = [text + part for text, part in zip(cache.texts, new, strict=True)]
         n_new = 1 if last_only else tokens_BT.shape[1]
         cases_BTR = np.stack([next_cases(text, len(text) - n_new) for text in cache.texts])
         B, T, _ = cases_BTR.shape
@@ -80,98 +89,91 @@ class CaseDecoder:
         logits_NV = self.network(cases_NR[:, 0], self._token_of_code[cases_NR[:, 1:]])
         return logits_NV.reshape(B, T, -1)
 
-    def write(self, prompts_BP: Ints, stop_token: int, length: int) -> tuple[Ints, Floats]:
-        """Continues each prompt, by at most `length` tokens. Returns the tokens, -1 after the end
-        of a row, and their probabilities, both (B, L).
-
-        Raises DataError for what does not begin with a prompt of the notation, and where the model
-        goes wrong so far that a rule would read what it never reads.
-        """
-        return _padded([self._write(self._codes[p].tobytes(), length) for p in prompts_BP])
-
-    def join(self, tokens_RP: Ints, cache: Cache, stop_token: int) -> tuple[Ints, Floats]:
-        """Adds texts to the cache as its last rows, and drops those whose next token is
-        `stop_token`. Returns the next token of each, which is not in the cache yet, and its
-        probability, both (R,)."""
-        texts = [self._codes[p].tobytes() for p in tokens_RP]
-        tokens_R1, probabilities_R1 = _padded([self._write(text, 1) for text in texts])
-        going_on = tokens_R1[:, 0] != stop_token
-        cache.texts += [text for text, goes_on in zip(texts, going_on, strict=True) if goes_on]
-        return tokens_R1[:, 0], probabilities_R1[:, 0]
-
-    def extend(
-        self, tokens_BT: Ints, cache: Cache, stop_token: int, length: int
-    ) -> tuple[Ints, Floats]:
-        """Continues the texts of a cache by `tokens_BT` and then as `write` does. The last token of
-        each is not in the cache yet. Drops the rows that end with `stop_token`."""
-        self._append(cache, tokens_BT)
-        rows = [self._write(text, length) for text in cache.texts]
-        cache.texts = [
-            text + self._codes[tokens[:-1]].tobytes()
-            for text, (tokens, _) in zip(cache.texts, rows, strict=True)
-            if tokens[-1] != stop_token
-        ]
-        return _padded(rows)
-
-    def _append(self, cache: Cache, tokens_BT: Ints) -> None:
-        new = [self._codes[tokens_T].tobytes() for tokens_T in tokens_BT]
-        cache.texts = [text + part for text, part in zip(cache.texts, new, strict=True)]
-
-    def _write(self, beginning: bytes, length: int) -> tuple[Ints, Floats]:
-        """Returns the tokens that follow the beginning of a line, and their probabilities."""
-        prompt = beginning[: beginning.find(b"=") + 1].decode("ascii")
-        parse_prompt(prompt or beginning.decode("ascii"))  # raises NotationError
-        shape = require_shape(prompt)
-        work, plan = self._work(shape), layout(shape)
-        n_work = len(plan)
-        text, entries = bytearray(n_work + 1), []  # a source that is NOWHERE, -1, reads the last
-        text[: len(beginning)] = beginning[:n_work]
-        stop = min(n_work, len(beginning) + length)
-        first = max(0, len(beginning) - plan.prompt_length)
-        entries += self._look_up(text, work[first : stop - plan.prompt_length], len(beginning))
-        if stop == n_work:
-            answer = self._steps(answer_slots(plan, answer_shape(plan, bytes(text))))
-            written = beginning[n_work:]
-            text[n_work:] = written + bytes(max(0, len(answer) - len(written)) + 1)
-            answer = answer[: len(beginning) + length - n_work]
-            entries += self._look_up(text, answer[len(written) :], n_work + len(written))
-        index = np.array(entries, np.int64)
-        tokens = self._token_of_code[self.memory.entries.characters[index]]
-        return tokens, self.memory.entries.probabilities[index]
-
-    def _look_up(self, text: bytearray, steps: Iterable[Step], position: int) -> list[int]:
-        """Writes the characters of steps, in place. Returns the indices of their entries."""
-        entries, characters = [], self.memory.entries.characters.data
-        n_entry = len(characters)
-        for base, numbers, sources, kind in steps:
-            index = base
-            for number, source in zip(numbers, sources, strict=True):
-                index += number[text[source]]
-            character = characters[index] if index < n_entry else OUTSIDE
-            if character >= UNKNOWN:
-                read = [text[source] for source in sources]
-                character = self.memory.ask(index, kind, read)
-            text[position] = character
-            entries.append(index)
-            position += 1
-        return entries
-
-    def _work_steps(self, shape: Shape) -> list[Step]:
-        """Returns the steps of the work of a shape."""
-        plan: Layout = layout(shape)
-        return self._steps(plan[i] for i in range(plan.prompt_length, len(plan)))
-
-    def _steps(self, slots: Iterable[Slot]) -> list[Step]:
-        reader = self.memory.reader
-        return [Step(*reader(s.kind, len(s.sources)), s.sources, s.kind) for s in slots]
+    def begin(self, prompt: str) -> Writing:
+        """Returns what follows a prompt. Raises NotationError for what is no prompt, and LayoutError
+        if a slot reads what its rule does not. Writing raises DataError where the model goes wrong
+        so far that a rule would read what it never reads."""
+        parse_prompt(prompt)
+        return CaseWriting(self, prompt)
 
 
-def _padded(rows: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
-    """Returns the tokens of rows, -1 after their ends, and their probabilities, both (B, L)."""
-    longest = max((len(tokens) for tokens, _ in rows), default=0)
-    tokens_BL = np.full((len(rows), longest), -1, np.int64)
-    probabilities_BL = np.zeros((len(rows), longest), np.float32)
-    for row, (tokens, probabilities) in enumerate(rows):
-        tokens_BL[row, : len(tokens)] = tokens
-        probabilities_BL[row, : len(tokens)] = probabilities
-    return tokens_BL, probabilities_BL
+def _answer(key: tuple[Shape, AnswerShape]) -> Slots:
+    shape, answer = key
+    return as_arrays(answer_slots(checked_layout(shape), answer))
+
+
+class CaseWriting(Writing):
+    """A text that is written from a memory."""
+
+    def __init__(self, decoder: CaseDecoder, prompt: str) -> None:
+        self._decoder, self._shape = decoder, require_shape(prompt)
+        self._work = checked_layout(self._shape)
+        self._answer: Slots | None = None
+        self._start, self._n_work = len(prompt), len(self._work)
+        digits = max(WIDTH, len(self._work.result), self._work.result_places + 1)
+        room = digits + len("-.$\0")  # of the answer, at most
+        self._text = bytearray(self._n_work + room)
+        self._text[: self._start] = prompt.encode("ascii")
+        self._codes = np.frombuffer(self._text, np.uint8)
+        self._probabilities = np.zeros(len(self._text), np.float32)
+        self._stop = self._start  # of what is written
+        self._loop = compiled() if self._n_work >= COMPILED_FROM else None
+
+    def write(self, n: int) -> None:
+        stop = self._stop + n
+        if self._stop < self._n_work:
+            self._fill_in(self._work, 0, min(stop, self._n_work))
+        if self._stop < self._n_work:
+            return
+        if self._answer is None:
+            answer = answer_shape(self._work, bytes(self._text))
+            self._answer = self._decoder.answer((self._shape, answer))
+        end = self._n_work + len(self._answer.kinds)
+        self._fill_in(self._answer, self._n_work, min(stop, end))
+        self.is_done = self._stop == end
+
+    def written(self, start: int = 0) -> Written:
+        part = slice(self._start + start, self._stop)
+        return Written(self._text[part].decode("ascii"), self._probabilities[part])
+
+    def _fill_in(self, slots: Layout | Slots, offset: int, stop: int) -> None:
+        """Writes up to a position of the text, from slots of which the first is at `offset`."""
+        kinds, sources = slots.kinds, slots.sources.reshape(-1)
+        memory = self._decoder.memory
+        loop: Loop = look_up
+        places: tuple[Any, ...] = (self._text, self._probabilities.data)
+        arrays: tuple[Any, ...] = (offset, kinds.data, sources.data, *memory.plain)
+        if self._loop and not offset:  # an answer is short
+            places, loop = (self._codes, self._probabilities), self._loop
+            arrays = (offset, kinds, sources, *memory.arrays)
+        while self._stop < stop:
+            if not self._decoder.live:
+                slot = loop(*places, self._stop - offset, stop - offset, *arrays)
+                self._stop = offset + slot
+            if self._stop < stop:
+                self._ask(slots, offset)
+
+    def _ask(self, slots: Layout | Slots, offset: int) -> None:
+        """Asks the network about the slot at the end of what is written, and about others that are
+        ready. Writes its character if that is not remembered."""
+        decoder, memory = self._decoder, self._decoder.memory
+        slot = self._stop - offset
+        last = slot + (1 if decoder.live else AHEAD)
+        sources_SR, kinds_S = slots.sources[slot:last], slots.kinds[slot:last]
+        ready_S = (sources_SR < self._stop).all(axis=1)
+        kinds_N, codes_NR = kinds_S[ready_S], self._codes[sources_SR[ready_S]]
+        index_N, found_N = memory.find(kinds_N, codes_NR)
+        if found_N[0] == OUTSIDE and decoder.strict:
+            read = "".join(chr(code) if code else "_" for code in codes_NR[0].tolist()).rstrip("_")
+            raise DataError(
+                f"the model went wrong: a rule of kind {kinds_N[0]} never reads {read!r}"
+            )
+        if found_N[0] == OUTSIDE or decoder.live:
+            (code,), (probability,), _ = memory.ask(kinds_N[:1], codes_NR[:1])
+            self._codes[self._stop], self._probabilities[self._stop] = code, probability
+            self._stop += 1
+            return
+        rows = np.flatnonzero(found_N == UNKNOWN)
+        _, first = np.unique(index_N[rows], return_index=True)
+        rows = rows[np.sort(first)[:AT_ONCE]]
+        memory.fill_around(kinds_N[rows], codes_NR[rows])

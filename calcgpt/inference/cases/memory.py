@@ -7,21 +7,20 @@ Shapes: N cases, R sources, V tokens, K kinds of slots, M entries.
 """
 
 import io
-from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt.errors import DataError
+from calcgpt.inference.cases.loop import N_CODES, OUTSIDE, UNKNOWN
 from calcgpt.inference.cases.network import Floats, Ints, Network
 from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 
 NONE = 0  # code of a source that does not exist
-OUTSIDE, UNKNOWN = 255, 254  # entries that are no character: of no case, and not asked yet
-N_CODES = 128  # ASCII
 NOT_A_CASE = 2**40  # added to an index by a character that a source never is
 AT_ONCE = 64  # cases: products that are so small take one thread, which does not wait for another
+FREE = 16  # cases that hardly take longer than one
+WINDOW = 4_096  # entries among which others are looked for
 
 
 class Entries(NamedTuple):
@@ -60,6 +59,16 @@ class Entries(NamedTuple):
             index_N = index_N + self.steps[kinds_N, source, codes_N]
         return index_N
 
+    def sources(self, kind: int, index_N: Ints) -> NDArray[np.uint8]:
+        """Returns the sources of the entries of a kind, (N, R)."""
+        sources_NR = np.zeros((len(index_N), MAX_SOURCES), np.uint8)
+        left_N = index_N - self.bases[kind]
+        for source, steps in enumerate(self.steps[kind]):
+            seen = np.flatnonzero(steps < NOT_A_CASE)
+            sources_NR[:, source] = seen[left_N % len(seen)]
+            left_N = left_N // len(seen)
+        return sources_NR
+
     def to_bytes(self) -> bytes:
         """Returns the entries as the content of a file. Those of no case have no probability."""
         file, cases = io.BytesIO(), self.characters != OUTSIDE
@@ -77,13 +86,6 @@ class Entries(NamedTuple):
         return stored._replace(probabilities=probabilities)
 
 
-class Reader(NamedTuple):
-    """How the entry of a slot is found: at `base` plus one number for each source, by its code."""
-
-    base: int
-    steps: tuple[list[int], ...]
-
-
 class Memory:
     """Entries, which the network fills: it is asked once about each case."""
 
@@ -92,35 +94,33 @@ class Memory:
         codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
         self._code_of_token, self._token_of_code = codes, np.full(N_CODES, -1)
         self._token_of_code[codes] = np.arange(len(codes))
-        self._readers: dict[tuple[int, int], Reader] = {}
+        # A source that is never read adds 0 to the index of its only character, NONE.
+        is_read_KR = (entries.steps[:, :, NONE + 1 :] < NOT_A_CASE).any(axis=2)
+        #: How many sources of each kind are read, (K,).
+        self.reads = np.where(is_read_KR, np.arange(1, MAX_SOURCES + 1), 0).max(axis=1)
+        n_seen_KR = (entries.steps < NOT_A_CASE).sum(axis=2)
+        self._ends = entries.bases + n_seen_KR.prod(axis=1)
+        #: What the loop takes, as arrays.
+        self.arrays = (self.reads, entries.bases, entries.steps.ravel(), *entries[2:])
+        #: The same for plain Python, which reads lists and memory faster.
+        self.plain = (
+            *(array.tolist() for array in self.arrays[:3]),
+            *(array.data for array in self.arrays[3:]),
+        )
 
-    def reader(self, kind: int, n_source: int) -> Reader:
-        """Returns how slots of a kind that read `n_source` characters are looked up. Raises
-        DataError if there are no such slots."""
-        known = self._readers.get((kind, n_source))
-        if known is None:
-            steps = self.entries.steps[kind]
-            if n_source > len(steps) or steps[n_source:, NONE].any():
-                raise DataError(f"no rule of kind {kind} reads {n_source} characters")
-            rows = tuple(row.tolist() for row in steps[:n_source])
-            known = self._readers[kind, n_source] = Reader(int(self.entries.bases[kind]), rows)
-        return known
+    def find(
+        self, kinds_N: Ints, sources_NR: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Returns where the entries are and what they hold, OUTSIDE if there is none, both (N,)."""
+        index_N, n_entry = self.entries.indices(kinds_N, sources_NR), len(self.entries.characters)
+        found_N = self.entries.characters[np.minimum(index_N, n_entry - 1)]
+        return index_N, np.where(index_N < n_entry, found_N, OUTSIDE).astype(np.uint8)
 
-    def ask(self, index: int, kind: int, sources: Sequence[int]) -> int:
-        """Asks the network about a case. Returns the code of the character that it writes. Raises
-        DataError if it is no case."""
-        characters = self.entries.characters
-        if index >= len(characters) or characters[index] == OUTSIDE:
-            read = "".join(chr(code) if code else "_" for code in sources)
-            raise DataError(f"the model went wrong: a rule of kind {kind} never reads {read!r}")
-        codes_1R = np.zeros((1, MAX_SOURCES), np.uint8)
-        codes_1R[0, : len(sources)] = list(sources)
-        self.fill(np.array([kind]), codes_1R)
-        return int(characters[index])
-
-    def fill(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> Floats:
-        """Asks the network about cases. Returns its logits, (N, V)."""
-        index_N = self.entries.indices(kinds_N, sources_NR)
+    def ask(
+        self, kinds_N: Ints, sources_NR: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint8], Floats, Floats]:
+        """Asks the network. Returns the codes of the characters that it writes and their
+        probabilities, both (N,), and its logits, (N, V)."""
         logits_NV = self.network(kinds_N, self._token_of_code[sources_NR])
         order_NV = logits_NV.argsort(axis=1)
         best_N, other_N = self._code_of_token[order_NV[:, :-3:-1]].T
@@ -128,7 +128,24 @@ class Memory:
         # Either of two neighbouring quotient digits may be right: both are what the model knows.
         both_N = (kinds_N == Kind.QUOTIENT_DIGIT) & (abs(best_N.astype(int) - other_N) == 1)
         chosen_N = 1 + np.where(both_N, np.partition(weights_NV, -2, axis=1)[:, -2], 0)
-        self.entries.probabilities[index_N] = chosen_N / weights_NV.sum(axis=1)
+        return best_N, chosen_N / weights_NV.sum(axis=1), logits_NV
+
+    def fill_around(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> None:
+        """Fills a few cases, of which the first is unknown, and others near that: a batch of FREE
+        takes hardly longer than one."""
+        kind, (first,) = kinds_N[0], self.entries.indices(kinds_N[:1], sources_NR[:1])
+        near = self.entries.characters[first + 1 : first + 1 + WINDOW] == UNKNOWN
+        index_M = first + 1 + np.flatnonzero(near)[: max(0, FREE - len(kinds_N))]
+        index_M = index_M[index_M < self._ends[kind]]
+        kinds_M = np.full(len(index_M), kind, np.uint8)
+        others_MR = self.entries.sources(kind, index_M)
+        self.fill(np.append(kinds_N, kinds_M), np.concatenate((sources_NR, others_MR)))
+
+    def fill(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> Floats:
+        """Asks the network about cases, and remembers its answers. Returns its logits, (N, V)."""
+        index_N = self.entries.indices(kinds_N, sources_NR)
+        best_N, probabilities_N, logits_NV = self.ask(kinds_N, sources_NR)
+        self.entries.probabilities[index_N] = probabilities_N
         # Last: another thread that finds a character finds its probability, too.
         self.entries.characters[index_N] = best_N
         return logits_NV

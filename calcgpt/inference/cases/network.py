@@ -94,7 +94,7 @@ class Network:
         """Raises ConfigError for a model of another form, and CheckpointError if a tensor is
         missing or has another shape."""
         if part := unsupported_part(config):
-            raise ConfigError(f"engine 'native' does not support {part}: use 'torch'")
+            raise ConfigError(f"engine 'cases' does not support {part}: use 'torch'")
         for name, shape in shapes(config, vocab_size).items():
             if name not in tensors or tensors[name].shape != shape:
                 raise CheckpointError(f"tensor {name!r} is missing or is not {shape}")

@@ -1,12 +1,9 @@
 """The service while models load, if they cannot be loaded, and if they fail."""
 
-import os
 import threading
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import pytest
-import uvicorn
 from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
 from forks import PATIENCE
@@ -14,7 +11,6 @@ from httpx2 import Response
 from serving import client_of, events_of, problem, wait_for
 
 from api.app import create_app
-from api.server import Worker
 from api.service import LoadedModel
 from api.settings import Settings
 
@@ -61,29 +57,6 @@ def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:
     assert str(failure) == "the disk is gone"
 
 
-@pytest.mark.parametrize("may_serve", [True, False])
-def test_a_worker_whose_model_thread_has_ended_ends(
-    monkeypatch: pytest.MonkeyPatch, may_serve: bool
-) -> None:
-    class EndedError(Exception):
-        pass
-
-    def end(code: int) -> None:
-        raise EndedError
-
-    monkeypatch.setattr(os, "_exit", end)
-    app = create_app(Settings(), lambda: iter([calculator_model()]))
-    with TestClient(app):
-        pass  # its end is that of the thread
-    monkeypatch.setattr(Worker, "service", app.state.service)
-    worker = Worker(uvicorn.Config("api.server:worker", factory=True), [])
-    worker.server.started, worker.server.should_exit = True, not may_serve
-    worker.parent_conn.send(b"ping")
-    with pytest.raises(EndedError) if may_serve else nullcontext():
-        worker.pong()
-    assert worker.parent_conn.poll() is not may_serve
-
-
 def test_an_internal_error_is_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     def broken(prompt: str) -> str:
         if "*" in prompt:
@@ -95,7 +68,7 @@ def test_an_internal_error_is_500_without_details(caplog: pytest.LogCaptureFixtu
         problem(response, 500)
         streamed = client.post("/v1/calculate/stream", json={"expression": "2*3"})
         assert events_of(streamed.text)[-1][1]["status"] == 500
-        assert ask(client, "2+3").json()["result"] == "5"  # the model's thread lives on
+        assert ask(client, "2+3").json()["result"] == "5"  # the turn has ended
     for text in (response.text, streamed.text):
         assert "secret" not in text
         assert "RuntimeError" not in text

@@ -1,27 +1,19 @@
 """No client keeps others waiting: which work is admitted, and which is next."""
 
 import asyncio
-import math
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 
 import pytest
-from fake_decoder import FakeDecoder, notation_checkpoint
 from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.fairness import Admission, FairQueue, Turns
-from api.groups import Job
+from api.fairness import Admission, Shift, Turns
 from api.problems import ProblemError
 from api.telemetry import Metrics
 
 LIMIT = 100
-DECODER = FakeDecoder(notation_checkpoint().tokenizer, lambda ids: None)
-
-
-def job(client: str, n: int = 1) -> Job:
-    return Job("fake", DECODER, [1], 0, client=client, n_characters=n)  # type: ignore[arg-type]
 
 
 def test_a_client_gets_the_whole_limit_and_leaves_room_for_others() -> None:
@@ -52,89 +44,113 @@ def test_together_clients_get_little_more_than_the_limit(asked: list[tuple[str, 
             admission.require_room("new")
 
 
-def drain(queue: FairQueue[Job]) -> list[Job]:
-    """The jobs of a queue in the order in which they are taken."""
-    taken = []
-    while first := next(iter(queue), None):
-        queue.take(first)
-        taken.append(first)
-    return taken
+async def order_of(asked: list[tuple[str, int]]) -> list[int]:
+    """Asks for turns of these clients and costs while another takes the only one. Returns the order
+    in which they come, by their indices."""
+    turns, order = Turns(1), list[int]()
+    await turns.begin("first", 1)
+
+    async def take(index: int, client: str, cost: int) -> None:
+        await turns.begin(client, cost)
+        order.append(index)
+        turns.end()
+
+    tasks = [asyncio.create_task(take(index, *one)) for index, one in enumerate(asked)]
+    await asyncio.sleep(0)  # they are waiting now
+    turns.end()
+    await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
+    return order
 
 
-def test_the_first_job_of_a_client_passes_the_many_of_another() -> None:
-    queue: FairQueue[Job] = FairQueue()
-    many = [job("many") for _ in range(500)]
-    for one in many:
-        queue.add(one)
-    queue.take(many[0])
-    queue.take(many[300])  # of the same kind, to fill a batch
-    queue.add(other := job("other"))
-    assert drain(queue).index(other) <= 1
+async def test_the_first_turn_of_a_client_passes_the_many_of_another() -> None:
+    order = await order_of([("many", 1)] * 500 + [("other", 1)])
+    assert order.index(500) <= 1
 
 
-def test_clients_get_as_many_characters_as_each_other() -> None:
-    """A client with work ten times as long, or whose characters are reported, gets fewer turns."""
-    queue: FairQueue[Job] = FairQueue()
-    for _ in range(60):
-        queue.add(job("short", 10))
-        queue.add(job("long", 100))
-        watched = job("watched", 10)
-        watched.on_token = lambda token, probability: None
-        queue.add(watched)
-    order = [one.client for one in drain(queue)][:60]
-    assert order.count("short") > 2 * order.count("watched") > 4 * order.count("long") > 0
+async def test_clients_get_as_many_characters_as_each_other() -> None:
+    asked = [("short", 10), ("long", 100)] * 60
+    first = [asked[index][0] for index in await order_of(asked)][:60]
+    assert first.count("short") > 5 * first.count("long") > 0
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=30))
-def test_the_jobs_of_a_client_keep_their_order(added: list[tuple[str, int]]) -> None:
-    queue: FairQueue[Job] = FairQueue()
-    jobs = [job(client, n) for client, n in added]
-    for one in jobs:
-        queue.add(one)
-    taken = drain(queue)
-    assert set(taken) == set(jobs)
+def test_the_turns_of_a_client_keep_their_order(asked: list[tuple[str, int]]) -> None:
+    order = asyncio.run(order_of(asked))
+    assert sorted(order) == list(range(len(asked)))
     for client in "abc":
-        places = [jobs.index(one) for one in taken if one.client == client]
+        places = [index for index in order if asked[index][0] == client]
         assert all(a < b for a, b in pairwise(places))
 
 
-def test_turns_are_taken_by_clients_and_one_that_is_gone_takes_none() -> None:
-    begun: list[str] = []
-    most = 0
+async def test_turns_are_limited_and_a_client_that_is_gone_takes_none() -> None:
+    turns, end, begun, n_now, most = Turns(2), asyncio.Event(), list[str](), 0, 0
 
-    async def main() -> None:
-        turns, n_now, end = Turns(2), 0, asyncio.Event()
+    async def work(name: str) -> None:
+        nonlocal n_now, most
+        await turns.begin(name[:4], 1)
+        begun.append(name)
+        n_now += 1
+        most = max(most, n_now)
+        try:
+            await end.wait()
+        finally:
+            n_now -= 1
+            turns.end()
 
-        async def work(name: str) -> None:
-            nonlocal n_now, most
-            async with turns.take(name[:4], 1, math.inf):
-                begun.append(name)
-                n_now += 1
-                most = max(most, n_now)
-                try:
-                    await end.wait()
-                finally:
-                    n_now -= 1
-
-        names = [*(f"many{n}" for n in range(9)), "some"]
-        tasks = {name: asyncio.create_task(work(name)) for name in names}
-        await asyncio.sleep(0)
-        gone = tasks["many1"], tasks["many2"]  # one has its turn, the other waits
-        for task in gone:
-            task.cancel()
-        await asyncio.sleep(0)
-        end.set()
-        await asyncio.gather(*(task for task in tasks.values() if task not in gone))
-        for task in gone:
-            with suppress(asyncio.CancelledError):
-                await task
-        async with (
-            turns.take("last", 1, math.inf),
-            turns.take("last", 1, math.inf),
-        ):  # both are free again
-            begun.append("last")
-
-    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    names = [*(f"many{n}" for n in range(9)), "some"]
+    tasks = {name: asyncio.create_task(work(name)) for name in names}
+    await asyncio.sleep(0)
+    gone = tasks["many1"], tasks["many2"]  # one has its turn, the other waits
+    for task in gone:
+        task.cancel()
+    await asyncio.sleep(0)
+    end.set()
+    await asyncio.gather(*(task for task in tasks.values() if task not in gone))
+    for task in gone:
+        with suppress(asyncio.CancelledError):
+            await task
+    await turns.begin("last", 1)
+    await turns.begin("last", 1)  # both are free again
     assert most == 2
     assert begun.index("some") <= 3
-    assert sorted(begun) == sorted({*(f"many{n}" for n in range(9)), "some", "last"} - {"many2"})
+    assert sorted(begun) == sorted({*names} - {"many2"})
+
+
+async def test_a_turn_that_comes_while_its_client_goes_is_another_ones() -> None:
+    turns = Turns(1)
+    await turns.begin("first", 1)
+    waiting = asyncio.create_task(turns.begin("gone", 1))
+    await asyncio.sleep(0)
+    turns.end()  # the turn is that of the client
+    waiting.cancel()  # which is gone before it learns that
+    await asyncio.wait([waiting])
+    await asyncio.wait_for(turns.begin("last", 1), PATIENCE)
+
+
+async def test_long_work_lets_others_take_turns_and_a_light_client_goes_first() -> None:
+    turns, ended = Turns(1), list[str]()
+
+    async def work(client: str, n: int) -> None:
+        async with Shift(turns, client, n, size=10) as shift:
+            for _ in range(n):
+                assert await shift.left() > 0
+                shift.spend(1)
+        ended.append(client)
+
+    heavy = [asyncio.create_task(work("heavy", 100)) for _ in range(5)]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    light = asyncio.create_task(work("light", 30))
+    await asyncio.wait_for(asyncio.gather(*heavy, light), PATIENCE)
+    assert ended == ["light", *["heavy"] * 5]
+
+
+async def test_a_pause_gives_the_turn_to_others() -> None:
+    turns = Turns(1)
+    async with Shift(turns, "slow", 10) as shift:
+        await shift.left()
+        shift.pause()
+        await asyncio.wait_for(turns.begin("other", 1), PATIENCE)
+        turns.end()
+        await asyncio.wait_for(shift.left(), PATIENCE)
+    await asyncio.wait_for(turns.begin("other", 1), PATIENCE)

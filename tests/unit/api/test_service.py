@@ -2,11 +2,13 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
+from fake_decoder import worked_model
 from forks import PATIENCE
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
@@ -15,6 +17,7 @@ from api import service as module
 from api.service import ModelPool, Service, load_models
 from api.settings import Settings
 from api.telemetry import Metrics
+from calcgpt.inference.generate import Written, begin
 
 
 def test_a_checkpoint_of_ones_own_hides_the_shipped_one_of_its_name(
@@ -33,8 +36,9 @@ class EndlessWork:
     def __init__(self) -> None:
         self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
 
-    async def __call__(self, report: Callable[[str], None] = lambda event: None) -> None:
-        report("first")
+    async def __call__(self, report: Callable[[str], Awaitable[None]] | None = None) -> None:
+        if report:
+            await report("first")
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -77,3 +81,58 @@ async def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(
     await events.aclose()
     await work.cancelled.wait()
     assert is_counted(service)
+
+
+async def test_work_waits_for_a_slow_reader(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_EVENTS", 5)
+    n_reported = 0
+
+    async def work(report: Callable[[int], Awaitable[None]]) -> str:
+        nonlocal n_reported
+        for n_reported in range(1, 21):
+            await report(n_reported)
+        return "end"
+
+    events = service.follow(ExitStack(), work)
+    read = [await anext(events)]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert n_reported <= 12
+    read += [event async for event in events]
+    assert read == [*range(1, 21), "end"]
+
+
+@pytest.mark.parametrize("is_heard", [False, True])
+async def test_a_long_text_lets_others_write(service: Service, is_heard: bool) -> None:
+    """And it holds no turn while its reader is slow."""
+    parts: list[str] = []
+    written: list[str] = []
+    model = worked_model()
+    calculator = model.calculator
+
+    async def write(client: str, expression: str, hear: bool = False) -> None:
+        computation = calculator.begin(expression)
+        [question] = computation.questions()
+        start = partial(
+            begin, calculator.decoder, model.checkpoint.tokenizer, question.prompt, calculator.stop
+        )
+
+        async def report(part: Written) -> None:
+            parts.append(part.text)
+            while "short" not in written:  # a slow reader
+                await asyncio.sleep(0)
+
+        async with service.shift(calculator.decoder, client, computation.cost) as shift:
+            text = await service.write(
+                "worked", start, computation.n_characters, shift, report if hear else None
+            )
+        written.append(client)
+        if hear:
+            assert text.text == "".join(parts)
+
+    long = asyncio.create_task(write("long", "123456*654321", is_heard))
+    await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(long, write("short", "1+1")), PATIENCE)
+    assert written == ["short", "long"]

@@ -113,7 +113,7 @@ def test_secrets_are_not_shown() -> None:
         ({"rate_limit": "soon"}, "--rate-limit: 'soon' is not a rate, such as 600/minute"),
         ({"rate_storage": "nowhere://:password@host"}, "--rate-storage: unknown storage for rates"),
         ({"rate_storage": "redis://host"}, "--rate-storage: unknown storage for rates"),
-        ({"engine": "steam"}, "--engine: unknown engine 'steam'; valid names: auto, native"),
+        ({"engine": "steam"}, "--engine: unknown engine 'steam'; valid names: auto, cases"),
         ({"port": 8001, "health_port": 8001}, "--health-port must differ from --port"),
     ],
 )
@@ -139,7 +139,7 @@ def test_proxies_are_addresses_networks_or_everyone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("CALCGPT_MAX_BATCH", "many"), ("CALCGPT_RATE_LIMIT", "")]
+    ("name", "value"), [("CALCGPT_MAX_ITEMS", "many"), ("CALCGPT_RATE_LIMIT", "")]
 )
 def test_a_bad_variable_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)

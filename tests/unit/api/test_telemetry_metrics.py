@@ -18,7 +18,6 @@ metrics = Metrics()
 metrics.tokens.labels("direct").inc(5)
 metrics.request_seconds.labels("/").observe(0.01)
 metrics.in_flight.inc(2)
-metrics.queue_depth.set(3)
 """
 SHOW = """
 import sys
@@ -63,9 +62,7 @@ def test_every_metric_has_its_name() -> None:
     metrics = Metrics()
     metrics.requests.labels("/v1/calculate", "POST", "200").inc()
     metrics.request_seconds.labels("/v1/calculate").observe(0.003)
-    metrics.queue_depth.set(4)
     metrics.in_flight.inc(3)
-    metrics.batch_size.labels("direct").observe(16)
     metrics.tokens.labels("direct").inc(16)
     metrics.answers.labels("direct", "true").inc()
     metrics.sheds.labels("rate").inc()
@@ -76,9 +73,7 @@ def test_every_metric_has_its_name() -> None:
     assert sample("calcgpt_requests_total", route="/v1/calculate", method="POST", status="200") == 1
     assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.0025") == 0
     assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
-    assert sample("calcgpt_queue_depth") == 4
     assert sample("calcgpt_requests_in_flight") == 3
-    assert sample("calcgpt_batch_size_sum", model="direct") == 16
     assert sample("calcgpt_tokens_total", model="direct") == 16
     assert sample("calcgpt_answers_total", model="direct", verified="true") == 1
     assert sample("calcgpt_sheds_total", reason="rate") == 1
@@ -111,7 +106,6 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     assert both("calcgpt_tokens_total", model="direct") == 10
     assert both("calcgpt_request_seconds_count", route="/") == 2
     assert both("calcgpt_requests_in_flight") == 4
-    assert both("calcgpt_queue_depth") == 6
 
     # After a process has died, only its counters remain, not its gauges.
     workers[0].kill()

@@ -47,7 +47,7 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
     recipe = load_recipe("nano", ["train.steps=1", "train.eval_problems=0"])
     asked = {"places": 2, "work": 400_000, "style": DEFAULT_STYLE, "names": {}}
     scored = {"model": checkpoint.model, "tokenizer": checkpoint.tokenizer, "sampling": None}
-    scored |= {"progress": str, "batch_size": 5, "plain": False}
+    scored |= {"progress": str, "batch_size": 5}
     trained = {"recipe": recipe, "data": "data", "out": "out", "resume": False, "force": True}
     trained |= {"device": "cpu", "progress": False, "trackers": [], "threads": 1}
     fields = {name: getattr(checkpoint, name) for name in Checkpoint.__dataclass_fields__}
@@ -55,7 +55,7 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
     text = {"checkpoint": checkpoint, "prompt": "$(", "max_new_tokens": 2}
     return {
         Calculator: {"checkpoint": checkpoint, "decoder": calculator.decoder},
-        Calculator.load: {"reference": str(DIRECT), "engine": "native"},
+        Calculator.load: {"reference": str(DIRECT), "engine": "torch", "live": True},
         calculator: {"expression": "1+1", **asked, "check": None},
         calculator.calculate_batch: {"expressions": ["1+1"], **asked},
         Checkpoint: fields,
@@ -123,7 +123,7 @@ def test_a_wrong_argument_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "form", "n"), [("native", "{0}.5*{0}/7-sqrt({0})", 8), ("torch", "{0}.5+{0}", 3)]
+    ("engine", "form", "n"), [("cases", "{0}.5*{0}/7-sqrt({0})", 8), ("torch", "{0}.5+{0}", 3)]
 )
 def test_threads_share_a_calculator(engine: str, form: str, n: int) -> None:
     calculator = Calculator.load("calculator", engine)

@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from datagen.arithmetic import Number, Problem
 from datagen.layout import any_shape_of, layout, shape_of, work_length
 from datagen.notation import render_prompt
 from datagen.operations import MULTIPLICATION, OPERATIONS, Operation
+from datagen.slots import MAX_SLOTS, Shape, ShapeCache
 from datagen.work import render
+from datagen.work_errors import divisions, slot_groups
 from tools.javascript import javascript
 
 # Problems whose layouts have all parts: rounding, zeros brought down, padding, few and many rows,
@@ -103,6 +106,53 @@ def test_a_work_of_too_many_characters_has_no_layout() -> None:
     shape = any_shape_of(prompt)
     assert shape
     assert work_length(shape) > 200_000_000
+
+
+def test_the_cache_of_shapes_is_bounded() -> None:
+    """Clients of a service choose the shapes of questions, and so the size of the cache."""
+    cache, kept = ShapeCache(lambda shape: [shape], n_slots=lambda result: MAX_SLOTS // 3), []
+    for width in range(10, 20):
+        shape = shape_of(f"$({1:0{width}}+{1:0{width}})=")
+        assert shape
+        result = cache(shape)
+        assert cache(shape) is result
+        kept.append(cache.currsize)
+    third = MAX_SLOTS // 3
+    assert kept == [third, 2 * third, 3 * third] * 3 + [third]
+
+
+def test_a_full_cache_forgets_its_results() -> None:
+    computed: list[Shape] = []
+
+    def compute(shape: Shape) -> list[Shape]:
+        computed.append(shape)
+        return [shape]
+
+    cache = ShapeCache(compute, n_slots=lambda result: MAX_SLOTS // 2 + 1)
+    shapes = [shape_of(f"$({1:0{width}}+0000000001)=") for width in (10, 11)]
+    for shape in (*shapes, *shapes):
+        assert shape
+        cache(shape)
+    assert computed == [*shapes, *shapes]
+
+
+def test_a_result_larger_than_the_cache_is_not_kept() -> None:
+    cache = ShapeCache(
+        lambda shape: [shape], n_slots=lambda result: MAX_SLOTS - 10 + result[0].a_width
+    )
+    small, large = (shape_of(f"$({1:0{width}}+0000000001)=") for width in (10, 11))
+    assert small
+    assert large
+    kept = cache(small)
+    assert cache(large) is not cache(large)
+    assert cache(small) is kept
+
+
+@pytest.mark.parametrize(("cache", "op"), [(layout, "*"), (slot_groups, "*"), (divisions, "/")])
+def test_a_shape_counts_in_the_cache_by_its_size(cache: ShapeCache[Shape, Any], op: str) -> None:
+    shapes = [shape_of(f"$7({number}{op}{number})=") for number in ("0000000111", "1" * 35)]
+    small, large = (cache.n_slots(cache(shape)) for shape in shapes)
+    assert 0 < small < large / 3
 
 
 def test_the_page_has_the_same_operations() -> None:

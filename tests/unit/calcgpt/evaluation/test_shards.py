@@ -49,9 +49,9 @@ def test_processes_score_as_one_does(
     tiny: Checkpoint, tiny_folder: Path, lines: list[Line], tmp_path: Path
 ) -> None:
     counts: list[int] = []
-    scoring = Scoring(tiny_folder, engine="native", threads=1)  # the processes import no torch
+    scoring = Scoring(tiny_folder, engine="torch", threads=1)
     shared = evaluate_in_shards(scoring, lines, counts.append, workers=2, folder=tmp_path / "kept")
-    _, decoder = load_decoder(tiny, "native", threads=1)
+    _, decoder = load_decoder(tiny, "torch", threads=1)
     alone = evaluate(decoder, tiny.tokenizer, lines)
     assert counts == [16, 16, 8]
     assert shared.scores == alone.scores
@@ -66,7 +66,7 @@ def test_a_portable_scoring_needs_no_folder(
     tiny: Checkpoint, tiny_copy: Path, lines: list[Line]
 ) -> None:
     """Ray sends it to other machines, which do not have the folder."""
-    scoring = Scoring(tiny_copy, engine="native", threads=1)
+    scoring = Scoring(tiny_copy, engine="torch", threads=1)
     expected = scoring(lines)
     module._load.cache_clear()  # as in another process
     sent = pickle.dumps(dataclasses.replace(scoring, loaded=Checkpoint.load(tiny_copy)))
@@ -106,7 +106,7 @@ def test_another_scoring_is_refused_and_nothing_changes(
     evaluate_in_shards(Scoring(tiny_folder), lines, folder=tmp_path)
     before = {file: file.read_bytes() for file in tmp_path.glob("s*")}
     for scoring, part, name in (
-        (Scoring(tiny_folder, plain=True), lines, "plain"),
+        (Scoring(tiny_folder, engine="auto"), lines, "engine"),
         (Scoring(tiny_folder), lines[:-1], "lines_sha256"),
     ):
         with pytest.raises(DataError, match=f"differ in {name}: choose another folder$"):

@@ -1,6 +1,5 @@
 """Decoding with a cache equals decoding without; sampling follows its distribution."""
 
-from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcgpt.config import ModelConfig
 from calcgpt.errors import ConfigError, DataError
-from calcgpt.inference.generate import Floats, Ints, Sampling, as_array_decoder, choose, generate
+from calcgpt.inference.generate import Sampling, choose, generate
 from calcgpt.model.gpt import GPT
 
 VOCAB = 21
@@ -72,36 +71,6 @@ def test_probabilities_are_those_of_an_uncached_pass_at_temperature_1(
             probs_TV = model(torch.tensor([prompt + row.ids]))[0].softmax(dim=-1)
         expected = [float(probs_TV[5 + t, token]) for t, token in enumerate(row.ids)]
         assert row.probabilities == pytest.approx(expected, rel=1e-4)
-
-
-class Counting:
-    """A model that counts the tokens it reads. Of their logits only the last are of use."""
-
-    def __init__(self, model: GPT) -> None:
-        self.model, self.config, self.n_read = as_array_decoder(model), model.config, 0
-        self.new_array_cache = self.model.new_array_cache
-
-    def __call__(self, tokens_BT: Ints, cache: Any, last_only: bool) -> Floats:
-        assert last_only
-        self.n_read += tokens_BT.size
-        return self.model(tokens_BT, cache, last_only)
-
-
-@given(
-    st.integers(1, 6).flatmap(lambda n: st.lists(st.text("01", min_size=n, max_size=n), min_size=1))
-)
-def test_a_shared_prefix_is_read_once(model: GPT, texts: list[str]) -> None:
-    prompts = [[int(character) for character in text] for text in texts]
-    counting = Counting(model)
-    written = generate(counting, torch.tensor(prompts), VOCAB, 1)
-    length = len(prompts[0])
-    alike = takewhile(lambda column: len(set(column)) == 1, zip(*prompts, strict=True))
-    shared = min(len(list(alike)), length - 1)  # each row reads its own last token
-    assert counting.n_read == shared + len(prompts) * (length - shared)
-    with torch.no_grad():  # and all take it into account
-        expected_B = model(torch.tensor(prompts))[:, -1].softmax(dim=-1).amax(dim=-1)
-    actual = [row.probabilities[0] for row in written]
-    assert actual == pytest.approx(expected_B.tolist(), rel=1e-4)
 
 
 def test_the_output_ends_when_the_context_is_full(model: GPT) -> None:
