@@ -1,7 +1,7 @@
 """Checkpoints: folders of plain files. Nothing is pickled.
 
-config.json         the recipe, the package version, the domain for which the model was measured (if
-                    it was), and the SHA-256 of all this and of the next three files
+config.json         the recipe, the package version, and the SHA-256 of both and of the next three
+                    files
 tokenizer.json      the vocabulary
 model.safetensors   the weights, of 32 bits or of 8 (`calcgpt.tensors.pack`)
 metrics.json        the scores, and the data they were measured on
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt import __version__
-from calcgpt.config import Domain, Recipe
+from calcgpt.config import Recipe
 from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
 from calcgpt.errors import CheckpointError, ConfigError, as_path, check_items, check_types
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
@@ -55,7 +55,6 @@ METRICS, CARD = "metrics.json", "README.md"
 # A key in each of our files that other programs do not write into their files of the same name.
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
 STATES = 16  # the state of a training has at most that many times the size of the weights
-DOMAIN = "domain"  # a key of config.json
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
@@ -63,6 +62,7 @@ SPLITS = {
 }
 SUFFIX = Path(WEIGHTS).suffix
 HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
+CASES = "cases"  # the key of the count of wrong cases
 ALSO = "also"  # the key of scores on further files, which are named by the user
 
 
@@ -70,9 +70,8 @@ ALSO = "also"  # the key of scores on further files, which are named by the user
 class Checkpoint:
     """The weights of a model with its recipe, its tokenizer and its metrics. Needs no torch.
 
-    `arrays` has the weights by the names of `model.safetensors`. `domain` says for which problems
-    the model was measured; None if it was not. So does `switches` for its parts. All of
-    them are on if it `is_whole`.
+    `arrays` has the weights by the names of `model.safetensors`. `switches` says what breaks without
+    each part; None if that was not measured.
     """
 
     name: str
@@ -80,9 +79,7 @@ class Checkpoint:
     tokenizer: Tokenizer
     arrays: dict[str, NDArray[np.float32]]
     metrics: dict[str, Any]
-    domain: Domain | None = None
     switches: SwitchMap | None = None
-    is_whole: bool = True
 
     def __post_init__(self) -> None:
         check_types(
@@ -91,9 +88,7 @@ class Checkpoint:
             tokenizer=(self.tokenizer, Tokenizer),
             arrays=(self.arrays, dict),
             metrics=(self.metrics, dict),
-            domain=(self.domain, Domain, None),
             switches=(self.switches, SwitchMap, None),
-            is_whole=(self.is_whole, bool),
         )
 
     @classmethod
@@ -104,12 +99,11 @@ class Checkpoint:
         tokenizer: Tokenizer,
         model: LanguageModel,
         metrics: dict[str, Any],
-        domain: Domain | None = None,
     ) -> Checkpoint:
         """Returns a checkpoint with a copy of the weights of a model."""
         tensors = _stored_tensors(model).items()
         arrays = {name: tensor.float().numpy(force=True).copy() for name, tensor in tensors}
-        return cls(name, recipe, tokenizer, arrays, metrics, domain)
+        return cls(name, recipe, tokenizer, arrays, metrics)
 
     @classmethod
     def load(cls, folder: str | Path) -> Checkpoint:
@@ -120,7 +114,7 @@ class Checkpoint:
         from safetensors.numpy import load_file
 
         folder = as_path("folder", folder)
-        recipe, domain, hashes = _load_config(folder)
+        recipe, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
         n_value = _n_stored(recipe, tokenizer)
@@ -137,7 +131,7 @@ class Checkpoint:
                 )
         metrics = _load_metrics(folder, hashes)
         switches = read_switches(folder, hashes.get(WEIGHTS))
-        return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, domain, switches)
+        return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, switches)
 
     def save(
         self, folder: str | Path, extra: dict[str, dict[str, torch.Tensor]] | None = None
@@ -159,8 +153,6 @@ class Checkpoint:
             for name, tensors in (extra or {}).items():
                 _save_tensors(tensors, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
-            if self.domain:
-                config[DOMAIN] = self.domain.model_dump()
             files.write_json(staging / METRICS, self.metrics)
             if self.switches:
                 files.write_json(staging / SWITCHES, self.switches.model_dump())
@@ -180,7 +172,14 @@ class Checkpoint:
         Raises ConfigError if the model does not have a part."""
         check_items(parts=(parts, str))
         arrays = switched_off(self.recipe.model, self.arrays, parts)
-        return replace(self, arrays=arrays, is_whole=False)
+        metrics = {name: value for name, value in self.metrics.items() if name != CASES}
+        return replace(self, arrays=arrays, metrics=metrics)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it was right in every case of the rules that it learned."""
+        cases = self.metrics.get(CASES)
+        return isinstance(cases, dict) and cases.get("wrong") == 0
 
     @property
     def n_parameters(self) -> int:
@@ -390,19 +389,18 @@ def read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     return content, hashes
 
 
-def _load_config(folder: Path) -> tuple[Recipe, Domain | None, dict[str, str]]:
-    """Returns the recipe, the domain, if any, and the SHA-256 of each file by name."""
+def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
+    """Returns the recipe, and the SHA-256 of each file by name."""
     path = folder / CONFIG
     content, hashes = read_config(folder)
     content.pop("calcgpt_version", None)
-    domain, model = content.pop(DOMAIN, None), content.get("model")
+    model = content.get("model")
     if isinstance(model, dict) and model.get("position") == "coordinates":
         raise CheckpointError(f"{path}: the model is of a form that is gone: version 0.3 runs it")
     try:
-        measured = None if domain is None else build(Domain, domain, f"{path}: {DOMAIN}")
         recipe = build(Recipe, content, str(path))
     except ConfigError as error:
         plugins = content.get("plugins") or ""
         hint = f"needs --plugin with {plugins[0]!s:.80}, if that is not given: " if plugins else ""
         raise CheckpointError(f"{hint}{error}") from None
-    return recipe, measured, hashes
+    return recipe, hashes

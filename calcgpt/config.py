@@ -280,21 +280,6 @@ class DataConfig(Section):
         return weights
 
 
-class Domain(Section):
-    """The problems for which a model was measured."""
-
-    digits: int = Field(
-        ge=1, le=100, description="maximum number of significant digits of an operand"
-    )
-    places: int = Field(ge=0, le=30, description="maximum number of places of operands and answers")
-    factor_digits: int | None = Field(
-        None,
-        ge=1,
-        le=100,
-        description="the same in products and quotients, if smaller than `digits`",
-    )
-
-
 class Recipe(Section):
     """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
 

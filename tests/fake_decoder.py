@@ -13,7 +13,7 @@ from forks import PATIENCE
 
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, Domain, ModelConfig
+from calcgpt.config import DataConfig, ModelConfig
 from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.model.gpt import GPT
@@ -127,25 +127,23 @@ def notation_checkpoint(name: str = "fake") -> Checkpoint:
     return _checkpoint(name, Recipe(model=_model_config(512)))
 
 
-def worked_checkpoint(
-    name: str = "worked", domain: Domain | None = None, block_size: int = 512
-) -> Checkpoint:
+def worked_checkpoint(name: str = "worked", block_size: int = 512) -> Checkpoint:
     """Returns a checkpoint for `completing_decoder` that writes worked steps. Its own model is not
     trained."""
     data = DataConfig(mixture={"blog": 1.0}, format="scratchpad")
     recipe = Recipe(tokenizer="scratchpad", model=_model_config(block_size), data=data)
-    return _checkpoint(name, recipe, domain)
+    return _checkpoint(name, recipe)
 
 
 def _model_config(block_size: int) -> ModelConfig:
     return ModelConfig(n_layer=1, n_embd=8, n_head=1, block_size=block_size)
 
 
-def _checkpoint(name: str, recipe: Recipe, domain: Domain | None = None) -> Checkpoint:
+def _checkpoint(name: str, recipe: Recipe) -> Checkpoint:
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     model = GPT(recipe.model, len(tokenizer)).eval()
     metrics = {"parameters": model.n_parameters()}
-    return Checkpoint.from_model(name, recipe, tokenizer, model, metrics, domain)
+    return Checkpoint.from_model(name, recipe, tokenizer, model, metrics)
 
 
 def calculator_model(completion: Callable[[str], str] = right, name: str = "fake") -> LoadedModel:
@@ -155,12 +153,10 @@ def calculator_model(completion: Callable[[str], str] = right, name: str = "fake
 
 
 def worked_model(
-    completion: Callable[[str], str] = right_with_work,
-    name: str = "worked",
-    domain: Domain | None = None,
+    completion: Callable[[str], str] = right_with_work, name: str = "worked"
 ) -> LoadedModel:
     """Returns a loaded model that writes worked steps. By default it is always right."""
-    return _loaded(worked_checkpoint(name, domain), completion)
+    return _loaded(worked_checkpoint(name), completion)
 
 
 def task_checkpoint() -> Checkpoint:

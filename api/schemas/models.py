@@ -20,14 +20,6 @@ class Domain(BaseModel):
         USUAL_PLACES,
         description="decimal places of an answer, if neither the request nor the expression says",
     )
-    digits: int | None = Field(
-        None,
-        description="the most significant digits of the operands that the model was measured for; "
-        "null if it was not, and for a model that answers at once",
-    )
-    factor_digits: int | None = Field(
-        None, description="the same for products and quotients, if smaller than `digits`"
-    )
     max_characters: int = Field(description="maximum number of characters of an operand")
     works_in_steps: bool = Field(description="whether the model writes worked steps")
 
@@ -82,14 +74,12 @@ class Model(BaseModel):
 EXAMPLE: dict[str, Any] = Model(
     id="calculator",
     default=True,
-    description="Any number, with a quarter of the parameters: half the width, half the heads, "
-    "windows.",
-    parameters=205_632,
+    description="The calculator: right in every case of its rules, with weights of 8 bits.",
+    parameters=41_596,
     engine="cases",
     domain=Domain(
         decimal_places=30,
         default_places=8,
-        digits=40,
         max_characters=10_100,
         works_in_steps=True,
     ),

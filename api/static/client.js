@@ -29,8 +29,7 @@ const KEY = "calcgpt.key";
  * | {name: "result", data: Calculation}} CalculationEvent */
 
 /** A model, as the service lists it. It has no domain if it does not calculate.
- * @typedef {{digits: number | null, factor_digits: number | null,
- * decimal_places: number, default_places: number, max_characters: number, works_in_steps: boolean}} Domain
+ * @typedef {{decimal_places: number, default_places: number, max_characters: number, works_in_steps: boolean}} Domain
  * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
  * metrics: {n: number, exact_match: number} | null}} Model */
 

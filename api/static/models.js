@@ -184,9 +184,7 @@ function describeModel({ id, metrics, domain }) {
   return `${id}${scores}; ${describeDomain(domain)}`;
 }
 
-/** Returns which numbers a model was measured for or, if it was not, which it takes. @param {Domain} domain */
-function describeDomain({ digits, factor_digits: factorDigits, max_characters }) {
-  const factors = factorDigits ? ` (${factorDigits} in products and quotients)` : "";
-  if (digits) return `measured for numbers of up to ${digits} digits${factors}`;
+/** Returns which numbers a model takes. @param {Domain} domain */
+function describeDomain({ max_characters }) {
   return `numbers of up to ${formatCount(max_characters)} characters`;
 }

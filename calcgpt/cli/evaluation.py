@@ -205,21 +205,6 @@ def _test_file(data: Path | None) -> Path | None:
     callback=options.named_paths,
     help="Also score this file, under this name. Repeatable.",
 )
-@click.option(
-    "--digits",
-    type=click.IntRange(1, 100),
-    help="Maximum number of digits that the model was measured for.",
-)
-@click.option(
-    "--factor-digits",
-    type=click.IntRange(1, 100),
-    help="The same in products and quotients, if smaller than --digits.",
-)
-@click.option(
-    "--places",
-    type=click.IntRange(0, 30),
-    help="Maximum number of decimal places that the model was measured for. With --digits.",
-)
 @options.scoring_engine_option
 @options.device_option
 @options.force_option("a checkpoint at OUT")
@@ -230,9 +215,6 @@ def publish(
     data: Path | None,
     task: str | None,
     also: dict[str, Path],
-    digits: int | None,
-    factor_digits: int | None,
-    places: int | None,
     engine: str | None,
     device: str,
     force: bool,
@@ -241,22 +223,15 @@ def publish(
     """Score the best checkpoint of RUN on validation and test, and write it to OUT.
 
     OUT holds the model, its scores and its model card, without the state of the training.
-    --digits and --places say for which numbers a model with worked steps was measured.
     """
-    from calcgpt.config import Domain
     from calcgpt.evaluation.report import publish as write
     from calcgpt.evaluation.shards import load_for_scoring
 
-    domain = None
-    if digits and places is not None:
-        domain = Domain(digits=digits, places=places, factor_digits=factor_digits)
-    elif digits or factor_digits or places is not None:
-        raise click.UsageError("give both --digits and --places")
     source = _source_of(data, task)
     engine, device = options.engine_and_device(engine, device)
     loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine, None)
     _note_other_task(loaded, source)
-    write(loaded, source, out, force, also=also, domain=domain, decoder=decoder, progress=not quiet)
+    write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable, load_metrics
-from calcgpt.config import Domain
 from calcgpt.data.problems import Line, read_hashed_problems, read_problems
 from calcgpt.data.task import AnyTask
 from calcgpt.errors import DataError
@@ -97,7 +96,6 @@ def publish(
     force: bool = False,
     *,
     also: Mapping[str, Path] | None = None,
-    domain: Domain | None = None,
     decoder: Decoder | None = None,
     progress: bool = True,
 ) -> None:
@@ -106,18 +104,15 @@ def publish(
     The validation and test problems of `data`, a data set or a task, are scored with greedy
     decoding. The test problems are also scored with sampling at temperature 1, as in the blog post.
     `also` names further files, which are scored with greedy decoding and recorded under `also` in
-    the metrics. `domain` says for which problems the model was measured; it defaults to that of the
-    checkpoint. `decoder` runs the model; it defaults to the model itself.
+    the metrics. `decoder` runs the model; it defaults to the model itself.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
-    DataError for a model of plain text, for a file without problems, for a pipe, and for a `domain`
-    of a model without worked steps, whose limits are fixed. Raises before any scoring.
+    DataError for a model of plain text, for a file without problems and for a pipe. Raises before
+    any scoring.
     """
     check_replaceable(out, force, CONFIG)
     if predicts_text(checkpoint):
         raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
-    if domain and not checkpoint.recipe.has_work:
-        raise DataError(f"{checkpoint.name} answers at once: its digits and places are fixed")
     if isinstance(data, Path) and data.is_file():
         raise DataError(f"{data} is a file: name its folder, which has val.txt and test.txt")
     also = also or {}
@@ -142,8 +137,7 @@ def publish(
     assert metrics.keys() >= SPLITS.keys()
     if also:
         metrics[ALSO] = {name: scores(file) for name, file in also.items()}
-    domain = domain or checkpoint.domain
-    dataclasses.replace(checkpoint, metrics=metrics, domain=domain).save(out)
+    dataclasses.replace(checkpoint, metrics=metrics).save(out)
 
 
 def score_text(what: str, record: dict[str, Any], evaluation: Evaluation) -> str:

@@ -234,14 +234,7 @@ def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
 
 
 def _intended(checkpoint: Checkpoint) -> str:
-    recipe, domain = checkpoint.recipe, checkpoint.domain
-    limits = (
-        f"It was measured for numbers of up to {domain.digits} digits "
-        f"({domain.factor_digits or domain.digits} in products and quotients) and {domain.places} "
-        "places."
-        if domain
-        else "It was measured on the problems of the table above."
-    )
+    recipe = checkpoint.recipe
     mixture = recipe.data.mixture if recipe.data else {}
     total = sum(mixture.values())
     parts = [
@@ -249,7 +242,6 @@ def _intended(checkpoint: Checkpoint) -> str:
     ]
     return INTENDED.read_text("utf-8").format(
         work="It writes its worked steps first. " if recipe.has_work else "",
-        domain=limits,
         data=", ".join(parts) or "those of the data set that `metrics.json` names",
     )
 

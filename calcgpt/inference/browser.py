@@ -40,7 +40,6 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
         "vocabulary": checkpoint.tokenizer.require_characters().vocabulary,
         "layers": config.n_layer,
         "heads": config.n_head,
-        "domain": checkpoint.domain.model_dump() if checkpoint.domain else None,
         "switches": checkpoint.switches.model_dump() if checkpoint.switches else None,
     }
 

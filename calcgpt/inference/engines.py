@@ -32,7 +32,7 @@ def cases_decoder(
         checkpoint.tokenizer.require_characters().vocabulary,
     )
     try:
-        return CaseDecoder(config, vocabulary, checkpoint.arrays, live, checkpoint.is_whole)
+        return CaseDecoder(config, vocabulary, checkpoint.arrays, live, checkpoint.is_certain)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.name}: {error}") from error
 

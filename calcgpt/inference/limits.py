@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import Domain
 from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import MAX_ASKED_PLACES, MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.layout import any_shape_of, work_length
@@ -74,11 +73,10 @@ class DirectLimits:
 @dataclass(frozen=True)
 class ScratchpadLimits:
     """Limits of a model that writes worked steps: what its context can hold. The methods are those
-    of `DirectLimits`. `measured` is only told."""
+    of `DirectLimits`."""
 
     block_size: int
     operations: tuple[str, ...] = USUAL
-    measured: Domain | None = None
     default_places = DEFAULT_PLACES
     most_places = MAX_PLACES
 
@@ -110,8 +108,6 @@ class ScratchpadLimits:
             "operations": list(self.operations),
             "decimal_places": MAX_ASKED_PLACES,
             "default_places": self.default_places,
-            "digits": self.measured.digits if self.measured else None,
-            "factor_digits": self.measured.factor_digits if self.measured else None,
             "max_characters": MAX_WIDTH,
             "works_in_steps": True,
         }
@@ -151,5 +147,5 @@ def limits_of(checkpoint: Checkpoint, block_size: int) -> Limits:
         block_size = MAX_LAYOUT  # it has no context
     operations = tuple(filter(checkpoint.tokenizer.has_characters, SIGNS))
     if checkpoint.recipe.has_work:
-        return ScratchpadLimits(block_size, operations, checkpoint.domain)
+        return ScratchpadLimits(block_size, operations)
     return DirectLimits(operations)

@@ -15,7 +15,6 @@ from serving import wait_for
 
 from api.app import create_app
 from api.settings import Settings
-from calcgpt.config import Domain
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -28,7 +27,7 @@ Reuse = Callable[[str], "Page"]
 def wide_address() -> Iterator[str]:
     """The address of a service with a model of worked steps and one of two places, both right."""
     models = (
-        worked_model(name="wide", domain=Domain(digits=12, places=8)),
+        worked_model(name="wide"),
         calculator_model(name="narrow"),
     )
     app = create_app(Settings(deadline=PATIENCE), lambda: iter(models))
@@ -56,7 +55,7 @@ def page(reuse: Reuse, wide_address: str) -> Page:
 def test_answers_have_the_chosen_places(page: Page) -> None:
     places = page.get_by_label("Decimal places")
     expect(places).to_have_value("8")
-    expect(page.locator("#model-facts")).to_contain_text("measured for numbers of up to 12 digits")
+    expect(page.locator("#model-facts")).to_contain_text("numbers of up to 10,100 characters")
     calculate(page, "1/3")
     answered(page, "0.33333333")
     expect(page.locator("#answer .rounded")).to_have_text(

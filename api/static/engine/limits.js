@@ -14,7 +14,6 @@ const MAX_WORK = 400_000; // characters that a model writes for an expression
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Shape } from "./layout.js" */
-/** @typedef {{digits: number, factor_digits: number | null}} Measured the measured domain */
 
 /** @type {(kind: string, reason: string) => Refusal} */ const refusalOf = (kind, reason) => ({ kind, reason });
 
@@ -24,14 +23,13 @@ export class Limits {
   mostPlaces = MAX_PLACES;
   #room;
 
-  /** @param {{vocabulary: string, domain: Measured | null}} manifest the domain is only told
+  /** @param {{vocabulary: string}} manifest
    * @param {number} [room] characters of a question and its work */
-  constructor({ vocabulary, domain }, room = MAX_LAYOUT) {
+  constructor({ vocabulary }, room = MAX_LAYOUT) {
     const operations = (this.operations = Object.keys(OPERATIONS).filter((sign) => vocabulary.includes(sign)));
     this.#room = room;
-    const { digits = null, factor_digits = null } = domain ?? {};
     this.domain = {
-      ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES, digits, factor_digits },
+      ...{ operations, decimal_places: MAX_ASKED_PLACES, default_places: DEFAULT_PLACES },
       ...{ max_characters: MAX_WIDTH, works_in_steps: true },
     };
   }

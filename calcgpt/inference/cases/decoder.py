@@ -56,7 +56,7 @@ class CaseDecoder(Writer):
     ) -> None:
         """The memory is that of an earlier proof, if there was one, and else empty. With `live`,
         nothing is remembered: the network is asked about each character. Unless `strict`, it is
-        also asked about what is no case, which a model without all its parts may come to.
+        also asked about what is no case, which a model that is wrong in some cases may come to.
 
         Raises what `Network` raises.
         """

@@ -72,8 +72,6 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
         "operations": ["+", "-", "*", "/"],
         "decimal_places": 30,
         "default_places": 8,
-        "digits": None,
-        "factor_digits": None,
         "max_characters": 10_100,
         "works_in_steps": True,
     }

@@ -7,14 +7,12 @@ from fake_decoder import calculator_model, worked_model
 from fastapi.testclient import TestClient
 from serving import ask, batch, client_of, events_of, items_of, problem, stream
 
-from calcgpt.config import Domain
-
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     """A client of a service with two models that are right: one of worked steps, and one of two
     places."""
-    models = (worked_model(domain=Domain(digits=12, places=8)), calculator_model(name="direct"))
+    models = (worked_model(), calculator_model(name="direct"))
     with client_of(*models) as client:
         yield client
 
@@ -93,8 +91,8 @@ def test_a_model_of_two_places_has_no_others(client: TestClient) -> None:
     assert "have 2 places, not 3" in problem(refused, 422, "too-many-places")["detail"]
 
 
-def test_a_model_says_what_it_was_measured_for(client: TestClient) -> None:
+def test_a_model_says_what_it_takes(client: TestClient) -> None:
     wide, direct = (model["domain"] for model in client.get("/v1/models").json()["data"])
-    assert (wide["digits"], wide["decimal_places"], wide["default_places"]) == (12, 30, 8)
+    assert (wide["decimal_places"], wide["default_places"]) == (30, 8)
     assert (wide["max_characters"], wide["works_in_steps"]) == (10_100, True)
-    assert (direct["digits"], direct["decimal_places"], direct["default_places"]) == (None, 2, 2)
+    assert (direct["decimal_places"], direct["default_places"]) == (2, 2)

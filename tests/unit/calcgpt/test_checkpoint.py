@@ -29,7 +29,7 @@ from calcgpt.checkpoint import (
     load_tensors,
     model_card,
 )
-from calcgpt.config import Domain, Recipe
+from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.registry import resolve, shipped_names
 from datagen.slots import N_KINDS, Kind
@@ -238,14 +238,6 @@ def test_a_folder_with_the_tokenizer_of_another_program_is_left_alone(tmp_path: 
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "model": {}}')
     with pytest.raises(CheckpointError, match=r"calcgpt did not write its tokenizer\.json"):
         check_replaceable(tmp_path, True, "model.gguf", "tokenizer.json")
-
-
-def test_a_domain_is_saved_beside_the_recipe(tmp_path: Path) -> None:
-    assert make().domain is None
-    domain = Domain(digits=12, places=8)
-    dataclasses.replace(make(), domain=domain).save(tmp_path / "measured")
-    loaded = Checkpoint.load(tmp_path / "measured")
-    assert (loaded.domain, loaded.recipe, loaded.metrics) == (domain, make().recipe, make().metrics)
 
 
 def test_metrics_are_read_with_the_config_beside_them_or_alone(tiny_copy: Path) -> None:

@@ -319,11 +319,3 @@ def test_loading_calls_no_unpickler(tiny_folder: Path, monkeypatch: pytest.Monke
         monkeypatch.setattr(owner, name, forbidden)
     monkeypatch.setattr(torch, "load", forbidden)
     assert Checkpoint.load(tiny_folder).name == "tiny"
-
-
-@pytest.mark.parametrize("domain", [{"digits": 0, "places": 2}, {"digits": 7}, 7, "x", []])
-def test_a_damaged_domain_is_refused(tmp_path: Path, domain: object) -> None:
-    make().save(tmp_path / "made")
-    edit_json(tmp_path / "made" / CONFIG, lambda table: table.update(domain=domain))
-    claim_config_hash(tmp_path / "made")
-    assert "config.json: domain" in refusal(tmp_path / "made")

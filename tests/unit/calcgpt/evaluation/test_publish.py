@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 from commands import RunCli
-from fake_decoder import worked_checkpoint
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import Domain
 from calcgpt.errors import CheckpointError
 from calcgpt.evaluation.report import publish
 from calcgpt.metrics import Scores, score_cells
@@ -41,21 +39,6 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
         "tokenizer.json",
     }
     assert tiny.metrics == before
-
-
-@pytest.mark.parametrize("places", [0, 30])
-def test_what_a_model_was_measured_for_is_published(
-    run_cli: RunCli, data_folder: Path, tmp_path: Path, places: int
-) -> None:
-    worked_checkpoint().save(tmp_path / "worked")
-    command = ("publish", tmp_path / "worked", "--data", data_folder, "--engine", "auto")
-    measured = tmp_path / "measured"
-    ended = run_cli(*command, measured, "--quiet", "--digits", "40", "--places", places)
-    assert (ended.code, ended.err) == (0, "")
-    assert Checkpoint.load(measured).domain == Domain(digits=40, places=places)
-    # The same again, without: it was measured.
-    publish(Checkpoint.load(measured), data_folder, measured, force=True, progress=False)
-    assert Checkpoint.load(measured).domain == Domain(digits=40, places=places)
 
 
 def test_a_task_can_be_published_and_drawn(
