@@ -21,6 +21,7 @@ from benchmarks.measure import alternate, environment, parser, run, show, summar
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
+from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.engines import cases_decoder
 from calcgpt.inference.generate import WHOLE
@@ -61,7 +62,7 @@ def cases(decoder: CaseDecoder) -> float:
 
 def first_milliseconds(checkpoint: Checkpoint, expression: str) -> float:
     """Returns what an answer takes with an empty memory."""
-    with patch.object(module.stored, "load", lambda path: None):
+    with patch.object(stored, "load", lambda path: None):
         calculator = Calculator(checkpoint, cases_decoder(checkpoint))
     start = time.process_time()
     calculator(expression)
