@@ -8,7 +8,7 @@ are in `__init__.pyi`.
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _MODULES = {
     "Calculator": "calcgpt.inference.calculator",

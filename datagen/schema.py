@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from datagen.errors import DataError
 from datagen.layout import new_layout
 from datagen.operations import BY_SIGN, SIGNS
 from datagen.slots import (
@@ -34,7 +35,7 @@ Ints: TypeAlias = NDArray[Any]  # of whole numbers, or one of them
 Place: TypeAlias = tuple[str, Ints, Ints]  # a family, its rows and its columns
 
 
-class LayoutError(Exception):
+class LayoutError(DataError):
     """A slot reads what its rule does not."""
 
 

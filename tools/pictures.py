@@ -22,8 +22,8 @@ from datagen.files import write_bytes
 
 DOCS = PAGE.parents[1] / "docs"
 QUESTION, ANSWER = "471×29.9", "14082.9"
-MODELS = ("calculator", "direct")
-BROKEN_QUESTION, OFF, WRONG = "7+8", "2.n24", "5"  # without a neuron that is for sums
+MODELS = ("calculator",)
+BROKEN_QUESTION, OFF, WRONG = "7+8", "1.n47", "8"  # without a neuron that helps with signs
 DIVISION, QUOTIENT = "7÷8 to 2 places", "0.88"
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone

@@ -30,8 +30,10 @@ def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
 
     stored = Checkpoint.load(resolve(checkpoint))
     found: dict[str, float | str] = {"checkpoint": stored.name}
-    with progress_bar(proof.n_steps(), not quiet, unit="case", leave=False) as bar:
+    with progress_bar(0, not quiet, unit="case", leave=False) as bar:
         for part in proof.prove(stored, bar.update):
+            if part.name == "rules":
+                bar.reset(proof.n_steps())
             if part.counterexample:
                 click.echo(f"{part.name}: {part.counterexample}")
                 click.echo(f"{stored.name} is not proved")

@@ -50,7 +50,9 @@ def test_a_part_is_switched_off_and_on_with_a_service(page: Page) -> None:
 
 def test_a_text_without_an_end_is_no_answer(exported: Page, host_address: str) -> None:
     exported.goto(f"{host_address}/#q=7*8&off=1.ff,3.2")
-    expect(exported.locator("#answer")).to_contain_text("head 2 of layer 3. What it wrote has no end")
+    expect(exported.locator("#answer")).to_contain_text(
+        "head 2 of layer 3. What it wrote has no end"
+    )
     expect(exported.get_by_role("button", name="Switch off head 2 of layer 3")).to_have_attribute(
         "aria-pressed", "true"
     )

@@ -112,7 +112,7 @@ def test_a_training_that_did_not_load_says_so(open_page: OpenPage, host_address:
     copies = page.locator(".snapshots li")
     expect(copies).to_have_text("The copies could not be loaded.")
     page.unroute_all()
-    page.get_by_role("button", name="Back").click()
+    page.get_by_role("button", name="Back", exact=True).click()
     page.get_by_role("button", name="Next").click()
     expect(copies).to_have_count(8)
     expect(copies.first).to_contain_text("80.1% of all cases wrong")

@@ -237,7 +237,7 @@ def test_a_model_that_did_not_load_is_loaded_for_the_next_question(page: Page) -
 
 LOAD_TWICE = """async () => {
     const { Engine } = await import("/static/engine/engine.js");
-    const engine = new Engine(async () => new ArrayBuffer(0));
+    const engine = new Engine(async () => ({ manifest: {}, buffer: new ArrayBuffer(0) }));
     const load = () => engine.load("empty").catch(({ message }) => message);
     return [await load(), await load()];
 }"""

@@ -17,9 +17,10 @@ from calcgpt.inference.cases.memory import AT_ONCE, Memory
 from calcgpt.inference.cases.network import Network
 from calcgpt.inference.generate import Writer, Writing, Written
 from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
-from datagen.layout import layout, require_shape
+from datagen.layout import require_shape
 from datagen.notation import parse_prompt
-from datagen.slots import MAX_SOURCES, NOWHERE, WIDTH, Layout, Shape, shape_cache
+from datagen.schema import checked_layout
+from datagen.slots import WIDTH, Layout, Shape, shape_cache
 from datagen.sources import Slots, as_arrays, next_cases
 
 Floats = NDArray[np.float32]
@@ -69,9 +70,8 @@ class CaseDecoder(Writer):
         self._codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
         self._token_of_code = np.full(2**8, -1)
         self._token_of_code[self._codes] = np.arange(len(self._codes))
-        #: The layout of a shape, and the slots of an answer.
-        self.work = shape_cache(len)(self._work)
-        self.answer = shape_cache(lambda slots: len(slots.kinds))(self._answer)
+        #: The slots of an answer.
+        self.answer = shape_cache(lambda slots: len(slots.kinds))(_answer)
 
     def new_array_cache(self, batch: int, n_token: int) -> Cache:
         """Returns an empty cache for `batch` sequences."""
@@ -90,29 +90,16 @@ class CaseDecoder(Writer):
         return logits_NV.reshape(B, T, -1)
 
     def begin(self, prompt: str) -> Writing:
-        """Returns what follows a prompt. Raises NotationError for what is no prompt, and DataError
+        """Returns what follows a prompt. Raises NotationError for what is no prompt, and LayoutError
         if a slot reads what its rule does not. Writing raises DataError where the model goes wrong
         so far that a rule would read what it never reads."""
         parse_prompt(prompt)
         return CaseWriting(self, prompt)
 
-    def _work(self, shape: Shape) -> Layout:
-        plan = layout(shape)
-        self._check(plan)
-        return plan
 
-    def _answer(self, key: tuple[Shape, AnswerShape]) -> Slots:
-        shape, answer = key
-        slots = as_arrays(answer_slots(layout(shape), answer))
-        self._check(slots)
-        return slots
-
-    def _check(self, slots: Layout | Slots) -> None:
-        """Raises DataError if a slot reads more than its kind does."""
-        for source in range(MAX_SOURCES):
-            is_beyond_S = (self.memory.reads <= source)[slots.kinds]
-            if (slots.sources[is_beyond_S, source] != NOWHERE).any():
-                raise DataError("a slot reads what its rule does not")
+def _answer(key: tuple[Shape, AnswerShape]) -> Slots:
+    shape, answer = key
+    return as_arrays(answer_slots(checked_layout(shape), answer))
 
 
 class CaseWriting(Writing):
@@ -120,7 +107,7 @@ class CaseWriting(Writing):
 
     def __init__(self, decoder: CaseDecoder, prompt: str) -> None:
         self._decoder, self._shape = decoder, require_shape(prompt)
-        self._work = decoder.work(self._shape)
+        self._work = checked_layout(self._shape)
         self._answer: Slots | None = None
         self._start, self._n_work = len(prompt), len(self._work)
         digits = max(WIDTH, len(self._work.result), self._work.result_places + 1)
@@ -189,4 +176,4 @@ class CaseWriting(Writing):
         rows = np.flatnonzero(found_N == UNKNOWN)
         _, first = np.unique(index_N[rows], return_index=True)
         rows = rows[np.sort(first)[:AT_ONCE]]
-        memory.fill(kinds_N[rows], codes_NR[rows])
+        memory.fill_around(kinds_N[rows], codes_NR[rows])

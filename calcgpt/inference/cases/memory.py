@@ -19,6 +19,8 @@ from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 NONE = 0  # code of a source that does not exist
 NOT_A_CASE = 2**40  # added to an index by a character that a source never is
 AT_ONCE = 64  # cases: products that are so small take one thread, which does not wait for another
+FREE = 16  # cases that hardly take longer than one
+WINDOW = 4_096  # entries among which others are looked for
 
 
 class Entries(NamedTuple):
@@ -57,6 +59,16 @@ class Entries(NamedTuple):
             index_N = index_N + self.steps[kinds_N, source, codes_N]
         return index_N
 
+    def sources(self, kind: int, index_N: Ints) -> NDArray[np.uint8]:
+        """Returns the sources of the entries of a kind, (N, R)."""
+        sources_NR = np.zeros((len(index_N), MAX_SOURCES), np.uint8)
+        left_N = index_N - self.bases[kind]
+        for source, steps in enumerate(self.steps[kind]):
+            seen = np.flatnonzero(steps < NOT_A_CASE)
+            sources_NR[:, source] = seen[left_N % len(seen)]
+            left_N = left_N // len(seen)
+        return sources_NR
+
     def to_bytes(self) -> bytes:
         """Returns the entries as the content of a file. Those of no case have no probability."""
         file, cases = io.BytesIO(), self.characters != OUTSIDE
@@ -86,6 +98,8 @@ class Memory:
         is_read_KR = (entries.steps[:, :, NONE + 1 :] < NOT_A_CASE).any(axis=2)
         #: How many sources of each kind are read, (K,).
         self.reads = np.where(is_read_KR, np.arange(1, MAX_SOURCES + 1), 0).max(axis=1)
+        n_seen_KR = (entries.steps < NOT_A_CASE).sum(axis=2)
+        self._ends = entries.bases + n_seen_KR.prod(axis=1)
         #: What the loop takes, as arrays.
         self.arrays = (self.reads, entries.bases, entries.steps.ravel(), *entries[2:])
         #: The same for plain Python, which reads lists and memory faster.
@@ -115,6 +129,17 @@ class Memory:
         both_N = (kinds_N == Kind.QUOTIENT_DIGIT) & (abs(best_N.astype(int) - other_N) == 1)
         chosen_N = 1 + np.where(both_N, np.partition(weights_NV, -2, axis=1)[:, -2], 0)
         return best_N, chosen_N / weights_NV.sum(axis=1), logits_NV
+
+    def fill_around(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> None:
+        """Fills a few cases, of which the first is unknown, and others near that: a batch of FREE
+        takes hardly longer than one."""
+        kind, (first,) = kinds_N[0], self.entries.indices(kinds_N[:1], sources_NR[:1])
+        near = self.entries.characters[first + 1 : first + 1 + WINDOW] == UNKNOWN
+        index_M = first + 1 + np.flatnonzero(near)[: max(0, FREE - len(kinds_N))]
+        index_M = index_M[index_M < self._ends[kind]]
+        kinds_M = np.full(len(index_M), kind, np.uint8)
+        others_MR = self.entries.sources(kind, index_M)
+        self.fill(np.append(kinds_N, kinds_M), np.concatenate((sources_NR, others_MR)))
 
     def fill(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> Floats:
         """Asks the network about cases, and remembers its answers. Returns its logits, (N, V)."""

@@ -28,13 +28,14 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Sampling, complete, generate, stop_token
 from calcgpt.model.gpt import build_model
 from calcgpt.registry import resolve
+from datagen import schema
 from datagen.arithmetic import Number, Problem
 from datagen.cases import all_cases
 from datagen.errors import NotationError
+from datagen.layout import new_layout
 from datagen.notation import WORK_ALPHABET, render, render_prompt
 from datagen.operations import OPERATIONS
-from datagen.slots import MAX_SOURCES, Kind, Slot
-from datagen.sources import as_arrays
+from datagen.slots import MAX_SOURCES, Kind, Layout, Shape
 
 PROMPTS = [
     "$(0000012.25*0000000.75)=",
@@ -281,13 +282,17 @@ def test_an_entry_is_found_for_each_case_and_for_nothing_else() -> None:
     assert memory.reads[[1, 2, 3]].tolist() == [2, 0, 0]
 
 
-def test_a_slot_that_reads_more_than_its_rule_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    slots = as_arrays(
-        [Slot(Kind.ADD_OR_SUBTRACT, sources=(2, 13)), Slot(Kind.EQUALS, sources=(1,))]
-    )
-    monkeypatch.setattr(module, "layout", lambda shape: slots)
-    with pytest.raises(DataError, match="a slot reads what its rule does not"):
-        decoder().begin(PROMPTS[0])
+def test_a_layout_that_reads_what_its_rules_do_not_is_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def swapped(shape: Shape) -> Layout:
+        plan = new_layout(shape)
+        plan._sources[-2 * MAX_SOURCES] += 1  # of the sign before the =
+        return plan
+
+    monkeypatch.setattr(schema, "new_layout", swapped)
+    with pytest.raises(DataError, match="a layout is not what its rules read: source 0 of SUM_SIG"):
+        decoder().begin("$9(0000000001+0000000002)=")
 
 
 def test_the_network_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
