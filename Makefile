@@ -7,12 +7,11 @@ PORT ?= 8000
 WEB ?= web
 # Processes of the tests: one more than there are cores, because some tests wait; at most four.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
-ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/calculator,$(wildcard checkpoints/*)))
+ALSO := $(patsubst checkpoints/%,--also %,$(wildcard checkpoints/calculator-*))
 
 .PHONY: serve web train course test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
 serve: .venv/serve.stamp
-	@$(BIN)/calcgpt calc --quiet 1+1 > /dev/null  # compiles the engine, once
 	$(BIN)/calcgpt serve --port $(PORT)
 
 # The page without a service, for any static host: `make web WEB=FOLDER`.
