@@ -33,11 +33,9 @@ const KEY = "calcgpt.key";
  * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
  * metrics: {n: number, exact_match: number} | null}} Model */
 
-/** What the engine knows of a model besides its weights (calcgpt/inference/browser.py). domain: the numbers for which it
- * was measured, if it was.
- * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string,
- * layers: number, heads: number, domain: import("./engine/limits.js").Measured | null,
- * switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
+/** What the engine knows of a model besides its weights (calcgpt/inference/browser.py).
+ * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string, layers: number,
+ * heads: number, switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
 
 /** Options of a calculation. The service chooses those that are missing. decimal_comma: whether `12,500` is 12.5; angle:
  * what sin(30) is the sine of.

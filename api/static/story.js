@@ -64,6 +64,7 @@ export class Story {
     close.ariaLabel = "Close the story";
     this.#title.id = "story-title";
     this.#title.tabIndex = -1;
+    this.#showing.tabIndex = 0; // on a small screen it scrolls
     this.#dialog.setAttribute("aria-labelledby", this.#title.id);
     const told = createElement("div", "telling", this.#title, this.#text, this.#more);
     told.ariaLive = "polite";
