@@ -159,7 +159,8 @@ class Shift:
         if self._is_on and self._left <= 0:
             self.pause()
         if not self._is_on:
-            await self._turns.begin(self._client, max(1, min(self._size, self._cost)))
+            cost = min(self._size, self._cost) if self._cost > 0 else self._size
+            await self._turns.begin(self._client, cost)
             self._is_on, self._left = True, self._size
         return self._left
 
