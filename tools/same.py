@@ -50,12 +50,12 @@ def compared(checkpoint: Checkpoint, prompts: list[str], name: str) -> dict[str,
     other, largest = 0, 0.0
     written = complete(decoder, tokenizer, prompts, int(tokenizer.encode("$")[0]))
     with progress_bar(len(prompts), desc=name, leave=False) as bar:
-        for prompt, completion in zip(prompts, written, strict=True):
-            ids = np.array([*tokenizer.encode(prompt), *completion.ids], np.int64)
+        for prompt, (text, confidence) in zip(prompts, written, strict=True):
+            ids = tokenizer.encode(prompt + text).astype(np.int64)
             start = len(prompt) - 1
             best, probabilities, kinds = by_torch(model, torch.from_numpy(ids))
             other += not np.array_equal(best[start:], ids[start + 1 :])
-            difference = np.abs(probabilities[start:] - completion.probabilities)
+            difference = np.abs(probabilities[start:] - confidence)
             largest = max(largest, float(difference[kinds[start:] != Kind.QUOTIENT_DIGIT].max()))
             bar.update(1)
     return {"n": len(prompts), "other_texts": other, "largest_difference": largest}
