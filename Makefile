@@ -12,7 +12,6 @@ ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/calculator,$(
 .PHONY: serve web train course test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
 serve: .venv/serve.stamp
-	@$(BIN)/calcgpt calc --quiet 1+1 > /dev/null  # compiles the engine, once
 	$(BIN)/calcgpt serve --port $(PORT)
 
 # The page without a service, for any static host: `make web WEB=FOLDER`.

@@ -4,12 +4,11 @@
                                [--json FILE]
 
 Clients in this process send requests over loopback; each sends its next problem when it has the
-answer to its last. The servers are `calcgpt serve`, the same without batching, and, if transformers
-has a class for the checkpoint, two FastAPI endpoints that call its `generate`
-(benchmarks/serve_peer.py): one for batches, one for each request. Both have their best settings,
-found in short trials. Each server is a process of its own. They take turns, with all clients and
-then with one client, and the medians of the rounds are compared. The servers share the CPU with the
-clients, whose part of it is in the results.
+answer to its last. The servers are `calcgpt serve` and two FastAPI endpoints
+(benchmarks/serve_peer.py): one answers a constant, the other calls the calculator as FastAPI calls
+functions. Each server is a process of its own. They take turns, with all clients and then with
+one client, and the medians of the rounds are compared. The servers share the CPU with the clients,
+whose part of it is in the results. What is left of an earlier `calcgpt prove` is used, as always.
 """
 
 from __future__ import annotations
@@ -36,10 +35,6 @@ import torch
 from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, run, write
-from benchmarks.parts import cpu_of_parts
-from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
-from calcgpt.export.hf_classes import hf_class_of
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
 from datagen.distributions import distribution
@@ -47,20 +42,12 @@ from datagen.notation import number_text
 from datagen.operations import DIVISION
 from datagen.sampling import bit_generator
 
-ON, OFF = "batching on", "batching off"
+SERVICE = "calcgpt serve"
+PEERS = {"FastAPI, a constant": "constant", "FastAPI, the function": "function"}
 PROBLEMS = 200_000
-BATCHES = ((32, 2), (64, 2), (64, 10))
-# Options of the peers: torch's threads, concurrent calls of `generate`, rows of a call, ms to wait.
-PEERS: dict[str, list[tuple[int, int, int, int]]] = {
-    "transformers, batching": [(t, 1, rows, wait) for t in (1, 2) for rows, wait in BATCHES],
-    "transformers": [(1, 1, 1, 0), (2, 1, 1, 0), (1, 2, 1, 0)],
-}
 START_SECONDS = 120.0  # time for a process to load its model
 END_SECONDS = 10.0  # time for a process to end
 WARM_UP_SECONDS = 2.0
-TRIAL_SECONDS = 4.0
-# Of the settings, these are in the results.
-SETTINGS = {"max_batch", "max_groups", "batch_wait", "threads", "workers"}
 COLUMNS = {
     "requests/s": ("together", "requests_per_second"),
     "p50 ms": ("together", "p50_ms"),
@@ -73,7 +60,6 @@ COLUMNS = {
 }
 
 Results = dict[str, Any]
-PeerOptions = tuple[int, int, int, int]  # as in PEERS
 
 
 def problems() -> list[str]:
@@ -219,71 +205,32 @@ def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]
     return ["-m", "calcgpt", "serve"], settings.environment(), ready, settings.workers
 
 
-def peer(folder: Path, options: PeerOptions) -> tuple[list[object], dict[str, str], str]:
-    """Returns the arguments of `running` for the peer."""
-    names = ("--threads", "--at-once", "--batch", "--wait")
-    flags = [item for pair in zip(names, options, strict=True) for item in pair]
-    return ["-m", "benchmarks.serve_peer", folder, *flags], {}, "running on "
-
-
-def best_peer(
-    folder: Path, choices: Sequence[PeerOptions], requests: Sequence[bytes], clients: int
-) -> tuple[PeerOptions, Results]:
-    """Returns the fastest options of a peer in short trials, and the rates of all."""
-    rates = {}
-    for options in choices:
-        with running(*peer(folder, options)) as (port, _):
-            put(port, requests, clients, WARM_UP_SECONDS)
-            load = put(port, requests, clients, TRIAL_SECONDS)
-        rates[options] = round(len(load.latencies) / load.seconds, 1)
-    best = max(rates, key=lambda options: rates[options])
-    names = ("threads", "at once", "rows", "ms to wait")
-    trials = {
-        ", ".join(f"{n} {name}" for n, name in zip(options, names, strict=True)): rate
-        for options, rate in rates.items()
-    }
-    return best, {**dict(zip(names, best, strict=True)), "trials_per_second": trials}
-
-
-def enter(
-    stack: ExitStack, folder: Path, requests: Sequence[bytes], options: Namespace
-) -> dict[str, Contestant]:
+def enter(stack: ExitStack, folder: Path, options: Namespace) -> dict[str, Contestant]:
     """Starts all servers and returns them by name."""
-    kinds: dict[str, dict[str, Any]] = {ON: {}, OFF: {"max_batch": 1, "max_groups": 1}}
-    if options.workers > 1:
-        kinds |= {
-            f"{kind}, {options.workers} workers": {**overrides, "workers": options.workers}
-            for kind, overrides in kinds.items()
-            if kind != OFF
-        }
-    common = {"port": 0, "checkpoint": str(folder), "others": False, "threads": options.threads}
     contestants = {}
-    for kind, overrides in kinds.items():
-        # Other settings come from CALCGPT_... variables, or are the defaults.
-        settings = load_settings({**common, **overrides})
+    for n_worker in sorted({1, options.workers}):
+        flags = {"port": 0, "checkpoint": str(folder), "others": False, "workers": n_worker}
+        settings = load_settings(flags)  # others come from CALCGPT_... variables
         start = time.perf_counter()
         port, pid = stack.enter_context(running(*service(settings)))
-        ready_seconds = round(time.perf_counter() - start, 1)
-        engine = json.loads(get(port, "/v1/models"))["data"][0]["engine"]
         about = {
-            "engine": engine,
-            "ready_seconds": ready_seconds,
-            **settings.model_dump(include=SETTINGS),
+            "engine": json.loads(get(port, "/v1/models"))["data"][0]["engine"],
+            "ready_seconds": round(time.perf_counter() - start, 1),
+            "workers": n_worker,
         }
-        contestants[kind] = Contestant(port, pid, about)
-    with suppress(ConfigError):  # no peer if transformers has no class for the checkpoint
-        hf_class_of(Checkpoint.load(folder).model.config)
-        for name, choices in PEERS.items():
-            best, about = best_peer(folder, choices, requests, options.clients)
-            port, pid = stack.enter_context(running(*peer(folder, best)))
-            contestants[name] = Contestant(port, pid, about)
+        name = SERVICE if n_worker == 1 else f"{SERVICE}, {n_worker} workers"
+        contestants[name] = Contestant(port, pid, about)
+    for name, kind in PEERS.items():
+        command = ["-m", "benchmarks.serve_peer", folder, kind]
+        port, pid = stack.enter_context(running(command, {}, "running on "))
+        contestants[name] = Contestant(port, pid, {})
     return contestants
 
 
 def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Results:
     """Returns the measurements of all servers with one checkpoint."""
     with ExitStack() as stack:
-        contestants = enter(stack, folder, requests, options)
+        contestants = enter(stack, folder, options)
         for contestant in contestants.values():
             put(contestant.port, requests, options.clients, WARM_UP_SECONDS)
         # Each round has problems of its own: a service remembers parts of those that it answered.
@@ -298,7 +245,7 @@ def compare(folder: Path, requests: Sequence[bytes], options: Namespace) -> Resu
                     contestant.turn(requests, options.clients, seconds, together)
                 )
                 contestant.alone.append(contestant.turn(requests, 1, options.alone, alone))
-    first = contestants[ON]
+    first = contestants[SERVICE]
     return {name: contestant.summary(first) for name, contestant in contestants.items()}
 
 
@@ -310,28 +257,23 @@ def show(title: str, results: Results) -> None:
         rows.append([name, *(None if value is None else f"{value:,}" for value in values)])
     print(text_table([f"{title}:", *COLUMNS], rows))
     for name, measured in results.items():
-        print(f"  {ON} / {name}: {measured['ratio']}")
+        print(f"  {SERVICE} / {name}: {measured['ratio']}")
 
 
 def main() -> None:
     """Runs the benchmark and prints its tables."""
     options = parser("Measure the service under load.", runs=3)
-    options.set_defaults(threads=1)
     options.add_argument("--seconds", type=float, default=30.0, help="total load on each server")
     options.add_argument(
         "--alone", type=float, default=3.0, help="seconds of load by one client, per round"
     )
     options.add_argument("--clients", type=int, default=64)
-    options.add_argument("--checkpoint", nargs="+", default=["blog", "calculator"])
+    options.add_argument("--checkpoint", nargs="+", default=["calculator"])
     options.add_argument("--workers", type=int, default=1, help="above 1: test these too")
     arguments = options.parse_args()
-    expressions = problems()
-    requests = [request("/v1/calculate", expression=text) for text in expressions]
+    requests = [request("/v1/calculate", expression=text) for text in problems()]
     results = {
-        "environment": environment(
-            torch.device("cpu"), "transformers", "fastapi", "uvicorn", "uvloop"
-        )
-        | {"threads": arguments.threads},
+        "environment": environment(torch.device("cpu"), "fastapi", "uvicorn", "uvloop"),
         **{name: getattr(arguments, name) for name in ("runs", "seconds", "alone", "clients")},
     }
     n_errors = 0
@@ -340,8 +282,6 @@ def main() -> None:
         compared = compare(folder, requests, arguments)
         show(f"checkpoint {folder.name}", compared)
         results[f"checkpoint {folder.name}"] = compared
-        results[f"parts {folder.name}"] = parts = cpu_of_parts(folder, expressions[:2_500])
-        print("  us of CPU time:", ", ".join(f"{name} {us:g}" for name, us in parts.items()))
         for measured in compared.values():
             n_errors += measured["together"]["errors"] + measured["alone"]["errors"]
     write(arguments.json, results)

@@ -70,8 +70,8 @@ ALSO = "also"  # the key of scores on further files, which are named by the user
 class Checkpoint:
     """The weights of a model with its recipe, its tokenizer and its metrics. Needs no torch.
 
-    `arrays` has the weights by the names of `model.safetensors`. `switches` says what breaks without
-    each part; None if that was not measured.
+    `arrays` has the weights by the names of `model.safetensors`. `switches` says what breaks
+    without each part; None if that was not measured.
     """
 
     name: str

@@ -13,10 +13,9 @@ from datagen.errors import UserError
 EXTRAS = {
     "gguf": "gguf",
     "hyperopt": "ray",
-    "llvmlite": "",
     "matplotlib": "lab",
     "mcp": "mcp",
-    "numba": "",
+    "numba": "fast",
     "optuna": "ray",
     "ray": "ray",
     "sympy": "train",

@@ -31,7 +31,7 @@ from datagen.slots import (
     shape_cache,
 )
 
-Ints: TypeAlias = NDArray[Any]  # of whole numbers, or one of them
+Ints: TypeAlias = Any  # an array of whole numbers, or one number
 Place: TypeAlias = tuple[str, Ints, Ints]  # a family, its rows and its columns
 
 
@@ -165,12 +165,12 @@ def _reads(kind: Kind, r: Ints, c: Ints, s: Sizes) -> list[Place]:
             return [("b", 0, r - 1 + LOWEST)]
         case Kind.FIRST_DIGIT | Kind.PRODUCT_DIGIT | Kind.FIRST_CARRY | Kind.PRODUCT_CARRY:
             at = c - (kind in FAMILIES["carry"])  # a carry is for the next column
-            row = [("multiplier", r, 0), ("a", 0, at), ("row", r - 1, at + 1)]
-            return [*row, ("carry", r, at)]
+            above = [("multiplier", r, 0), ("a", 0, at), ("row", r - 1, at + 1)]
+            return [*above, ("carry", r, at)]
         case Kind.PRODUCT_BELOW | Kind.PRODUCT_HALF | Kind.PRODUCT_KEPT | Kind.PRODUCT_RESULT:
             row = np.minimum(c - LOWEST + 1, s.n_b)
-            digit = ("row", row, c + 1 - row)
-            return [digit, ("exact", 0, c - 1)] if kind is Kind.PRODUCT_BELOW else [digit]
+            mark = [("exact", 0, c - 1)] if kind is Kind.PRODUCT_BELOW else []
+            return [("row", row, c + 1 - row), *mark]
         case Kind.REMAINDER_COPY:
             return [("a", 0, s.down + c - LOWEST)]
         case Kind.BROUGHT_DOWN:
@@ -191,8 +191,8 @@ def _reads(kind: Kind, r: Ints, c: Ints, s: Sizes) -> list[Place]:
         case Kind.ROUNDED_RESULT | Kind.ROUNDED_TOP:
             # The lowest reads the rounding in place of the column before.
             lowest = c == s.drop + LOWEST
-            before = ("exact", np.where(lowest, NOWHERE, 0), c - 1)
-            return [("exact", 0, c), before, ("result or rounding", 0, c - 1)]
+            kept = np.where(lowest, NOWHERE, 0)
+            return [("exact", 0, c), ("exact", kept, c - 1), ("result or rounding", 0, c - 1)]
         case Kind.QUOTIENT_ROUNDING:
             last = s.n_row + 1
             digits = [("sign", last, 0), ("quotient", last, 0), ("quotient", last - 1, 0)]
@@ -211,13 +211,13 @@ def _extents(s: Sizes) -> dict[str, tuple[Ints, Ints, Ints, Ints]]:
     is_sum = ~(s.divides | s.multiplies)
     whole = np.where(s.multiplies, s.n_a + s.n_b, s.n + 1)  # digits of an exact row
     has_exact = is_sum | (s.multiplies & (s.drop <= s.n_a + s.n_b))
-    n_a, n_b = (np.where(is_sum, s.n + 1, n) for n in (s.n_a, s.n_b))
+    n_a, n_b = np.where(is_sum, s.n + 1, s.n_a), np.where(is_sum, s.n + 1, s.n_b)
     rounded = np.where(has_exact & (s.drop > 0), whole + s.multiplies - s.drop, 0)
     last, low = s.n_row + 1, np.where(s.divides, LOWEST, LOWEST + s.drop)
     n_result = np.where(s.divides, np.maximum(s.n_row - 1, 0), rounded)
     n_b = np.where(s.divides, s.width + 1, n_b)
     factor_rows, division_rows = s.n_b * s.multiplies, np.where(s.n_row > 0, last, 0)
-    n_carry = np.where(s.multiplies, s.n_a, s.width)
+    n_carry: Ints = np.where(s.multiplies, s.n_a, s.width)
     top = LOWEST - 1
     return {
         "a": (0, 0, LOWEST, top + n_a),

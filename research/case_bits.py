@@ -1,6 +1,6 @@
 """How many cases a model has wrong if its matrices are rounded to fewer bits than 8, as it stands.
 
-    python -m research.case_bits calculator --json research/results/cases/bits.json
+python -m research.case_bits calculator --json research/results/cases/bits.json
 """
 
 from pathlib import Path

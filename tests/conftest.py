@@ -39,7 +39,7 @@ os.environ |= {
     "RAY_prestart_worker_first_driver": "0",  # that process runs no tasks
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # it takes a process for each training
 }
-# Machine code of the native engine is kept between runs, but not among the user's.
+# The table of cases is kept between runs, but not among the user's.
 os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "calcgpt")
 
 import pytest

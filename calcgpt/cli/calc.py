@@ -113,8 +113,8 @@ def calc(
     2^0.5, max(1,2)), pi, e, and words (what is half of 12?). A function is a program of operations.
 
     The model answers each operation. A character is a function of a case, a few characters before
-    it: the model computes it once and remembers it. Its answer goes to stdout; stderr says how an expression was
-    read, if there is another way, and where the answer is wrong or rounded.
+    it: the model computes it once and remembers it. Its answer goes to stdout; stderr says how an
+    expression was read, if there is another way, and where the answer is wrong or rounded.
 
     The exit code is 0 if all answers are right, 1 if one is wrong, missing or withheld, and 2 if an
     expression cannot be understood.

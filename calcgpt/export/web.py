@@ -148,8 +148,8 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
     with new_folder(out) as staging:
         for file, content in files.items():
             write_bytes(staging / file, content)
-        content = {"manifest": manifest, "cases": len(all_cases().kinds)}
-        write_json(staging / LEARNING, content | {"snapshots": snapshots, "curve": curve})
+        record = {"manifest": manifest, "cases": len(all_cases().kinds)}
+        write_json(staging / LEARNING, record | {"snapshots": snapshots, "curve": curve})
     return f"{len(loaded)} snapshots of a training run"
 
 

@@ -67,7 +67,7 @@ def address() -> Iterator[str]:
         listed = httpx.get(f"{running.address}/v1/models", timeout=PATIENCE).json()["data"]
         return {model["id"] for model in listed} >= set(shipped_names())
 
-    with server("calculator", CALCGPT_OTHERS="yes", CALCGPT_ENGINE="native") as running:
+    with server("calculator", CALCGPT_OTHERS="yes") as running:
         wait_for(is_complete)
         yield running.address
 

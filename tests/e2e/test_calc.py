@@ -298,16 +298,16 @@ cli.main(sys.argv[1:])
 """
 
 
-@pytest.mark.usefixtures("machine_code")
-def test_an_answer_by_the_native_engine_needs_neither_torch_nor_numba(tiny_folder: Path) -> None:
-    native = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "native"]
-    by_torch = ["calc", "782+21", "--checkpoint", str(tiny_folder), "--engine", "torch"]
-    program = [sys.executable, "-c", IMPORTS, *native]
+def test_an_answer_needs_neither_torch_nor_numba() -> None:
+    program = [sys.executable, "-c", IMPORTS, "calc", "782+21"]
     done = subprocess.run(program, capture_output=True, text=True)
-    *answer, imported = done.stdout.splitlines()
-    assert imported == "['llvmlite']", done.stderr
-    ended = CliRunner().invoke(cli, by_torch)  # random weights may write no number
-    assert (answer, done.returncode) == (ended.stdout.splitlines(), ended.exit_code)
+    assert done.stdout.splitlines() == ["803", "[]"], done.stderr
+
+
+def test_a_live_model_gives_the_same_answer(run_cli: RunCli) -> None:
+    outcome = run_cli("calc", "12.5*3/7", "--live", "--work")
+    assert outcome == run_cli("calc", "12.5*3/7", "--work")
+    assert outcome.code == 0
 
 
 def test_a_user_without_a_home_has_a_prompt_without_a_history(

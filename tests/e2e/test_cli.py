@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoint_folders import make
 from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint, load_metrics
@@ -146,14 +145,13 @@ train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False
 def test_scoring_takes_the_fastest_engine_by_itself(
     tiny_folder: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make(attention="landmark").save(tmp_path / "landmark")  # is not for the native engine
     program = """
 import atexit, sys
 from calcgpt.cli import cli, options
 atexit.register(lambda: print("torch" in sys.modules))
 cli.main(sys.argv[1:])
 """
-    for folder, engine in ((tiny_folder, "native"), (tmp_path / "landmark", "torch")):
+    for folder, engine in (("calculator", "cases"), (tiny_folder, "torch")):
         shards = tmp_path / engine
         command = ["eval", folder, "--data", data_folder, "--n", "5", "--shards", shards]
         ended = subprocess.run(

@@ -12,7 +12,7 @@ from calcgpt.checkpoint import Checkpoint
 from datagen.extras import install_line
 
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
-EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "native", "--quiet"]
+EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "torch", "--quiet"]
 RAY = ["datagen", "out", "--quiet", "--engine", "ray", "--ray-address"]
 PUBLISH = ["{tiny}", "out", "--data", "{data}", "--quiet"]
 ABLATE = ["ablate", "--suite", "nano", "--out", "x"]
@@ -66,7 +66,7 @@ SHAKESPEARE = (
         (["datagen", "text", "--source", "tinyshakespere"], "did you mean 'tinyshakespeare'?"),
         (["datagen", "text", "--source", "ftp://x/y"], "ftp://x/y: not an http or https URL"),
         (["calc", "1+1", "--checkpoint", "direkt"], "did you mean 'direct'?"),
-        (["calc", "1+1", "--engine", "nativ"], "did you mean 'native'?"),
+        (["calc", "1+1", "--engine", "case"], "did you mean 'cases'?"),
         (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
         (["eval", "{tiny}"], "give either --data or --task"),
         (["eval", "{tiny}", "--data", "x", "--task", "y"], "use only one of --data and --task"),

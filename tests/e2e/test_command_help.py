@@ -43,7 +43,7 @@ def test_recipes_are_listed_and_shown(run_cli: RunCli) -> None:
         ("eval b", ["best", "blog"]),
         ("export d", ["direct"]),
         ("inspect dir", ["direct"]),
-        ("calc 1+1 --engine na", ["native"]),
+        ("calc 1+1 --engine ca", ["cases"]),
         ("calc 1+1 --checkpoint dir", ["direct"]),
         ("serve --checkpoint dir", ["direct"]),
         ("ablate --suite po", ["positions"]),

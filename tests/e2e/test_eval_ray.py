@@ -14,12 +14,11 @@ from calcgpt.evaluation.shards import read_scored
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
 
 
-@pytest.mark.usefixtures("machine_code")
 def test_a_cluster_scores_as_one_process_does(
     ray_cluster: RayCluster, tiny_folder: Path, data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
     """It gets the checkpoint, whose folder its machines need not have, and keeps the shards."""
-    data = ("--data", data_folder / "test.txt", "--engine", "native", "--quiet")
+    data = ("--data", data_folder / "test.txt", "--engine", "torch", "--quiet")
     files = ("--json", tmp_path / "ray.json", "--scored", tmp_path / "ray.jsonl")
     words = ("eval", tiny_folder, *data, "--ray-address", ray_cluster.address, *files)
     command = [sys.executable, "-m", "calcgpt", *words, "--shards", tmp_path / "shards"]

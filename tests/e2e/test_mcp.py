@@ -150,7 +150,7 @@ def calculate(self, expression, places, check):
 
 Calculator.calculate = calculate
 mcp_server.DEADLINE = float(sys.argv[1])
-mcp_server.serve_http(Calculator.load("calculator", "native"), 0)
+mcp_server.serve_http(Calculator.load("calculator"), 0)
 """
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
@@ -203,10 +203,9 @@ def test_idle_streams_keep_nobody_out() -> None:
         assert len(listed.json()["result"]["tools"]) == 2
 
 
-@pytest.mark.usefixtures("machine_code")
 def test_over_http(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    server = ForkedProcess([*COMMAND, "--engine", "native", "--http", "0"], dict(os.environ), log)
+    server = ForkedProcess([*COMMAND, "--engine", "cases", "--http", "0"], dict(os.environ), log)
     try:
         wait_for(lambda: server.poll() is not None or (log.exists() and "\n" in log.read_text()))
         said, _, address = log.read_text().strip().rpartition(" ")

@@ -59,13 +59,13 @@ def answer_with(page: Page, **fields: Any) -> list[dict[str, Any]]:
         asked.append(route.request.post_data_json)
         route.fulfill(body=events_of_answer(**fields))
 
-    page.unroute_all()
-    leave_to_service(page)
+    page.unroute(STREAM)
     page.route(STREAM, respond)
     return asked
 
 
 def test_a_reading_has_a_button_for_the_other_one(page: Page) -> None:
+    leave_to_service(page)
     reading = "100-10% as 100-(10% of 100); twenty-five as 25"
     answer_with(page, result="90", reading=reading, alternative="100-(10%)")
     calculate(page, "100-10%")
@@ -86,6 +86,7 @@ def test_a_reading_has_a_button_for_the_other_one(page: Page) -> None:
 
 
 def test_a_rounded_answer_has_its_exact_value(page: Page) -> None:
+    leave_to_service(page)
     rounding = page.locator("#answer .rounded")
     answer_with(page, result="0.14285714", exact="0.14285714", fraction="1/7", rounded=True)
     calculate(page, "1/7")
@@ -135,6 +136,7 @@ def test_an_error_takes_back_the_title_and_what_was_meant_is_one_tap_away(page: 
 def test_a_browser_that_writes_a_comma_reads_one(open_page: OpenPage) -> None:
     page = open_page(locale="de-DE")
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    leave_to_service(page)
     asked = answer_with(page, expression="1.125*3", result="3.375", reading="1,125 as 1.125")
     press(page, "C: clear", "1", "comma", "1", "2", "5", "times", "3", "equals: calculate")
     answered(page, "3,375")

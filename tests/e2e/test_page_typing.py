@@ -23,8 +23,10 @@ NAMES = {"+": "plus", "*": "times", "-": "minus", "=": "equals: calculate"}
 def held(open_page: OpenPage, request: pytest.FixtureRequest) -> Held:
     """The page with a service, or without one. No answer comes before the function is called."""
     page = open_page(request.getfixturevalue(request.param))
+    release = hold(page, HELD[request.param])
+    page.reload()  # the example may have loaded the model
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
-    return page, hold(page, HELD[request.param])
+    return page, release
 
 
 def type_(page: Page, keys: str) -> None:

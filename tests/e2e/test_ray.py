@@ -46,7 +46,6 @@ ENVIRONMENT = {
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": str(PATIENCE),
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": str(PATIENCE),
     "CALCGPT_OTHERS": "no",
-    "CALCGPT_ENGINE": "native",  # without torch, which each replica would import
     "CALCGPT_LOG_FORMAT": "json",
     "CALCGPT_API_KEYS": KEY,
     "CALCGPT_DEADLINE": str(PATIENCE),

@@ -14,7 +14,6 @@ from serving import problem, server, wait_for
 from wire import ask
 
 
-@pytest.mark.usefixtures("machine_code")
 def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
     with (
         server(tiny_folder, forked=False) as running,

@@ -23,7 +23,6 @@ def test_a_reader_that_ends_early_is_no_failure(command: str) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.usefixtures("machine_code")
 @pytest.mark.parametrize(
     ("command", "code", "reason"),
     [

@@ -90,9 +90,12 @@ class CaseDecoder(Writer):
         return logits_NV.reshape(B, T, -1)
 
     def begin(self, prompt: str) -> Writing:
-        """Returns what follows a prompt. Raises NotationError for what is no prompt, and LayoutError
-        if a slot reads what its rule does not. Writing raises DataError where the model goes wrong
-        so far that a rule would read what it never reads."""
+        """Returns what follows a prompt.
+
+        Raises NotationError for what is no prompt, and LayoutError if a slot reads what its rule
+        does not. Writing raises DataError where the model goes wrong so far that a rule would read
+        what it never reads.
+        """
         parse_prompt(prompt)
         return CaseWriting(self, prompt)
 
