@@ -33,7 +33,7 @@ SHAKESPEARE = (
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
-        ([*EVAL, "--device", "mps"], "--device mps is for --engine torch"),
+        ([*EVAL, "--engine", "cases", "--device", "mps"], "--device mps is for --engine torch"),
         (
             ["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto", "--device", "cuda"],
             "--ray-address scores on CPUs",
