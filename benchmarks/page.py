@@ -133,7 +133,9 @@ def measure_engine(page: Page, name: str, prompts: list[str], runs: int) -> dict
     rates = page.evaluate(WRITE, [name, prompts, runs])
     found = {
         label: round(median(each), -2)
-        for label, each in zip(("empty memory", "remembered"), zip(*rates, strict=True), strict=True)
+        for label, each in zip(
+            ("empty memory", "remembered"), zip(*rates, strict=True), strict=True
+        )
     }
     print(", ".join(f"{label}: {rate:,.0f} characters a second" for label, rate in found.items()))
     return found

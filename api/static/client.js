@@ -114,12 +114,12 @@ export const getHost = () => load("static/backend.json", (file) => file.json(), 
 
 /** Returns the models that calculate. @returns {Promise<Model[]>} */
 export async function listModels() {
-  const all = await load("v1/models", async (file) => (await file.json()).data, "The list of models could not be read.");
-  return all.filter((/** @type {Model} */ { domain }) => domain);
+  const { data } = await load("v1/models", (file) => file.json(), "The list of models could not be read.");
+  return data.filter((/** @type {Model} */ { domain }) => domain);
 }
 
 /** Returns the manifest of a model. @type {(path: string) => Promise<Manifest>} */
-export const manifest = (path) => load(path, (file) => file.json(), "The description of this model could not be loaded.");
+export const manifest = (path) => load(path, (file) => file.json(), "The manifest of this model could not be read.");
 
 /** Returns the file with the weights of a model. onProgress: called as it arrives.
  * @type {(path: string, onProgress?: (report: Progress) => void) => Promise<ArrayBuffer>} */

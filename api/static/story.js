@@ -194,7 +194,7 @@ async function calculateExample(model) {
   let output = "";
   for await (const text of write(model, EXAMPLE)) output += text;
   const written = { model, prompt: EXAMPLE, output };
-  if (!isTellable(written)) throw new Error("As it is now, the model writes no steps with an end, so there is nothing to tell.");
+  if (!isTellable(written)) throw new Error("As it is now, the model writes no end, so there is nothing to tell.");
   return written;
 }
 
