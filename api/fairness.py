@@ -128,7 +128,11 @@ class Turns:
                 raise
 
     def end(self) -> None:
-        """Ends a turn."""
+        """Ends a turn. The next begins when the event loop has looked for what has come meanwhile:
+        otherwise all that waits could be done before it looks again."""
+        asyncio.get_running_loop().call_soon(self._free)
+
+    def _free(self) -> None:
         self._n_free += 1
         self._let_begin()
 
@@ -154,9 +158,9 @@ class Shift:
         where the last has ended."""
         if self._is_on and self._left <= 0:
             self.pause()
-            await asyncio.sleep(0)  # the event loop looks for what has come meanwhile
         if not self._is_on:
-            await self._turns.begin(self._client, max(1, min(self._size, self._cost)))
+            cost = min(self._size, self._cost) if self._cost > 0 else self._size
+            await self._turns.begin(self._client, cost)
             self._is_on, self._left = True, self._size
         return self._left
 

@@ -235,22 +235,15 @@ class Service:
         while not writing.is_done:
             n = await shift.left()
             n = min(n, REPORTED) if report else n
-            if in_thread:
-                await asyncio.to_thread(writing.write, n)
-            else:
-                writing.write(n)
+            n = await asyncio.to_thread(writing.write, n) if in_thread else writing.write(n)
+            shift.spend(n * REPORTED_COST if report else n)
             if report:
-                part = writing.written(n_written)
-                shift.spend(len(part.text) * REPORTED_COST)
                 shift.pause()
-                await report(part)
-                n_written += len(part.text)
-            else:
-                shift.spend(n)
-        written = writing.written()
-        shift.spend(USUAL_LENGTH)  # for what an operation takes beside its characters
-        self.metrics.tokens.labels(model).inc(len(written.text))
-        return written
+                await report(writing.written(n_written))
+            n_written += n
+        shift.spend(max(0, USUAL_LENGTH - n_written))  # what an operation takes at least
+        self.metrics.tokens.labels(model).inc(n_written)
+        return writing.written()
 
     def calculator(self, name: str | None) -> Calculator:
         """Returns the calculator of a model, by default of the default model.

@@ -61,8 +61,8 @@ class Writing(ABC):
     is_done = False
 
     @abstractmethod
-    def write(self, n: int) -> None:
-        """Writes at most `n` more characters."""
+    def write(self, n: int) -> int:
+        """Writes at most `n` more characters. Returns how many."""
 
     @abstractmethod
     def written(self, start: int = 0) -> Written:
@@ -258,14 +258,14 @@ class TokenWriting(Writing):
         self._tokenizer, self._text, self._probabilities = tokenizer, "", list[float]()
         self.is_done = not self._generation.rows
 
-    def write(self, n: int) -> None:
-        for _ in range(n):
-            if self.is_done:
-                return
+    def write(self, n: int) -> int:
+        before = len(self._text)
+        while not self.is_done and len(self._text) < before + n:
             step = self._generation.step()
             self._text += self._tokenizer.decode(step.ids)
             self._probabilities += step.probabilities
             self.is_done = not self._generation.rows
+        return len(self._text) - before
 
     def written(self, start: int = 0) -> Written:
         return Written(self._text[start:], np.array(self._probabilities[start:], np.float32))

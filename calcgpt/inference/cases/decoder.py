@@ -122,18 +122,19 @@ class CaseWriting(Writing):
         self._stop = self._start  # of what is written
         self._loop = compiled() if self._n_work >= COMPILED_FROM else None
 
-    def write(self, n: int) -> None:
-        stop = self._stop + n
+    def write(self, n: int) -> int:
+        before, stop = self._stop, self._stop + n
         if self._stop < self._n_work:
             self._fill_in(self._work, 0, min(stop, self._n_work))
         if self._stop < self._n_work:
-            return
+            return n
         if self._answer is None:
             answer = answer_shape(self._work, bytes(self._text))
             self._answer = self._decoder.answer((self._shape, answer))
         end = self._n_work + len(self._answer.kinds)
         self._fill_in(self._answer, self._n_work, min(stop, end))
         self.is_done = self._stop == end
+        return self._stop - before
 
     def written(self, start: int = 0) -> Written:
         part = slice(self._start + start, self._stop)
