@@ -311,7 +311,7 @@ def test_a_number_of_the_sentence_has_the_colour_of_the_head_that_looked_at_it(p
     colours = "all => all.map(e => e.style.stroke || e.style.color)"
     drawn = page.locator(".sheet .arcs path").evaluate_all(colours)
     assert set(numbers.evaluate_all(colours)) <= set(drawn)
-    assert len(set(drawn)) == 2
+    assert len(set(drawn)) == 4
 
 
 BOXES = "all => all.map(e => e.getBoundingClientRect().toJSON())"
