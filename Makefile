@@ -7,7 +7,7 @@ PORT ?= 8000
 WEB ?= web
 # Processes of the tests: one more than there are cores, because some tests wait; at most four.
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
-ALSO := $(patsubst checkpoints/%,--also %,$(filter-out checkpoints/calculator,$(wildcard checkpoints/*)))
+ALSO := $(patsubst checkpoints/%,--also %,$(wildcard checkpoints/calculator-*))
 
 .PHONY: serve web train course test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 

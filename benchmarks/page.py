@@ -2,17 +2,16 @@
 
     python -m benchmarks.page [--checkpoint NAME] [--runs N] [--json FILE]
 
-The engine of the page writes the answers to problems of each distribution, with WebAssembly and
-without; Python's native engine writes the same. They take turns, and medians are compared. The
-times are those of the processor, because other programs do not change them much. The same is
-measured for a product and a quotient of numbers of 40 digits.
+The engine of the page writes the work of problems as people type them, and of a product and a
+quotient of numbers of 40 digits: from an empty memory, so that the network computes each case, and
+again, when it remembers all of them.
 
 The page is then opened from a host on loopback, each time in a browser with an empty cache: by a
 link that names a question, until the whole answer is shown, also on a connection of 1.6 Mbit/s with
 150 ms for a round trip, and without a link, until the first character of the example is shown.
 On the open page, a short product and one of 40 digits by 40 are asked, until the whole work is
 shown, also with the processor slowed down to a sixth as on a weak phone: Chromium slows the page
-down, but not its worker, which computes. Times are those of a clock.
+down, but not its worker, which computes. Times are medians of those of a clock.
 """
 
 import functools
@@ -23,7 +22,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -31,13 +30,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
-from benchmarks.measure import alternate, environment, parser, run, show, summary, write
+from benchmarks.measure import environment, parser, run, write
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.web import PAGE, export_page
-from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import generate
 from calcgpt.registry import resolve
 from datagen.distributions import distribution
 from datagen.notation import render_prompt
@@ -45,19 +42,24 @@ from datagen.notation import render_prompt
 PROBLEMS = 12  # of each distribution
 A, B = "7305918264" * 4, "1928374655" * 4
 LONG = [f"$({A}*{B})=", f"$30({A}/{B})="]
-NATIVE, WITH, WITHOUT = "native engine", "browser, WebAssembly", "browser, JavaScript"
 CHROMIUM = "/usr/bin/chromium"
 QUESTION, ANSWER = "471/299", "1.57525084"
-LOAD = """async name => {
+WRITE = """async ([name, prompts, runs]) => {
     const { readWeights } = await import("./source/engine/weights.js");
-    const { Decoder } = await import("./source/engine/decoder.js");
-    const { generate } = await import("./source/engine/generate.js");
-    const buffer = await (await fetch(`models/${name}.safetensors`)).arrayBuffer();
-    const weights = readWeights(buffer);
-    const { vocabulary } = weights.manifest;
-    const decoders = [true, false].map(mayAssemble => new Decoder(weights, mayAssemble));
-    window.answer = (isAssembled, prompts) => prompts.map(prompt =>
-        [...generate(decoders[isAssembled ? 0 : 1], vocabulary, prompt)].map(t => t.text).join(""));
+    const { Network } = await import("./source/engine/network.js");
+    const { Memory, write } = await import("./source/engine/write.js");
+    const { models } = await (await fetch("static/backend.json")).json();
+    const { file, vocabulary } = models.find(({ id }) => id === name);
+    const network = new Network(readWeights(await (await fetch(file)).arrayBuffer()));
+    const rate = (memory) => {
+        const start = performance.now();
+        const n = prompts.reduce((sum, prompt) => sum + [...write(memory, prompt)].length, 0);
+        return 1000 * n / (performance.now() - start);
+    };
+    return Array.from({ length: runs }, () => {
+        const memory = new Memory(network, vocabulary);
+        return [rate(memory), rate(memory)];
+    });
 }"""
 
 
@@ -116,12 +118,6 @@ def hosted(folder: Path) -> Iterator[str]:
         host.shutdown()
 
 
-def renderer_seconds(session: CDPSession) -> float:
-    """Returns the processor time of all pages."""
-    processes = session.send("SystemInfo.getProcessInfo")["processInfo"]
-    return sum(float(p["cpuTime"]) for p in processes if p["type"] == "renderer")
-
-
 def short_prompts() -> list[str]:
     """Prompts of problems as people type them."""
     return [
@@ -132,39 +128,17 @@ def short_prompts() -> list[str]:
     ]
 
 
-def measure_engine(
-    browser: Browser, page: Page, checkpoint: Checkpoint, prompts: list[str], runs: int
-) -> dict[str, Any]:
-    """Returns the characters that each engine writes per second of processor time."""
-    page.evaluate(LOAD, checkpoint.name)
-    session = browser.new_browser_cdp_session()
-    tokenizer = checkpoint.tokenizer
-    _, decoder = load_decoder(checkpoint, "native")
-    stop = int(tokenizer.encode("$")[0])
-    written: dict[str, list[str]] = {}
-
-    def in_browser(name: str) -> float:
-        start = renderer_seconds(session)
-        written[name] = page.evaluate(
-            f"prompts => answer({str(name == WITH).lower()}, prompts)", prompts
+def measure_engine(page: Page, name: str, prompts: list[str], runs: int) -> dict[str, float]:
+    """Returns how many characters the engine writes per second."""
+    rates = page.evaluate(WRITE, [name, prompts, runs])
+    found = {
+        label: round(median(each), -2)
+        for label, each in zip(
+            ("empty memory", "remembered"), zip(*rates, strict=True), strict=True
         )
-        return sum(map(len, written[name])) / (renderer_seconds(session) - start)
-
-    def in_python() -> float:
-        start = time.process_time()
-        tokens = [np.array([tokenizer.encode(prompt).tolist()]) for prompt in prompts]
-        ids = [generate(decoder, row, stop)[0].ids for row in tokens]
-        seconds = time.process_time() - start
-        written[NATIVE] = [tokenizer.decode(row) for row in ids]
-        return sum(map(len, written[NATIVE])) / seconds
-
-    contestants: dict[str, Callable[[], float]] = {
-        NATIVE: in_python,
-        **{name: functools.partial(in_browser, name) for name in (WITH, WITHOUT)},
     }
-    rates = alternate(contestants, runs)
-    same = sum(len(set(texts)) == 1 for texts in zip(*written.values(), strict=True))
-    return {"problems": len(prompts), "written_alike": same, **summary(rates, NATIVE)}
+    print(", ".join(f"{label}: {rate:,.0f} characters a second" for label, rate in found.items()))
+    return found
 
 
 def seconds_to(browser: Browser, address: str, selector: str, is_slow: bool = False) -> float:
@@ -227,7 +201,7 @@ def main() -> None:
             page = browser.new_page()
             page.goto(address)
             engine, long = (
-                measure_engine(browser, page, checkpoint, prompts, arguments.runs)
+                measure_engine(page, checkpoint.name, prompts, arguments.runs)
                 for prompts in (short_prompts(), LONG)
             )
             page.close()
@@ -247,8 +221,6 @@ def main() -> None:
             asked = answer_seconds(browser, address, arguments.runs)
         chromium = browser.version
         browser.close()
-    show(f"{checkpoint.name}, characters", engine, "characters")
-    show(f"{checkpoint.name}, characters of 40 digits by 40", long, "characters")
     results = {
         "checkpoint": checkpoint.name,
         "runs": arguments.runs,

@@ -2,7 +2,7 @@
 
 Random digits hardly ever have runs, ties or carries across a whole number. `CLASSES` have them in
 every operation they can occur in, up to 40 digits in sums and 20 in factors and divisors, of either
-sign. They share no code with `datagen.texture_problems`, from which models learn.
+sign.
 """
 
 from collections.abc import Callable

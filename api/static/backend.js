@@ -41,8 +41,10 @@ const engine = new Engine(async (model) => {
   const { service: hasService, models } = await getHost();
   if (hasService) {
     const path = `v1/models/${encodeURIComponent(model)}`;
-    const [manifest, buffer] = await Promise.all([service.manifest(`${path}/manifest`), service.weights(`${path}/weights`, onProgress)]);
-    return { manifest, buffer };
+    const manifest = service.manifest(`${path}/manifest`);
+    const buffer = service.weights(`${path}/weights`, onProgress);
+    await Promise.all([manifest, buffer]);
+    return { manifest: await manifest, buffer: await buffer };
   }
   const manifest = models.find(({ id }) => id === model);
   if (!manifest) throw new service.ServiceError(`There is no model ${model}.`);
@@ -123,8 +125,8 @@ export async function* calculate(expression, { off = [], ...options }, signal) {
 /** Returns whether an error says that the engine cannot run a model. @param {unknown} error */
 const isForService = (error) => error instanceof service.ServiceError && error.type === NO_WEIGHTS;
 
-/** Returns the answer of a snapshot of a training run to an operation. isNearest: whether no other is nearer to the exact
- * value. The snapshot runs in this browser.
+/** Returns the answer of a snapshot of a training to an operation. isNearest: whether no other is nearer to the exact
+ * value.
  * @type {(path: string, manifest: service.Manifest, expression: string, places: number, signal?: AbortSignal) =>
  *   Promise<service.Node & {isNearest: boolean}>} */
 export async function calculateWithSnapshot(path, manifest, expression, places, signal) {

@@ -14,7 +14,7 @@ import { store } from "./state.js";
 
 const SOLVED = "calcgpt.challenges"; // in the browser's storage: the ids of those that were solved
 const INTRODUCTION =
-  "Heads fetch: each looks at the few characters that a step needs. Feed-forward steps calculate with what they fetched.";
+  "Heads fetch: each looks at the few characters that are needed. Feed-forward steps calculate with what they fetched.";
 const IDLE =
   "Tap a part: the model writes the calculation again without it. The redder a cell, the more breaks; signs name what.";
 

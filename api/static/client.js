@@ -33,11 +33,9 @@ const KEY = "calcgpt.key";
  * @typedef {{id: string, default: boolean, parameters: number, domain: Domain,
  * metrics: {n: number, exact_match: number} | null}} Model */
 
-/** What the engine knows of a model besides its weights (calcgpt/inference/browser.py). domain: the numbers for which it
- * was measured, if it was.
- * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string,
- * layers: number, heads: number, domain: import("./engine/limits.js").Measured | null,
- * switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
+/** What the engine knows of a model besides its weights (calcgpt/inference/browser.py).
+ * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string, layers: number,
+ * heads: number, switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
 
 /** Options of a calculation. The service chooses those that are missing. decimal_comma: whether `12,500` is 12.5; angle:
  * what sin(30) is the sine of.
@@ -116,12 +114,12 @@ export const getHost = () => load("static/backend.json", (file) => file.json(), 
 
 /** Returns the models that calculate. @returns {Promise<Model[]>} */
 export async function listModels() {
-  const all = await load("v1/models", async (file) => (await file.json()).data, "The list of models could not be read.");
-  return all.filter((/** @type {Model} */ { domain }) => domain);
+  const { data } = await load("v1/models", (file) => file.json(), "The list of models could not be read.");
+  return data.filter((/** @type {Model} */ { domain }) => domain);
 }
 
 /** Returns the manifest of a model. @type {(path: string) => Promise<Manifest>} */
-export const manifest = (path) => load(path, (file) => file.json(), "The description of this model could not be loaded.");
+export const manifest = (path) => load(path, (file) => file.json(), "The manifest of this model could not be read.");
 
 /** Returns the file with the weights of a model. onProgress: called as it arrives.
  * @type {(path: string, onProgress?: (report: Progress) => void) => Promise<ArrayBuffer>} */

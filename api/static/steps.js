@@ -197,7 +197,7 @@ export class Step {
   /** Draws arcs from a character to those that the heads of the first layer looked at. Returns these characters.
    * @type {(at: number, attention: import("./inside/heads.js").Attention) => import("./inside/heads.js").Source[]} */
   showSources(at, attention) {
-    const sources = headSources(attention, 1, 0);
+    const sources = headSources(attention, 1);
     const n = this.#question?.prompt.length ?? 0;
     const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
     const cell = this.#paper.cellOf(at);

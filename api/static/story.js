@@ -64,6 +64,7 @@ export class Story {
     close.ariaLabel = "Close the story";
     this.#title.id = "story-title";
     this.#title.tabIndex = -1;
+    this.#showing.tabIndex = 0; // on a small screen it scrolls
     this.#dialog.setAttribute("aria-labelledby", this.#title.id);
     const told = createElement("div", "telling", this.#title, this.#text, this.#more);
     told.ariaLive = "polite";
@@ -193,7 +194,7 @@ async function calculateExample(model) {
   let output = "";
   for await (const text of write(model, EXAMPLE)) output += text;
   const written = { model, prompt: EXAMPLE, output };
-  if (!isTellable(written)) throw new Error("As it is now, the model writes no steps with an end, so there is nothing to tell.");
+  if (!isTellable(written)) throw new Error("As it is now, the model writes no end, so there is nothing to tell.");
   return written;
 }
 

@@ -216,21 +216,6 @@ def _weights(model: Transformer, tokens_T: torch.Tensor) -> list[torch.Tensor]:
     return weights
 
 
-@torch.inference_mode()
-def layer_logits(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
-    """Returns what the output layer makes of the embedding and of each layer's output, (L+1,T,V):
-    the logit lens (nostalgebraist 2020)."""
-    streams: list[torch.Tensor] = []
-
-    def keep(layer: int, before_BTC: torch.Tensor, after_BTC: torch.Tensor) -> None:
-        streams.extend([after_BTC[0]] if layer else [before_BTC[0], after_BTC[0]])
-
-    with hooked(blocks_of(model), keep):
-        model(tokens_T[None])
-    logits: torch.Tensor = model.head(model.norm(torch.stack(streams)))
-    return logits
-
-
 def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
     """Returns up to `n` random training problems with exact labels: those of the first `n` that fit
     in the model's context.

@@ -33,7 +33,7 @@ SHAKESPEARE = (
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--n", "0"], "--n"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
-        ([*EVAL, "--device", "mps"], "--device mps is for --engine torch"),
+        ([*EVAL, "--engine", "cases", "--device", "mps"], "--device mps is for --engine torch"),
         (
             ["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto", "--device", "cuda"],
             "--ray-address scores on CPUs",
@@ -114,7 +114,7 @@ SHAKESPEARE = (
         ([*TRAIN, "--resume", "--force"], "use only one of them"),
         ([*TRAIN, "--set", "model.block_size=20"], "does not fit in 20"),
         ([*TRAIN, "--out", "{data}"], "is the folder of the data: --out must be"),
-        ([*TRAIN, "--recipe", "scratchpad"], "has no worked steps: `calcgpt datagen --format"),
+        ([*TRAIN, "--recipe", "calculator"], "has no worked steps: `calcgpt datagen --format"),
         ([*TRAIN, "--recipe", "task", "--task", "own.txt"], "use only one of --data and --task"),
         ([*EVAL, "--ray-address", "127.0.0.1:1"], "no Ray at 127.0.0.1:1: "),
         ([*EVAL, "--ray-address", "127.0.0.1:1", "--workers", "2"], "no workers with an address"),

@@ -274,7 +274,7 @@ def test_a_model_is_trained_on_it(run_cli: RunCli, here: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     record = json.loads(Path("scores.json").read_text())
     assert record["file_sha256"] == sha256(Path("data/play/val.txt"))
-    for option in ("--seed=0", "--engine=native", "--errors=1"):
+    for option in ("--seed=0", "--engine=torch", "--errors=1"):
         ended = run_cli(*scores, option)
         assert "predicts text: use no other options than --data, --json, --device" in ended.error
     Path("own.txt").write_text("".join(f"{n}=1\n" for n in range(10)))

@@ -157,6 +157,7 @@ def test_a_browser_that_writes_a_comma_reads_one(open_page: OpenPage) -> None:
     assert [body.get("decimal_comma") for body in asked[1:]] == [None, None]
 
     page = open_page()  # in English
+    leave_to_service(page)
     asked = answer_with(page, result="3.375")
     page.goto(link)
     answered(page, "3.375")

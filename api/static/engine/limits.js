@@ -17,7 +17,7 @@ const MAX_WORK = 400_000; // characters that a model writes for an expression
 
 /** @type {(kind: string, reason: string) => Refusal} */ const refusalOf = (kind, reason) => ({ kind, reason });
 
-/** The limits of a model: what fits in its context. A method returns the reason for which something is refused, or null. */
+/** The limits of a model. A method returns the reason for which something is refused, or null. */
 export class Limits {
   defaultPlaces = DEFAULT_PLACES;
   mostPlaces = MAX_PLACES;

@@ -1,6 +1,6 @@
-// The network on cases (calcgpt/inference/cases/network.py): the next character is a function of the kind of its slot and
-// of the characters that the rule of the slot reads. Keys and values are projections of embeddings, so they are tables,
-// made once.
+// The network on cases (calcgpt/inference/cases/network.py): the next character is a function of the kind of its slot
+// and of the characters that the rule of the slot reads. Keys and values are projections of embeddings, so they are
+// tables, made once.
 //
 // Shapes: C width, H heads, G key/value heads, D head width, F neurons, R sources, V tokens, X rows of tables: one for
 // each source and token. Matrices are (out, in), as torch stores them.
@@ -44,7 +44,8 @@ export class Network {
     this.#kinds = take(tensors, "kinds.weight", this.nKinds, this.width);
     this.#head = this.#withGain(tensors, "head", this.nTokens, "norm");
     const contents = this.#contents(tensors);
-    this.#layers = Array.from({ length: this.nLayers }, (_, index) => this.#layer(tensors, `blocks.${index}`, contents));
+    const names = Array.from({ length: this.nLayers }, (_, index) => `blocks.${index}`);
+    this.#layers = names.map((name) => this.#layer(tensors, name, contents));
     for (const part of off) this.#switchOff(part);
   }
 
@@ -150,7 +151,8 @@ export class Network {
     return Float64Array.from({ length: this.width }, (_, i) => down[i * this.nNeurons + neuron]);
   }
 
-  /** Adds the attention of a layer to x (C). @type {(layer: Layer, x: Float64Array, tokens: number[], trace?: Trace) => void} */
+  /** Adds the attention of a layer to x (C).
+   * @type {(layer: Layer, x: Float64Array, tokens: number[], trace?: Trace) => void} */
   #attend(layer, x, tokens, trace) {
     const { width: C, nHeads: H, nTokens: V } = this;
     const D = C / H;
@@ -179,7 +181,8 @@ export class Network {
     multiply(layer.out, mixed, x);
   }
 
-  /** Adds the feed-forward network of a layer to x (C). @type {(layer: Layer, x: Float64Array, trace?: Trace) => void} */
+  /** Adds the feed-forward network of a layer to x (C).
+   * @type {(layer: Layer, x: Float64Array, trace?: Trace) => void} */
   #feedForward(layer, x, trace) {
     const F = this.nNeurons;
     const gateUp = multiply(layer.gateUp, normalized(x), new Float64Array(2 * F));
@@ -189,10 +192,12 @@ export class Network {
   }
 }
 
-/** Returns the numbers of a tensor of a certain shape. @type {(tensors: Tensors, name: string, ...sizes: number[]) => Float64Array} */
+/** Returns the numbers of a tensor of a certain shape.
+ * @type {(tensors: Tensors, name: string, ...sizes: number[]) => Float64Array} */
 function take(tensors, name, ...sizes) {
   const { shape = [], data = [] } = tensors[name] ?? {};
-  if (shape.length !== sizes.length || !shape.every((size, i) => size > 0 && size === sizes[i])) throw new WeightsError();
+  const isRight = shape.length === sizes.length && shape.every((size, i) => size > 0 && size === sizes[i]);
+  if (!isRight) throw new WeightsError();
   return Float64Array.from(data);
 }
 
@@ -216,8 +221,8 @@ function normalized(x) {
   return x.map((value) => value * scale);
 }
 
-/** Adds the product of a matrix and x to y, and returns y. It computes four sums at a time, because each addition to a sum
- * waits for the one before it.
+/** Adds the product of a matrix and x to y, and returns y. It computes four sums at a time, because each addition to a
+ * sum waits for the one before it.
  * @type {(matrix: Float64Array, x: Float64Array, y: Float64Array) => Float64Array} */
 function multiply(matrix, x, y) {
   const n = x.length;

@@ -45,7 +45,8 @@ function readNumbers(buffer, { dtype, shape, data_offsets: [begin, end] }, start
   return Float32Array.from(new Numbers(buffer.slice(start + begin, start + end))); // a copy: offsets are not aligned
 }
 
-/** Multiplies the rows of all matrices by their scales. bits: of the scales. @type {(tensors: Tensors, bits: Int32Array) => void} */
+/** Multiplies the rows of all matrices by their scales. bits: of the scales.
+ * @type {(tensors: Tensors, bits: Int32Array) => void} */
 function scale(tensors, bits) {
   const scales = new Float32Array(bits.buffer);
   const matrices = Object.keys(tensors).sort().map((name) => tensors[name]).filter(({ shape }) => shape.length === 2);

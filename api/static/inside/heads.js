@@ -17,11 +17,10 @@ export function lookedAt({ attention, heads, sources }, layer, head) {
   return sources.map((index, source) => ({ index, weight: attention[start + source], head }));
 }
 
-/** Returns the characters that the heads of a layer looked at, those with the largest weights first. layer: from 1; head:
- * from 1, or 0 for all.
- * @type {(attention: Attention, layer: number, head: number) => Source[]} */
-export function headSources(attention, layer, head) {
-  const heads = head ? [head] : Array.from({ length: attention.heads }, (_, index) => index + 1);
-  const sources = heads.flatMap((number) => lookedAt(attention, layer, number));
+/** Returns what all heads of a layer looked at, the largest weights first. layer: from 1.
+ * @type {(attention: Attention, layer: number) => Source[]} */
+export function headSources(attention, layer) {
+  const heads = Array.from({ length: attention.heads }, (_, index) => index + 1);
+  const sources = heads.flatMap((head) => lookedAt(attention, layer, head));
   return sources.filter(({ weight }) => weight >= MIN_WEIGHT).sort((a, b) => b.weight - a.weight);
 }

@@ -52,7 +52,8 @@ export const heads = {
 /** @param {{weight: number}[]} seen */
 const sumOf = (seen) => seen.reduce((sum, { weight }) => sum + weight, 0);
 
-/** Returns a line of the list. @type {(character: string, weight: number, words: string, colour: string) => HTMLElement} */
+/** Returns a line of the list.
+ * @type {(character: string, weight: number, words: string, colour: string) => HTMLElement} */
 function row(character, weight, words, colour) {
   const figures = [createElement("code", "", character), createShareBar(weight, false, colour)];
   return createElement("li", "", ...figures, `${Math.round(100 * weight)}%`, createElement("span", "words", words));

@@ -96,5 +96,5 @@ export class Subject {
 /** Returns the head of the first layer that looks at a character most, from 1, or 0 if none looks.
  * @type {(dissection: Dissection, position: number) => number} */
 export function fetcherOf(dissection, position) {
-  return headSources(dissection, 1, 0).find(({ index }) => index === position)?.head ?? 0;
+  return headSources(dissection, 1).find(({ index }) => index === position)?.head ?? 0;
 }

@@ -1,27 +1,26 @@
-"""The weights and the manifest that the engine in the browser loads."""
+"""What the engine in the browser loads of a model."""
 
-import numpy as np
-from safetensors.numpy import load
+from checkpoint_folders import make
 from serving import client_of, problem
 
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.browser import manifest_of
 from calcgpt.registry import resolve
 
 
-def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> None:
-    checkpoint = Checkpoint.load(resolve("calculator"))
-    with client_of(load_model(checkpoint), load_model(tiny)) as client:
+def test_weights_and_manifest_are_sent_once() -> None:
+    folder = resolve("calculator")
+    checkpoint = Checkpoint.load(folder)
+    with client_of(load_model(checkpoint)) as client:
+        found = client.get("/v1/models/calculator/manifest")
+        assert found.json() == manifest_of(checkpoint)
+        assert found.json()["vocabulary"] == "$()*+-./0123456789:;=an|"
+
         response = client.get("/v1/models/calculator/weights")
         assert response.status_code == 200
         assert response.headers["content-type"] == "application/octet-stream"
-        stored, tensors = checkpoint.stored_arrays, load(response.content)
-        assert tensors.keys() == stored.keys()
-        for name, tensor in tensors.items():
-            np.testing.assert_array_equal(tensor, stored[name])
-        manifest = client.get("/v1/models/calculator/manifest").json()
-        assert (manifest["id"], manifest["layers"], manifest["heads"]) == ("calculator", 3, 4)
-
+        assert response.content == (folder / "model.safetensors").read_bytes()
         tag = response.headers["etag"]
         for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
             again = client.get("/v1/models/calculator/weights", headers={"If-None-Match": known})
@@ -30,6 +29,11 @@ def test_weights_come_with_a_manifest_and_are_sent_once(tiny: Checkpoint) -> Non
         other = client.get("/v1/models/calculator/weights", headers={"If-None-Match": '"other"'})
         assert other.content == response.content
         problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
+
+
+def test_a_model_of_another_form_is_not_for_the_browser() -> None:
+    with client_of(load_model(make())) as client:
         for file in ("weights", "manifest"):
-            refused = problem(client.get(f"/v1/models/tiny/{file}"), 404, "no-weights")
-            assert refused["detail"].endswith("does not support architecture 'gpt'")
+            refused = problem(client.get(f"/v1/models/made/{file}"), 404, "no-weights")
+            message = "the engine of the page does not support architecture 'gpt'"
+            assert refused["detail"] == message

@@ -279,7 +279,7 @@ def test_every_response_has_security_headers() -> None:
         assert headers["Referrer-Policy"] == "no-referrer"
         assert "default-src 'self'" in headers["Content-Security-Policy"]
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
-        scripts = "script-src 'self' 'wasm-unsafe-eval';"  # no inline script anywhere
+        scripts = "default-src 'self';"  # no inline script anywhere
         assert scripts in headers["Content-Security-Policy"]
         assert ("'unsafe-inline'" in headers["Content-Security-Policy"]) == (path == "/docs")
         assert headers.get("Cache-Control") == cached.get(path)

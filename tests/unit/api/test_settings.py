@@ -47,7 +47,7 @@ def test_a_variable_that_is_no_setting_is_refused(
     monkeypatch: pytest.MonkeyPatch, name: str, nearest: str
 ) -> None:
     """It may be meant to keep others out."""
-    monkeypatch.setenv("CALCGPT_CACHE", "folder")  # of the native engine
+    monkeypatch.setenv("CALCGPT_CACHE", "folder")  # of what is proved
     load_settings({})
     monkeypatch.setenv(name, "secret")
     with pytest.raises(ConfigError, match=rf"{name.upper()}.*{nearest}") as error:

@@ -68,7 +68,7 @@ def test_plugin(
     checkpoint = Checkpoint.load(out / "step-00000002")
     assert checkpoint.recipe.plugins == ["mine.py"]
     assert checkpoint.n_parameters == checkpoint.model.n_parameters()
-    assert load_decoder(checkpoint)[0] == "torch"  # the native engine does not have it
+    assert load_decoder(checkpoint)[0] == "torch"  # the engine `cases` does not have it
 
     forget()
     refused = run_cli("calc", "--checkpoint", out, "1+1")

@@ -254,11 +254,9 @@ def test_damaged_weights_are_refused() -> None:
         inspect(damaged, "1+1", n=2)
 
 
-def test_the_example_of_the_page_has_a_look_for_each_character(tmp_path: Path) -> None:
+def test_the_example_of_the_page_is_what_the_model_writes(tmp_path: Path) -> None:
     export_example(Checkpoint.load(resolve("calculator")), tmp_path / "out", force=False)
-    example = json.loads((tmp_path / "out" / FILE).read_text())
-    written = [event["data"]["text"] for event in example["events"] if event["name"] == "token"]
-    assert [look["candidates"][0][0] for look in example["looks"]] == written
-    assert [look["lens"][-1] for look in example["looks"]] == [
-        look["candidates"][0] for look in example["looks"]
-    ]
+    events = json.loads((tmp_path / "out" / FILE).read_text())["events"]
+    written = "".join(event["data"]["text"] for event in events if event["name"] == "token")
+    assert events[-1]["data"]["nodes"][0]["output"] == written
+    assert events[-1]["data"]["verified"]
