@@ -47,7 +47,7 @@ PEERS = {"FastAPI, a constant": "constant", "FastAPI, the function": "function"}
 PROBLEMS = 200_000
 START_SECONDS = 120.0  # time for a process to load its model
 END_SECONDS = 10.0  # time for a process to end
-WARM_UP_SECONDS = 2.0
+WARM_UP_SECONDS = 5.0
 COLUMNS = {
     "requests/s": ("together", "requests_per_second"),
     "p50 ms": ("together", "p50_ms"),

@@ -6,7 +6,7 @@ Each recipe that trains on a CPU chooses several times, as `calcgpt train` does 
 step. Then steps with one thread and with all cores take turns. Each shipped model chooses for
 torch's passes, of 256 tokens as `calcgpt eval` does, and of one. All of that on an idle machine,
 and again while another process takes a core. The figure is the time with the worst of the choices
-over the time with the better number of threads. The engine `native` has one thread and no choice.
+over the time with the better number of threads.
 """
 
 import subprocess

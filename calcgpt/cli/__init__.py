@@ -161,8 +161,8 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 def cli() -> None:
     """A calculator whose answers come from a small GPT, and the laboratory it is made in.
 
-    A CHECKPOINT is the name of a shipped one, a folder, or `best`: the one with the highest
-    validation exact match.
+    A CHECKPOINT is the name of a shipped one, a folder, or `best`: the one that is right in every
+    case of its rules or, if there is none, has the highest exact match on validation.
     """
 
 

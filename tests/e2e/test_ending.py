@@ -125,9 +125,11 @@ def test_new_requests_are_refused_while_streams_finish(
 
 @workers
 def test_a_request_that_outlasts_the_drain_is_503(workers: int) -> None:
-    with server("calculator", "--workers", workers, "--drain", 1) as running:
+    options = ("--workers", workers, "--drain", 1, "--max-pending", 100_000)
+    longest = f"{'7' * 150}*{'8' * 150}"  # a hundred take some seconds
+    with server("calculator", *options) as running:
         with connect(running) as connection:
-            connection.sendall(request("/v1/calculate/batch", {"expressions": [LONG] * 50}))
+            connection.sendall(request("/v1/calculate/batch", {"expressions": [longest] * 100}))
             wait_for(lambda: metric(running, "calcgpt_requests_in_flight") >= 100)
             running.process.terminate()
             assert int(refusal(connection, 503, "ending")["retry-after"]) >= 1

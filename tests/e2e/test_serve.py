@@ -34,7 +34,8 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
 
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(PATIENCE) == 0
-        first, *others, last = running.records
+        by_torch, first, *others, last = running.records
+    assert by_torch["message"].startswith("tiny is run by torch: ")
     assert first["message"].startswith(f"tiny answers on {address}, documented at {address}/docs")
     requests = [(record["path"], record["status"]) for record in others]  # none of health checks
     assert requests == [("/v1/calculate", 200), ("/v1/calculate", 422), ("/v1/models", 421)]

@@ -177,7 +177,7 @@ CALCULATE = """async ({ file, manifest, expressions, places }, read, startWorker
 def drawn(n: int) -> list[str]:
     """Operations of all kinds, of several distributions."""
     expressions = []
-    for name in ("blog", "everyday", "hard", "tricky-5"):
+    for name in ("blog", "everyday", "rounding", "tricky-5"):
         [batch] = distribution(name)(np.random.PCG64(7), n)
         problems = batch.to_problems()
         expressions += [f"({number_text(p.a)}){p.op}({number_text(p.b)})" for p in problems]
