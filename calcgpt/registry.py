@@ -119,12 +119,13 @@ def _rank(folder: Path, metrics: dict[str, Any]) -> tuple[float, float, int, flo
     """Returns the sort key of a checkpoint; the best one has the lowest. It begins with less than 0
     if the model was right in every case. Raises CheckpointError or one of MALFORMED if the config
     or the metrics lack a value or have a wrong one."""
-    read_config(folder)
+    data = read_config(folder)[0].get("data") or {}
+    has_all_operations = all(weight > 0 for weight in data.get("operations", {}).values())
     exact_match, least_margin = -1.0, 0.0  # saved on a signal, before any validation: ranked last
     if "validation" in metrics:
         exact_match = float(metrics["validation"]["exact_match"])
     cases = metrics.get("cases")
-    if cases and cases["wrong"] == 0 and not cases.get("held_out"):
+    if cases and cases["wrong"] == 0 and has_all_operations and not cases.get("held_out"):
         least_margin = max(0.0, float(cases["least_margin"]))
     loss = float(metrics.get("val_loss", math.inf))
     if math.isnan(loss) or math.isnan(least_margin):

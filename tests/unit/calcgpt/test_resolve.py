@@ -58,6 +58,23 @@ def test_best_has_the_highest_exact_match_then_size_then_loss(
     assert best(tmp_path) == tmp_path / f"{chosen}"
 
 
+def test_what_was_right_in_every_case_is_best_whatever_its_scores(tmp_path: Path) -> None:
+    counts = {
+        "certain": {"n": 9, "wrong": 0, "least_margin": 2.0},
+        "surer": {"n": 9, "wrong": 0, "least_margin": 3.0},
+        "wrong": {"n": 9, "wrong": 1, "least_margin": -1.0},
+        "half": {"n": 9, "wrong": 0, "least_margin": 9.0, "held_out": 4, "held_out_wrong": 0},
+        "sums": {"n": 9, "wrong": 0, "least_margin": 9.0},
+    }
+    for name, cases in counts.items():
+        folder = entry(tmp_path, name, 0.5)
+        metrics = json.loads((folder / METRICS).read_text())
+        (folder / METRICS).write_text(json.dumps({**metrics, "cases": cases}))
+    entry(tmp_path, "scored", 1.0)
+    configure(tmp_path / "sums", {"data": {"operations": {"+": 1.0, "*": 0.0}}})
+    assert best(tmp_path) == tmp_path / "surer"
+
+
 @pytest.mark.parametrize(
     ("name", "reason"), [("a" * 5_000, "File name too long"), ("", "is empty")]
 )
