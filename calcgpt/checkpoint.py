@@ -195,8 +195,11 @@ class Checkpoint:
         require("engine 'torch'", "torch")
         import torch
 
+        from calcgpt.model.gpt import build_model
+
         tensors = {name: torch.tensor(array) for name, array in self.arrays.items()}
-        model = _new_model(self.recipe, self.tokenizer, tensors, f"{self.name}/{WEIGHTS}")
+        model = build_model(self.recipe.model, len(self.tokenizer))
+        _check_shapes(model, tensors, f"{self.name}/{WEIGHTS}")
         model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
         return model.eval()
 
@@ -300,17 +303,6 @@ def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
 
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
     write_tensors(save_file, contiguous, path)
-
-
-def _new_model(
-    recipe: Recipe, tokenizer: Tokenizer, tensors: dict[str, torch.Tensor], file: str
-) -> LanguageModel:
-    """Returns an untrained model with the names and shapes of `tensors`."""
-    from calcgpt.model.gpt import build_model
-
-    model = build_model(recipe.model, len(tokenizer))
-    _check_shapes(model, tensors, file)
-    return model
 
 
 def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:

@@ -112,7 +112,8 @@ class DataFolder:
         manifest, has_work = path / MANIFEST, None
         if holds_problems := manifest.is_file():
             content = read_json(manifest)
-            recorded, has_work = content.get("sha256"), _has_work(content.get("format"))
+            recorded, format_name = content.get("sha256"), content.get("format")
+            has_work = format_name != "direct" if isinstance(format_name, str) else None
             if isinstance(recorded, dict) and [recorded.get(s) for s in ("train", "val")] == hashes:
                 fingerprint = sha256(manifest)  # else a file was edited
         return cls(path, train_text, val_text, holds_problems, fingerprint, has_work)
@@ -304,11 +305,6 @@ def tokenizer_for(recipe: Recipe, data: TrainingData, val_problems: Sequence[Lin
             f"{vocabulary!r}, the tokens of tokenizer {name!r}"
         )
     return tokenizer
-
-
-def _has_work(format_name: object) -> bool | None:
-    """Whether a format has worked steps; None for what is not the name of a format."""
-    return format_name != "direct" if isinstance(format_name, str) else None
 
 
 class _Block(NamedTuple):
