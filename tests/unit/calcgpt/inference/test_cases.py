@@ -18,6 +18,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
 from calcgpt.data.cases import case_arrays
 from calcgpt.errors import CheckpointError, ConfigError, DataError
+from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
 from calcgpt.inference.cases import loop, stored
 from calcgpt.inference.cases.decoder import CaseDecoder
@@ -320,9 +321,11 @@ def test_a_proved_memory_is_kept_for_the_same_weights(empty_cache: Path) -> None
     first.memory.fill(kinds[:1_000], sources[:1_000])
     stored.save(first.memory.entries, file)
     again = decoder()
-    assert (first.is_proved, again.is_proved, decoder(live=True).is_proved) == (False, True, False)
     for name, array in again.memory.entries._asdict().items():
         np.testing.assert_array_equal(array, getattr(first.memory.entries, name))
+    for made, is_proved in ((first, False), (again, True), (decoder(live=True), False)):
+        [node] = Calculator(proved(), made)("12.5+3").nodes
+        assert (node.result, node.proved) == ("15.5", is_proved)
     changed = {"norm.weight": proved().arrays["norm.weight"] * 2}
     assert file_of(**changed) != file
     index = first.memory.entries.indices(kinds, sources)
