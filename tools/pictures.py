@@ -23,7 +23,7 @@ from datagen.files import write_bytes
 DOCS = PAGE.parents[1] / "docs"
 QUESTION, ANSWER = "471×29.9", "14082.9"
 MODELS = ("calculator",)
-BROKEN_QUESTION, OFF, WRONG = "7+8", "1.n47", "8"  # without a neuron that helps with signs
+BROKEN_QUESTION, OFF, WRONG = "7+8", "2.1", "16"
 DIVISION, QUOTIENT = "7÷8 to 2 places", "0.88"
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone
@@ -54,7 +54,7 @@ BROKEN = (
     .neurons { grid-template-columns: repeat(4, 1fr) !important; }
 """
 )
-CLAIM = "document.querySelector('.tagline strong').textContent = 'I switched off a single neuron.'"
+CLAIM = "document.querySelector('.tagline strong').textContent = 'I switched off one of its 12 heads.'"
 
 
 def new_page(browser: Browser, width: int, height: int, scale: float = 1.0) -> Page:
