@@ -69,7 +69,14 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     304: {"description": "Not modified: `If-None-Match` has the tag of these weights"},
 }
 MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
-MANIFEST_RESPONSES = {**MODEL_RESPONSES, 200: {"description": "A JSON object"}}
+MANIFEST: dict[str, Any] = {
+    "schema": {"type": "object"},
+    "example": {"id": "calculator", "parameters": 41_596, "layers": 3, "heads": 4},
+}
+MANIFEST_RESPONSES = {
+    **MODEL_RESPONSES,
+    200: {"description": "A JSON object", "content": {"application/json": MANIFEST}},
+}
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
     "example": 'calcgpt_answers_total{model="calculator",verified="true"} 31.0\n',
