@@ -69,19 +69,13 @@ WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
     304: {"description": "Not modified: `If-None-Match` has the tag of these weights"},
 }
 MODEL_RESPONSES = responses(401, 404, 422, 429, 503)
-MANIFEST_EXAMPLE = {
-    "id": "calculator",
-    "parameters": 41_596,
-    "metrics": None,
-    "vocabulary": "$()*+-./0123456789:;=an|",
-    "layers": 3,
-    "heads": 4,
-    "switches": None,
+MANIFEST: dict[str, Any] = {
+    "schema": {"type": "object"},
+    "example": {"id": "calculator", "parameters": 41_596, "layers": 3, "heads": 4},
 }
-MANIFEST_CONTENT = {"application/json": {"schema": {"type": "object"}, "example": MANIFEST_EXAMPLE}}
 MANIFEST_RESPONSES = {
     **MODEL_RESPONSES,
-    200: {"description": "A JSON object", "content": MANIFEST_CONTENT},
+    200: {"description": "A JSON object", "content": {"application/json": MANIFEST}},
 }
 METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
