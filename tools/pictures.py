@@ -54,7 +54,9 @@ BROKEN = (
     .neurons { grid-template-columns: repeat(4, 1fr) !important; }
 """
 )
-CLAIM = "document.querySelector('.tagline strong').textContent = 'I switched off one of its 12 heads.'"
+CLAIM = (
+    "document.querySelector('.tagline strong').textContent = 'I switched off one of its 12 heads.'"
+)
 
 
 def new_page(browser: Browser, width: int, height: int, scale: float = 1.0) -> Page:
