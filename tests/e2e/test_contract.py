@@ -157,7 +157,7 @@ def no_models() -> Iterator[LoadedModel]:
 
 
 def test_responses_match_the_document() -> None:
-    settings = {"batch_wait": 0, "deadline": PATIENCE}
+    settings = {"deadline": PATIENCE}
     outcome = run(settings, models, OPEN, examples=EXAMPLES)
     if REPORT:
         write_json(Path(REPORT), outcome.report())

@@ -85,7 +85,6 @@ def test_secrets_are_not_shown() -> None:
         ({"port": 70_000}, "--port: Input should be less than or equal to 65535"),
         ({"workers": 0}, "--workers: "),
         ({"deadline": 0}, "--deadline: "),
-        ({"batch_wait": "soon"}, "--batch-wait: "),
         ({"log_format": "xml"}, "--log-format: "),
         ({"max_items": 2_000}, "max_items must not exceed max_pending"),
         ({"threads": 1_000}, "1000 threads are more than the "),
