@@ -110,7 +110,7 @@ def test_it_describes_a_model_without_formulas(start: Start) -> None:
 
 
 def test_it_makes_a_page(start: Start) -> None:
-    export = start("export", "blog", "page", "--to", "web")  # a relative path
+    export = start("export", "calculator", "page", "--to", "web")  # a relative path
     output, errors = export.communicate(timeout=LIMIT)
     assert (export.returncode, errors) == (0, "")
     assert "a page that calculates by itself" in output
