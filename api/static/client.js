@@ -10,7 +10,7 @@ const KEY = "calcgpt.key";
 /** An operation and the model's answer. If an operand is missing, the model is not asked: then `problem` and all other
  * fields that are not in Span are null or false.
  * @typedef {Span & {problem: string, prompt: string, output: string, result: string | null,
- * exact: string, agrees: boolean, confidence: Confidence}} Node */
+ * exact: string, agrees: boolean, proved: boolean, confidence: Confidence}} Node */
 
 /** The answer to an expression. reading: how it was read, if a reader could think otherwise; alternative: the
  * expression in that other reading; fraction: the exact value, unless it is very long; off: the parts of the model that

@@ -94,6 +94,7 @@ export class Computation {
       result: value ? plainText(value) : text,
       exact: right.value ? plainText(right.value) : answerText(null),
       agrees: text === answerText(right.value),
+      proved: false, // this browser has not tried all cases
       rounded: right.isRounded,
       confidence: confidence(prompt, output, probabilities),
     };
@@ -131,7 +132,7 @@ export class Computation {
 /** What the node of an operation has about which the model was not asked. */
 const NOT_ASKED = {
   ...{ problem: null, prompt: null, work: null, output: null, result: null, exact: null, confidence: null },
-  ...{ agrees: false, rounded: false },
+  ...{ agrees: false, proved: false, rounded: false },
 };
 /** @type {Confidence} */ const NOT_CONFIDENT = { answer: 0, weakest_step: 0, whole: 0 };
 

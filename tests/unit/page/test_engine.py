@@ -193,7 +193,7 @@ def test_it_writes_what_python_writes_with_the_same_confidence(calculator: Check
         try:
             expected = python.calculate(expression).model_dump(mode="json")
             for node in expected["nodes"]:
-                node.pop("proved", None)  # the service says what was tried on its machine
+                node["proved"] = False  # the browser has not tried all cases
         except ExpressionError as error:
             n_refused += 1
             start, end = error.position, error.end
