@@ -55,7 +55,7 @@ def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
             stack.enter_context(locked(path.parent, "writing", timeout=LOCK_TIMEOUT))
             if (content := read_cached(path)) is not None:
                 return content
-        log.info("making %s, once, in a second or more: %s", what, path)
+        log.debug("making %s: %s", what, path)
         content = make()
         try:
             write_cached(path, content)
