@@ -21,8 +21,7 @@ from wire import address, answer, ask, connect, head, memory, metric, refusal, r
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 MIB = 1 << 20
-# Forty operations, each on the result of the one before: a second of work.
-SLOW = "12345678901234567890" + "*(7777777777/3)/(7777777777/3)" * 10
+SLOW = f"{'7' * 300}*{'8' * 300}"  # a fifth of a second of work, at least
 # Products whose texts share no batch, so that the model is busy for many times as long as a test.
 # With their planning, they count as N_OPERATIONS.
 LONG: dict[str, Any] = {"expressions": [f"{'9' * 40}*{'8' * 40}"] * 100}
