@@ -38,7 +38,7 @@ def client(address: str) -> openai.OpenAI:
 
 
 def test_a_closed_stream_frees_its_places(client: openai.OpenAI, address: str) -> None:
-    long = "12345678901234567890" + "*(7777777777/3)/(7777777777/3)" * 10
+    long = f"{'7' * 300}*{'8' * 300}"
     messages = [{"role": "user", "content": long}]
     stream = client.chat.completions.create(**CHAT_REQUEST | {"messages": messages}, stream=True)
     next(stream)
