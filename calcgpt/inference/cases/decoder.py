@@ -18,8 +18,8 @@ from calcgpt.inference.cases.network import Network
 from calcgpt.inference.generate import Writer, Writing, Written
 from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
 from datagen.layout import require_shape
+from datagen.layout_check import checked_layout
 from datagen.notation import parse_prompt
-from datagen.schema import checked_layout
 from datagen.slots import WIDTH, Layout, Shape, shape_cache
 from datagen.sources import Slots, as_arrays, next_cases
 

@@ -29,7 +29,7 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Sampling, complete, generate, stop_token
 from calcgpt.model.gpt import build_model
 from calcgpt.registry import resolve
-from datagen import schema
+from datagen import layout_check
 from datagen.arithmetic import Number, Problem
 from datagen.cases import all_cases
 from datagen.errors import NotationError
@@ -291,7 +291,7 @@ def test_a_layout_that_reads_what_its_rules_do_not_is_an_error(
         plan._sources[-2 * MAX_SOURCES] += 1  # of the sign before the =
         return plan
 
-    monkeypatch.setattr(schema, "new_layout", swapped)
+    monkeypatch.setattr(layout_check, "new_layout", swapped)
     with pytest.raises(DataError, match="a layout is not what its rules read: source 0 of SUM_SIG"):
         decoder().begin("$9(0000000001+0000000002)=")
 

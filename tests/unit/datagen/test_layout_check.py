@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from datagen.arithmetic import Problem
 from datagen.layout import new_layout, require_shape
+from datagen.layout_check import LayoutError, check
 from datagen.notation import render_prompt
-from datagen.schema import LayoutError, check
 from datagen.slots import MAX_SOURCES, Kind, Layout, Shape
 
 
