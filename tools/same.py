@@ -1,10 +1,10 @@
-"""Whether the engine `cases` writes the same as torch, and is as sure.
+"""Whether the engine `cases` writes the same as torch, and is as sure, and the page the same, too.
 
     python -m tools.same [--checkpoint NAME] [--n N] [--json FILE]
 
 The engine answers N problems of each distribution. Torch reads each text in one pass, and would
 write the same if each character is the one that it finds most probable. Probabilities of quotient
-digits are not compared: the engine adds those of two neighbours.
+digits are not compared: the engine adds those of two neighbours. The page's engine runs in Node.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from benchmarks.measure import environment, parser, positive, run, write
-from calcgpt.checkpoint import Checkpoint
+from calcgpt.checkpoint import WEIGHTS, Checkpoint
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
 from calcgpt.model.base import LanguageModel
@@ -23,6 +23,15 @@ from datagen.notation import render_prompt
 from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.slots import Kind
+from tools.node import in_node
+
+PAGE = """async ({ file, vocabulary, prompts }, read) => {
+    const { readWeights } = await import("/static/engine/weights.js");
+    const { Network } = await import("/static/engine/network.js");
+    const { Memory, write } = await import("/static/engine/write.js");
+    const memory = new Memory(new Network(readWeights(read(file)), []), vocabulary);
+    return prompts.map((prompt) => [...write(memory, prompt)].map(({ text }) => text).join(""));
+}"""
 
 
 def main() -> None:
@@ -58,7 +67,15 @@ def compared(checkpoint: Checkpoint, prompts: list[str], name: str) -> dict[str,
             difference = np.abs(probabilities[start:] - confidence)
             largest = max(largest, float(difference[kinds[start:] != Kind.QUOTIENT_DIGIT].max()))
             bar.update(1)
-    return {"n": len(prompts), "other_texts": other, "largest_difference": largest}
+    asked = {"file": str(resolve(checkpoint.name) / WEIGHTS), "vocabulary": tokenizer.vocabulary}
+    page = in_node(PAGE, asked | {"prompts": prompts})
+    on_page = sum(mine.text != text for mine, text in zip(written, page, strict=True))
+    return {
+        "n": len(prompts),
+        "other_texts": other,
+        "other_texts_of_the_page": on_page,
+        "largest_difference": largest,
+    }
 
 
 @torch.inference_mode()
