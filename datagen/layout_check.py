@@ -83,7 +83,9 @@ def check(shapes: Sequence[Shape], layouts: Sequence[Layout]) -> None:
     for family in ("result", "rounding"):
         places.add("result or rounding", places.members[family])
     _check_extents(places, sizes)
-    _check_fields(kinds_T, columns_T, np.arange(len(of_T)) - starts[of_T], of_T, sizes)
+    at_T = np.arange(len(of_T)) - starts[of_T]
+    _require(found_TR < at_T[:, None], "a slot that reads a later one")
+    _check_fields(kinds_T, columns_T, at_T, of_T, sizes)
     order_T = np.argsort(kinds_T, kind="stable")
     bounds = np.flatnonzero(np.diff(kinds_T[order_T], prepend=-1, append=-1))
     parts = (part for kind in np.split(order_T, bounds[1:-1]) for part in _parts(kind))
@@ -98,7 +100,7 @@ def check(shapes: Sequence[Shape], layouts: Sequence[Layout]) -> None:
             _require(source == found_nR[:, index], f"source {index} of {kind.name}")
         _require(found_nR[:, len(expected) :] == NOWHERE, f"a source of {kind.name} too many")
     for plan, shape, start in zip(layouts, shapes, starts.tolist(), strict=True):
-        _check_result(plan, sizes_of(shape), places, of_T[start], start)
+        _check_result(plan, shape, places, of_T[start], start)
 
 
 def _parts(slots: Ints) -> list[Ints]:
@@ -155,8 +157,6 @@ def _check_extents(places: _Places, sizes: Sizes) -> None:
         inside = (row >= first[of]) & (row <= last[of]) & (column >= low[of]) & (column <= high[of])
         _require(inside, f"{family} has a slot outside")
         wanted = np.maximum(last - first + 1, 0) * np.maximum(high - low + 1, 0)
-        if family == "remainder":  # the last row has a digit below it only if it has marks
-            wanted -= (sizes.n_row > 0) & (np.bincount(of, minlength=n_layout) == wanted - 1)
         _require(np.bincount(of, minlength=n_layout) == wanted, f"{family} is not complete")
 
 
@@ -181,8 +181,9 @@ def _check_fields(kinds_T: Ints, columns_T: Ints, at_T: Ints, of_T: Ints, s: Siz
         _require((kinds_T[slots] != zero) == is_written, "a copied digit")
 
 
-def _check_result(plan: Layout, s: Sizes, places: _Places, of: Ints, start: int) -> None:
+def _check_result(plan: Layout, shape: Shape, places: _Places, of: Ints, start: int) -> None:
     """Raises LayoutError unless the answer copies the result, digit by digit."""
+    s = sizes_of(shape)
     family = "result" if s.divides or s.drop else "exact"
     columns = LOWEST + s.drop + np.arange(len(plan.result))
     positions = places.find(family, np.full(len(columns), of), 0 * columns, columns)
@@ -191,7 +192,8 @@ def _check_result(plan: Layout, s: Sizes, places: _Places, of: Ints, start: int)
     _require((in_family == of).sum() == len(plan.result), "a digit of the result is missing")
     _require(plan.result_places == s.places, "the places of the result")
     is_sign = plan.kinds[plan.sign] in (Kind.SIGN, Kind.SUM_SIGN)
-    _require(is_sign or plan.sign == NOWHERE, "the sign of the result")
+    is_right = plan.sign == NOWHERE if shape.by_zero else plan.sign != NOWHERE and is_sign
+    _require(is_right, "the sign of the result")
 
 
 def _require(holds: Any, what: str) -> None:

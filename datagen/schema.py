@@ -195,7 +195,12 @@ def extents(s: Sizes) -> dict[str, tuple[Ints, Ints, Ints, Ints]]:
     factor_rows, division_rows = s.n_b * s.multiplies, np.where(s.n_row > 0, last, 0)
     n_carry: Ints = np.where(s.multiplies, s.n_a, s.width)
     top = LOWEST - 1
+    n_sum, n_rounding = 1 * is_sum, 1 * (n_result > 0) * (s.divides | (s.drop > 0))
     return {
+        "a sign": (0, 0, 0, 0),
+        "b sign": (0, 0, 0, 0),
+        "direction": (0, n_sum - 1, 0, 0),
+        "rounding": (0, n_rounding - 1, low - 1, low - 1),
         "a": (0, 0, LOWEST, top + n_a),
         "b": (0, 0, LOWEST, top + n_b),
         "total": (0, 0, LOWEST, top + (s.n + 1) * is_sum),

@@ -9,7 +9,7 @@ from datagen.arithmetic import Problem
 from datagen.layout import new_layout, require_shape
 from datagen.layout_check import LayoutError, check
 from datagen.notation import render_prompt
-from datagen.slots import MAX_SOURCES, Kind, Layout, Shape
+from datagen.slots import MAX_SOURCES, NOWHERE, Kind, Layout, Shape
 
 
 def planned(problem: Problem) -> tuple[Shape, Layout]:
@@ -68,5 +68,18 @@ def test_a_result_that_leaves_out_a_digit_or_turns_two_is_found(
         del plan.result[index]
     else:
         plan.result[index - 1 : index + 1] = reversed(plan.result[index - 1 : index + 1])
+    with pytest.raises(LayoutError):
+        check([shape], [plan])
+
+
+@given(any_problems, st.data())
+def test_a_sign_that_is_missing_is_found(problem: Problem, data: st.DataObject) -> None:
+    shape, plan = planned(problem)
+    if data.draw(st.booleans()):
+        plan.sign = NOWHERE if plan.sign != NOWHERE else len(plan) - 2
+    else:
+        signs = {Kind.A_SIGN, Kind.B_SIGN, Kind.B_SIGN_OF_SUM}
+        position = next(i for i, slot in enumerate(plan) if slot.kind in signs)
+        plan._kinds[position] = Kind.EQUALS
     with pytest.raises(LayoutError):
         check([shape], [plan])
