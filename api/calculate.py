@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.access import charge_for, client_of
+from api.access import CHARGE, charge_for, client_of
 from api.fairness import Shift
 from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
 from api.routing import EventStream, JsonRoute, RequestStack, json_response, stream_responses
@@ -37,7 +37,7 @@ from calcgpt.errors import ExpressionError
 from calcgpt.inference import generate, spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
 from calcgpt.inference.effort import Effort
-from calcgpt.inference.generate import Written
+from calcgpt.inference.generate import Writer, Written
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -76,10 +76,19 @@ class Inquiry:
     options: AnswerOptions
     client: str
 
-    async def answer(self, listener: Listener | None = None) -> Calculation:
-        """Returns the answer. Raises ProblemError if it does not meet the requirements."""
+    def fits_in(self, shift: Shift) -> bool:
+        """Returns whether the answer can be written in the turn in which it was planned, and counts
+        it there."""
+        is_writer = isinstance(self.calculator.decoder, Writer)
+        return is_writer and shift.extend(self.computation.cost)
+
+    async def answer(
+        self, listener: Listener | None = None, shift: Shift | None = None
+    ) -> Calculation:
+        """Returns the answer. Raises ProblemError if it does not meet the requirements. `shift` is
+        one in which it fits, if there is one."""
         decoder, cost = self.calculator.decoder, self.computation.cost
-        async with self.service.shift(decoder, self.client, cost) as shift:
+        async with shift or self.service.shift(decoder, self.client, cost) as shift:
             while questions := self.computation.questions():
                 for question in questions:
                     await self._ask(question, shift, listener)
@@ -139,16 +148,14 @@ def router(service: Service) -> APIRouter:
     @routes.post("", response_model=CalculateResponse)
     async def calculate(body: CalculateRequest, request: Request, stack: RequestStack) -> Response:
         """Calculate an expression."""
-        inquiry = await begin(service, body.expression, body, request, stack)
-        return json_response(await service.while_connected(request, stack, inquiry.answer()))
+        return json_response(await calculated(service, body.expression, body, request, stack))
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
         query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
     ) -> Response:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
-        inquiry = await _begin_query(service, query, request, stack)
-        return json_response(await service.while_connected(request, stack, inquiry.answer()))
+        return json_response(await _calculated_query(service, query, request, stack))
 
     @routes.post("/batch", response_model=BatchResponse)
     async def calculate_batch(
@@ -181,10 +188,32 @@ def router(service: Service) -> APIRouter:
     return routes
 
 
-async def begin(
+async def calculated(
     service: Service, expression: str, options: AnswerOptions, request: Request, stack: ExitStack
+) -> Calculation:
+    """Returns the answer to a request. A short one is written in the turn in which it is planned,
+    by the task that waits for it."""
+    async with _planning(service, expression, request) as shift:
+        inquiry = await begin(service, expression, options, request, stack, shift)
+        if inquiry.fits_in(shift):
+            with stack:
+                return await inquiry.answer(shift=shift)
+    return await service.while_connected(request, stack, inquiry.answer())
+
+
+async def begin(
+    service: Service,
+    expression: str,
+    options: AnswerOptions,
+    request: Request,
+    stack: ExitStack,
+    shift: Shift | None = None,
 ) -> Inquiry:
-    """Returns the inquiry of a request, whose operations are admitted."""
+    """Returns the inquiry of a request, whose operations are admitted. With `shift`, the turn in
+    which it was planned may go on."""
+    if not shift:
+        async with _planning(service, expression, request) as shift:
+            return await begin(service, expression, options, request, stack, shift)
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
     until = _now() + service.settings.deadline
@@ -192,9 +221,12 @@ async def begin(
     try:
         with service.admission.enter(client, 1):  # until its operations are known
             computation = await _parsed(
-                service, calculator, expression, options, request, until, effort
+                service, calculator, expression, options, request, until, effort, shift
             )
+        if CHARGE in request.scope["state"]:
+            shift.pause()  # the storage of the rates may take long
     except ExpressionError:
+        shift.pause()
         await charge_for(request.scope, n_operations(0, effort.characters))
         raise
     n = n_operations(computation.cost, effort.characters)
@@ -202,10 +234,10 @@ async def begin(
     return Inquiry(service, calculator, computation, options, client)
 
 
-async def _begin_query(
+async def _calculated_query(
     service: Service, query: CalculateQuery, request: Request, stack: ExitStack
-) -> Inquiry:
-    """Does what `begin` does for an expression in an address."""
+) -> Calculation:
+    """Does what `calculated` does for an expression in an address."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
         raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
@@ -214,7 +246,7 @@ async def _begin_query(
         reason = "in a URL, + means a space: write + as %2B, and a space as %20"
         raise ProblemError(422, reason, kind="no-operation", position=0, end=len(query.expression))
     try:
-        return await begin(service, query.expression, query, request, stack)
+        return await calculated(service, query.expression, query, request, stack)
     except ExpressionError as error:
         problem = expression_problem(error)
         if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
@@ -230,10 +262,11 @@ async def _parsed(
     request: Request,
     until: float,
     effort: Effort,
+    shift: Shift,
 ) -> Computation:
     """Returns the computation of an expression, and counts what planning takes on `effort`. Plans
-    all but short sums and products in a thread, so that other requests do not wait, and no longer
-    than the client waits. Clients take turns.
+    short sums and products in a turn of `shift`, and others in a thread, so that other requests do
+    not wait, and no longer than the client waits. Clients take turns.
 
     Raises ExpressionError, ClientDisconnect, or ProblemError (504) if it is not the client's turn
     until that time of the event loop.
@@ -244,20 +277,30 @@ async def _parsed(
             return calculator.begin(text, options.places, style=options.style)
 
     is_short = _SHORT.fullmatch(text) is not None
-    turns = service.turns if is_short else service.long_plans
+    turns = service.long_plans
     try:
         async with asyncio.timeout_at(until):
-            await turns.begin(client_of(request.scope), len(text))
+            if is_short:
+                await shift.left()
+            else:
+                await turns.begin(client_of(request.scope), len(text))
     except TimeoutError:
         raise service.deadline_passed() from None
+    if is_short:
+        service.require_client(request)
+        shift.spend(len(text))
+        return plan()
     try:
-        if is_short:
-            return plan()
         planned = asyncio.to_thread(plan)
         return await service.while_connected(request, ExitStack(), planned, has_deadline=False)
     finally:
         turns.end()
         effort.stop()
+
+
+def _planning(service: Service, text: str, request: Request) -> Shift:
+    """Returns the turns in which an expression is planned, if it is short."""
+    return Shift(service.turns, client_of(request.scope), len(text))
 
 
 async def _begin_all(
@@ -274,7 +317,10 @@ async def _begin_all(
     for text in body.expressions:
         effort = Effort()
         try:
-            computation = await _parsed(service, calculator, text, body, request, until, effort)
+            async with _planning(service, text, request) as shift:
+                computation = await _parsed(
+                    service, calculator, text, body, request, until, effort, shift
+                )
         except ProblemError as error:  # out of time, as all that follow
             inquiries.append(error)
         except ExpressionError as error:

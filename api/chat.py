@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.calculate import Inquiry, begin
+from api.calculate import Inquiry, begin, calculated
 from api.problems import QUESTION_RESPONSES, ProblemError
 from api.routing import (
     DONE,
@@ -67,11 +67,11 @@ def router(service: Service) -> APIRouter:
         """Calculate the last message of a user, as OpenAI's chat endpoint answers it. Errors are
         problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
-        inquiry = await begin(service, body.expression, body, request, stack)
-        run = ChatRun(inquiry.calculator, body)
+        run = ChatRun(service.calculator(body.model), body)
         if body.stream:
+            inquiry = await begin(service, body.expression, body, request, stack)
             return EventStream(run.stream(_follow(inquiry, stack)))
-        answer = await service.while_connected(request, stack, inquiry.answer())
+        answer = await calculated(service, body.expression, body, request, stack)
         return json_response(run.response(answer))
 
     return routes

@@ -28,6 +28,7 @@ LEAST_SPARE, SPARE = 16, 1_000
 UNSENT_BYTES = 4_096
 LINGER_SECONDS = 2  # for which a connection without a request stays open when the service ends
 ENDING = "ending"  # a key in the state of a request that comes after that
+FLOW = "flow"  # the key of uvicorn's FlowControl in the state of a request
 ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
 
 
@@ -88,6 +89,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.conn = BoundedParser(h11.SERVER, HEAD_BYTES)
+        self.app_state = {**self.app_state, FLOW: self.flow}
         transport.set_protocol(PieceReceiver(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
         limit, self.limit_concurrency = self.limit_concurrency, None

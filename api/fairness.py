@@ -95,6 +95,10 @@ class FairQueue:
             self._ends = {name: end for name, end in self._ends.items() if end > self._now}
         insort(self._turns, turn, key=lambda other: other.start)
 
+    def charge(self, client: str, cost: int) -> None:
+        """Adds to the work of a client's last turn."""
+        self._ends[client] = max(self._now, self._ends.get(client, 0.0)) + cost
+
     def take(self) -> _Turn:
         """Removes the first turn. There must be one."""
         turn = self._turns.pop(0)
@@ -126,6 +130,10 @@ class Turns:
                 if not turn.begins.cancelled():  # it has begun meanwhile
                     self.end()
                 raise
+
+    def charge(self, client: str, cost: int) -> None:
+        """Adds to the work of a client's turn."""
+        self._waiting.charge(client, cost)
 
     def end(self) -> None:
         """Ends a turn. The next begins when the event loop has looked for what has come meanwhile:
@@ -163,6 +171,14 @@ class Shift:
             await self._turns.begin(self._client, cost)
             self._is_on, self._left = True, self._size
         return self._left
+
+    def extend(self, cost: int) -> bool:
+        """Adds work to one's turn, if there is room for it. Returns whether there is."""
+        if not self._is_on or cost > self._left:
+            return False
+        self._cost += cost
+        self._turns.charge(self._client, cost)
+        return True
 
     def spend(self, n: int) -> None:
         """Counts work that is as much as `n` characters."""

@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import cache
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from api import logs
 from api.access import is_api
-from api.connections import ENDING, UNSENT_BYTES
+from api.connections import ENDING, FLOW, UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
-from api.slow_clients import UNREAD, GivenUpError, SlowClients
+from api.slow_clients import UNREAD, GivenUpError, SlowClients, poll
 from api.telemetry import Metrics
 from calcgpt.inference.browser import PAGE_POLICY
 
@@ -83,11 +84,13 @@ class RequestLog:
         if self._n >= self._limit:
             self._metrics.sheds.labels("full").inc()
             return await full_problem("requests", closes=True).response()(scope, receive, send)
-        delivery = Delivery(send, self._slow, self._stall_timeout, self._delivery_timeout)
+        state = scope.setdefault("state", {})
+        delivery = Delivery(
+            send, self._slow, self._stall_timeout, self._delivery_timeout, state.get(FLOW)
+        )
         exchange = Exchange(scope, receive, delivery)
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
-        state = scope.setdefault("state", {})
         token = logs.request_id.set(exchange.id)
         started = time.perf_counter()
         self._n += 1
@@ -151,7 +154,7 @@ class Exchange:
 
     def __init__(self, scope: Scope, receive: Receive, delivery: "Delivery") -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
-        self.id = client_id if REQUEST_ID.fullmatch(client_id) else uuid4().hex
+        self.id = client_id if REQUEST_ID.fullmatch(client_id) else token_hex(16)
         self.started = False
         self.disconnected = False
         self.n_bytes = 0
@@ -195,12 +198,18 @@ class Exchange:
 
 
 class Delivery:
-    """Sends a response as its client reads it. Raises TimeoutError if that takes too long."""
+    """Sends a response as its client reads it. Raises TimeoutError if that takes too long. `flow`
+    tells, if the server does, whether sending would wait."""
 
     def __init__(
-        self, send: Send, slow: SlowClients, stall_timeout: float, delivery_timeout: float
+        self,
+        send: Send,
+        slow: SlowClients,
+        stall_timeout: float,
+        delivery_timeout: float,
+        flow: FlowControl | None = None,
     ) -> None:
-        self._send, self._slow = send, slow
+        self._send, self._slow, self._flow = send, slow, flow
         self._stall_timeout, self._rest = stall_timeout, delivery_timeout
         self.is_shared = False  # whether the body is a file, which is in memory only once
 
@@ -215,6 +224,9 @@ class Delivery:
     async def _send_all(self, message: Message) -> None:
         clock = asyncio.get_running_loop().time
         for piece in _pieces(message):
+            if self._flow and not self._flow.write_paused:
+                await self._send(piece)
+                continue
             begun = clock()
             async with self._slow.wait(min(self._stall_timeout, self._rest)):
                 await self._send(piece)
@@ -279,8 +291,7 @@ class BodyLimit:
             refusal = _refusal(400, "a body has a length or a coding, not both", "invalid-request")
             return await refusal(scope, receive, send)
         try:
-            async with self._slow.wait(self._seconds) as add:
-                body = await self._read(scope, receive, add)
+            body = await self._body(scope, receive)
         except ClientDisconnect:
             return  # nobody waits for an answer
         except GivenUpError:
@@ -305,15 +316,28 @@ class BodyLimit:
 
         await self._app(scope, receive_again, send)
 
-    async def _read(
-        self, scope: Scope, receive: Receive, add: Callable[[bytes], bytearray]
-    ) -> bytes | None:
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """Returns the body. If it is too large, reads and drops the rest, and returns None."""
-        headers, body, n_read, is_too_large = Headers(scope=scope), bytearray(), 0, False
+        headers = Headers(scope=scope)
+        first = None if "expect" in headers else poll(receive)  # most bodies come with their heads
+        if first and first["type"] == "http.request" and not first.get("more_body", False):
+            body: bytes = first.get("body", b"")
+            return body if len(body) <= self._limit else None
+        async with self._slow.wait(self._seconds) as add:
+            return await self._read(headers, receive, add, first)
+
+    async def _read(
+        self,
+        headers: Headers,
+        receive: Receive,
+        add: Callable[[bytes], bytearray],
+        first: Message | None,
+    ) -> bytes | None:
+        body, n_read, is_too_large = bytearray(), 0, False
         with suppress(ValueError):  # without a valid length, the bytes are counted
             is_too_large = int(headers.get("content-length", "")) > self._limit
-        while not (is_too_large and "expect" in headers):  # such a client waits before it writes
-            message = await receive()
+        while first or not (is_too_large and "expect" in headers):  # it waits before it writes
+            message, first = first or await receive(), None
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             piece = message.get("body", b"")

@@ -17,6 +17,7 @@ from api.fairness import Admission, Shift, Turns
 from api.problems import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
+from api.slow_clients import poll
 from api.telemetry import Metrics
 from calcgpt import plugins
 from calcgpt.checkpoint import CONFIG, Checkpoint
@@ -270,6 +271,13 @@ class Service:
         self.metrics.sheds.labels("deadline").inc()
         seconds = self.settings.deadline
         return ProblemError(504, f"not answered within {seconds:g} s", kind="deadline")
+
+    def require_client(self, request: Request) -> None:
+        """Raises ClientDisconnect if the client is gone, and counts that."""
+        while message := poll(request.receive):
+            if message["type"] == "http.disconnect":
+                self.metrics.sheds.labels("disconnected").inc()
+                raise ClientDisconnect
 
     async def while_connected(
         self,

@@ -5,7 +5,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from starlette.types import Message, Receive
+
 UNREAD = "unread"  # the key of `Unread` in the state of a request
+
+
+def poll(receive: Receive) -> Message | None:
+    """Returns the next message if it is there already, else None."""
+    steps = receive().__await__()
+    try:
+        next(steps)
+    except StopIteration as end:
+        message: Message = end.value
+        return message
+    steps.close()
+    return None
 
 
 class GivenUpError(TimeoutError):
