@@ -98,7 +98,8 @@ class Problem:
     places: int = USUAL_PLACES
 
     def __post_init__(self) -> None:
-        check_types(a=(self.a, Number), op=(self.op, Operation), b=(self.b, Number))
+        if not (type(self.a) is type(self.b) is Number and type(self.op) is Operation):
+            check_types(a=(self.a, Number), op=(self.op, Operation), b=(self.b, Number))
         check_integer("places", self.places, 0, MAX_PLACES)
 
 
@@ -139,12 +140,10 @@ def answer(problem: Problem) -> Number | None:
 
 def is_rounded(problem: Problem) -> bool:
     """Whether the answer differs from the exact result. False for a division by zero."""
-    value = answer(problem)
-    if value is None:
+    if problem.op.divides and not problem.b.units:
         return False
     numerator, denominator = _exact(problem)
-    is_exact: bool = value.units * denominator == numerator * 10**value.places
-    return not is_exact
+    return numerator * 10**problem.places % denominator != 0
 
 
 def _exact(problem: Problem) -> tuple[int, int]:

@@ -52,8 +52,9 @@ class DirectLimits:
             return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
         return None
 
-    def refuse_problem(self, problem: Problem) -> Refusal | None:
-        """Returns why a problem of valid operands cannot be solved, or None if it can."""
+    def refuse_problem(self, problem: Problem, n_characters: int) -> Refusal | None:
+        """Returns why a problem of valid operands, for which the model writes `n_characters`,
+        cannot be solved, or None if it can."""
         return self.refuse_places(problem.places)
 
     def n_characters(self, problem: Problem) -> int:
@@ -89,8 +90,8 @@ class ScratchpadLimits:
         reason = f"a number of more than {MAX_WIDTH:,} characters"
         return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
 
-    def refuse_problem(self, problem: Problem) -> Refusal | None:
-        length = len(render_prompt(problem)) + self.n_characters(problem)
+    def refuse_problem(self, problem: Problem, n_characters: int) -> Refusal | None:
+        length = len(render_prompt(problem)) + n_characters
         room = min(self.block_size, MAX_LAYOUT)
         if length <= room + 1:  # the last character is written but never read
             return None
@@ -122,7 +123,7 @@ def accepts(limits: Limits, problem: Problem) -> bool:
         map(limits.refuse_operand, (problem.a, problem.b))
     ):
         return False
-    return not limits.refuse_problem(problem)
+    return not limits.refuse_problem(problem, limits.n_characters(problem))
 
 
 def refuse_work(n_characters: int, most: int) -> Refusal | None:

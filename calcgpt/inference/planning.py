@@ -66,21 +66,20 @@ class Plan:
         for node in typed:
             if not node.sign and (refusal := limits.refuse_operand(node.number)):
                 return refusal, node.start, node.end
+        total = 0
         for step in self.steps:
             for number, index in (step.a, step.b):
                 if refusal := limits.refuse_operand(number):
                     source = step if index is None else self.steps[index]
                     reason = f"{source.text} needs {shorten(plain_text(number))}: {refusal.reason}"
                     return Refusal(refusal.kind, reason), source.start, source.end
-            if refusal := limits.refuse_problem(step.problem):
+            n_characters = limits.n_characters(step.problem)
+            if refusal := limits.refuse_problem(step.problem, n_characters):
                 reason = f"{step.text}: {refusal.reason}"
                 return Refusal(refusal.kind, reason), step.start, step.end
-        refusal = refuse_work(self.n_characters(limits), work)
+            total += n_characters
+        refusal = refuse_work(total, work)
         return refusal and (refusal, root.start, root.end)
-
-    def n_characters(self, limits: Limits) -> int:
-        """Returns how many characters the model writes, if it makes no mistake."""
-        return sum(limits.n_characters(step.problem) for step in self.steps)
 
 
 def make_plan(root: Expression, places: int, limits: Limits, work: int = MAX_WORK) -> Plan:

@@ -11,6 +11,7 @@ follows from those before it, so `whole` is the probability of the model's outpu
 An output that does not end with `$` is no answer; its three numbers are 0.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -98,14 +99,13 @@ def confidence(
         return NOT_CONFIDENT
     start = output.rfind("=") + 1
     work = output[:start]
-    of_each = np.array(probabilities, np.float64)
-    steps, answer = of_each[:start], float(of_each[start:].prod())
+    of_each = np.asarray(probabilities, np.float64).tolist()
+    steps, answer = of_each[:start], math.prod(of_each[start:])
     if "/" in prompt and has_work(work):
-        steps[list(work_errors.quotient_digits(prompt, work))] = 1.0
+        for digit in work_errors.quotient_digits(prompt, work):
+            steps[digit] = 1.0
     return Confidence(
-        answer=answer,
-        weakest_step=float(steps.min(initial=1.0)),
-        whole=float(steps.prod()) * answer,
+        answer=answer, weakest_step=min(steps, default=1.0), whole=math.prod(steps) * answer
     )
 
 

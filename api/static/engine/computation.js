@@ -73,7 +73,7 @@ export class Computation {
     if (!a || !b) return null;
     if ([a, b].some((number) => this.#limits.refuseOperand(number))) return null;
     const problem = { a, op, b, places };
-    return this.#limits.refuseProblem(problem) ? null : problem;
+    return this.#limits.refuseProblem(problem, this.#limits.nCharacters(problem)) ? null : problem;
   }
 
   /** Adds the answer to a question. Returns its node.

@@ -40,9 +40,9 @@ export class Limits {
     return refusalOf("out-of-range", `a number of more than ${formatCount(MAX_WIDTH)} characters`);
   }
 
-  /** @type {(problem: Problem) => Refusal | null} */
-  refuseProblem(problem) {
-    const length = renderPrompt(problem).length + this.nCharacters(problem);
+  /** @type {(problem: Problem, nCharacters: number) => Refusal | null} */
+  refuseProblem(problem, nCharacters) {
+    const length = renderPrompt(problem).length + nCharacters;
     if (length <= this.#room + 1) return null; // the last character is never read
     const context = `this model's context holds ${formatCount(this.#room)}`;
     return refusalOf("out-of-range", `its work has ${formatCount(length)} characters; ${context}`);

@@ -50,7 +50,7 @@ function refusalOf({ steps, guardPlaces }, root, limits) {
     const refusal = sign ? null : limits.refuseOperand(number);
     if (refusal) return { refusal, start, end };
   }
-  let nCharacters = 0;
+  let total = 0;
   for (const step of steps) {
     for (const { number, step: index } of [step.a, step.b]) {
       const refusal = limits.refuseOperand(number);
@@ -60,11 +60,12 @@ function refusalOf({ steps, guardPlaces }, root, limits) {
       return { refusal: { ...refusal, reason }, start, end };
     }
     const { text, start, end } = step;
-    const refusal = limits.refuseProblem(problemOf(step));
+    const nCharacters = limits.nCharacters(problemOf(step));
+    const refusal = limits.refuseProblem(problemOf(step), nCharacters);
     if (refusal) return { refusal: { ...refusal, reason: `${text}: ${refusal.reason}` }, start, end };
-    nCharacters += limits.nCharacters(problemOf(step));
+    total += nCharacters;
   }
-  const refusal = refuseWork(nCharacters);
+  const refusal = refuseWork(total);
   return refusal && { refusal, start: root.start, end: root.end };
 }
 

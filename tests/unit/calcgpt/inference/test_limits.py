@@ -18,7 +18,7 @@ from work_strategies import prompts
 
 from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.limits import ScratchpadLimits
+from calcgpt.inference.limits import ScratchpadLimits, accepts
 from calcgpt.inference.results import confidence, read_answer
 from datagen.arithmetic import Number
 from datagen.notation import parse_prompt
@@ -153,8 +153,8 @@ def test_a_work_beyond_the_context_is_refused_before_any_step() -> None:
 def test_a_work_fits_exactly_if_the_model_can_write_all_of_it(prompt: str) -> None:
     length = len(prompt + right_with_work(prompt))  # the last character is never read
     problem = parse_prompt(prompt)
-    assert ScratchpadLimits(length - 1).refuse_problem(problem) is None
-    assert ScratchpadLimits(length - 2).refuse_problem(problem)
+    for room, is_accepted in ((length - 1, True), (length - 2, False)):
+        assert accepts(ScratchpadLimits(room), problem) is is_accepted
 
 
 def test_a_wrong_answer_names_its_first_wrong_step() -> None:
