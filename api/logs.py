@@ -51,7 +51,7 @@ def _handler() -> logging.Handler:
 
 
 # Waking a thread for each record would take longer than to write it: records wait for others.
-GATHER_SECONDS, AT_ONCE = 0.005, 100
+GATHER_SECONDS, AT_ONCE = 0.05, 100
 MAX_QUEUED = 1 << 22  # bytes of records that are not written yet; more are dropped
 FLUSH_SECONDS = 1.0  # for which the end of a process waits until all are written
 

@@ -13,7 +13,6 @@ from datagen.slots import MAX_SOURCES
 
 N_CODES = 128  # ASCII
 OUTSIDE, UNKNOWN = 255, 254  # entries that are no character: of no case, and not asked yet
-ROW = MAX_SOURCES * N_CODES
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +27,8 @@ def look_up(
     offset: int,  # position of slot 0 in the text
     kinds: Any,  # (S,)
     sources: Any,  # (S * R,) positions, -1 for none
-    reads: Any,  # (K,) how many sources count
     bases: Any,  # (K,)
-    steps: Any,  # (K * R * N_CODES,)
+    steps: Any,  # (K, R, N_CODES); those of sources that are never read, which are 0, may be left out
     characters: Any,  # (M,)
     probabilities: Any,  # (M,)
 ) -> int:
@@ -39,10 +37,10 @@ def look_up(
     n_entry = len(characters)
     for slot in range(first, stop):
         kind = kinds[slot]
-        index, row, begin = bases[kind], kind * ROW, slot * MAX_SOURCES
-        for source in range(begin, begin + reads[kind]):
-            index += steps[row + text[sources[source]]]
-            row += N_CODES
+        index, source = bases[kind], slot * MAX_SOURCES
+        for of_code in steps[kind]:
+            index += of_code[text[sources[source]]]
+            source += 1
         if index >= n_entry:
             return slot
         character = characters[index]

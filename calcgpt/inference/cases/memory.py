@@ -96,16 +96,17 @@ class Memory:
         self._token_of_code[codes] = np.arange(len(codes))
         # A source that is never read adds 0 to the index of its only character, NONE.
         is_read_KR = (entries.steps[:, :, NONE + 1 :] < NOT_A_CASE).any(axis=2)
-        #: How many sources of each kind are read, (K,).
-        self.reads = np.where(is_read_KR, np.arange(1, MAX_SOURCES + 1), 0).max(axis=1)
+        n_read_K = np.where(is_read_KR, np.arange(1, MAX_SOURCES + 1), 0).max(axis=1)
         n_seen_KR = (entries.steps < NOT_A_CASE).sum(axis=2)
         self._ends = entries.bases + n_seen_KR.prod(axis=1)
         #: What the loop takes, as arrays.
-        self.arrays = (self.reads, entries.bases, entries.steps.ravel(), *entries[2:])
+        self.arrays = tuple(entries)
         #: The same for plain Python, which reads lists and memory faster.
         self.plain = (
-            *(array.tolist() for array in self.arrays[:3]),
-            *(array.data for array in self.arrays[3:]),
+            entries.bases.tolist(),
+            [steps_RX[:n].tolist() for steps_RX, n in zip(entries.steps, n_read_K, strict=True)],
+            entries.characters.data,
+            entries.probabilities.data,
         )
 
     def find(
