@@ -216,12 +216,11 @@ async def begin(
             return await begin(service, expression, options, request, stack, shift)
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
-    until = _now() + service.settings.deadline
     effort = Effort()
     try:
         with service.admission.enter(client, 1):  # until its operations are known
             computation = await _parsed(
-                service, calculator, expression, options, request, until, effort, shift
+                service, calculator, expression, options, request, effort, shift
             )
         if CHARGE in request.scope["state"]:
             shift.pause()  # the storage of the rates may take long
@@ -260,7 +259,6 @@ async def _parsed(
     text: str,
     options: AnswerOptions,
     request: Request,
-    until: float,
     effort: Effort,
     shift: Shift,
 ) -> Computation:
@@ -269,7 +267,7 @@ async def _parsed(
     not wait, and no longer than the client waits. Clients take turns.
 
     Raises ExpressionError, ClientDisconnect, or ProblemError (504) if it is not the client's turn
-    until that time of the event loop.
+    until the end of the shift.
     """
 
     def plan() -> Computation:
@@ -279,11 +277,10 @@ async def _parsed(
     is_short = _SHORT.fullmatch(text) is not None
     turns = service.long_plans
     try:
-        async with asyncio.timeout_at(until):
-            if is_short:
-                await shift.left()
-            else:
-                await turns.begin(client_of(request.scope), len(text))
+        if is_short:
+            await shift.left()
+        else:
+            await turns.begin(client_of(request.scope), len(text), shift.until)
     except TimeoutError:
         raise service.deadline_passed() from None
     if is_short:
@@ -298,9 +295,11 @@ async def _parsed(
         effort.stop()
 
 
-def _planning(service: Service, text: str, request: Request) -> Shift:
-    """Returns the turns in which an expression is planned, if it is short."""
-    return Shift(service.turns, client_of(request.scope), len(text))
+def _planning(service: Service, text: str, request: Request, until: float | None = None) -> Shift:
+    """Returns the turns in which an expression is planned, if it is short. They end at that time,
+    by default at the deadline."""
+    until = until or _now() + service.settings.deadline
+    return Shift(service.turns, client_of(request.scope), len(text), until=until)
 
 
 async def _begin_all(
@@ -317,10 +316,8 @@ async def _begin_all(
     for text in body.expressions:
         effort = Effort()
         try:
-            async with _planning(service, text, request) as shift:
-                computation = await _parsed(
-                    service, calculator, text, body, request, until, effort, shift
-                )
+            async with _planning(service, text, request, until) as shift:
+                computation = await _parsed(service, calculator, text, body, request, effort, shift)
         except ProblemError as error:  # out of time, as all that follow
             inquiries.append(error)
         except ExpressionError as error:

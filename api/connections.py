@@ -6,6 +6,7 @@ buffers for thousands of clients that read nothing.
 """
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -52,6 +53,18 @@ class BoundedParser(h11.Connection):
         return event
 
 
+_of_thread = threading.local()
+
+
+def _piece() -> bytearray:
+    """Returns the buffer of a thread, whose event loop reads one piece after the other."""
+    try:
+        piece: bytearray = _of_thread.piece
+    except AttributeError:
+        piece = _of_thread.piece = bytearray(PIECE)
+    return piece
+
+
 class PieceReceiver(asyncio.BufferedProtocol):
     """Reads data in pieces, and no further while a piece of a body waits for the application.
 
@@ -64,12 +77,11 @@ class PieceReceiver(asyncio.BufferedProtocol):
             setattr(self, name, getattr(connection, name))
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        self._piece = bytearray(PIECE)
-        return self._piece
+        return _piece()
 
     def buffer_updated(self, nbytes: int) -> None:
-        connection, data, self._piece = self._connection, bytes(self._piece[:nbytes]), bytearray()
-        connection.data_received(data)
+        connection = self._connection
+        connection.data_received(bytes(_piece()[:nbytes]))
         if connection.cycle and connection.cycle.body and not connection.cycle.response_complete:
             connection.flow.pause_reading()
 

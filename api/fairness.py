@@ -6,6 +6,7 @@ A client is the owner of an API key or, without keys, an address.
 from __future__ import annotations
 
 import asyncio
+import math
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
@@ -73,6 +74,10 @@ class _Turn:
     start: float = 0.0  # its place in the queue
     begins: asyncio.Future[None] = field(default_factory=asyncio.Future)
 
+    def expire(self) -> None:
+        if not self.begins.done():
+            self.begins.set_exception(TimeoutError())
+
 
 class FairQueue:
     """Turns that wait, in an order in which clients follow each other (start-time fair queueing;
@@ -117,19 +122,26 @@ class Turns:
         self._n_free = n
         self._waiting = FairQueue()
 
-    async def begin(self, client: str, cost: int) -> None:
+    async def begin(self, client: str, cost: int, until: float = math.inf) -> None:
         """Waits for a turn of a client, for work that is as much as `cost` characters. It lasts
-        until `end`."""
+        until `end`. Raises TimeoutError if it does not begin until that time of the event loop."""
         turn = _Turn(client, cost)
         self._waiting.add(turn)
         self._let_begin()
-        if not turn.begins.done():
-            try:
-                await turn.begins
-            except asyncio.CancelledError:
-                if not turn.begins.cancelled():  # it has begun meanwhile
-                    self.end()
-                raise
+        if turn.begins.done():
+            return
+        timer = None
+        if until < math.inf:
+            timer = asyncio.get_running_loop().call_at(until, turn.expire)
+        try:
+            await turn.begins
+        except asyncio.CancelledError:
+            if not turn.begins.cancelled():  # it has begun meanwhile
+                self.end()
+            raise
+        finally:
+            if timer:
+                timer.cancel()
 
     def charge(self, client: str, cost: int) -> None:
         """Adds to the work of a client's turn."""
@@ -147,28 +159,32 @@ class Turns:
     def _let_begin(self) -> None:
         while self._n_free and self._waiting:
             turn = self._waiting.take()
-            if not turn.begins.cancelled():
+            if not turn.begins.done():  # cancelled, or expired
                 self._n_free -= 1
                 turn.begins.set_result(None)
 
 
 class Shift:
     """The turns of a long piece of work, one after the other. A turn ends after `size` characters,
-    so that others can take theirs, and at the end of the block."""
+    so that others can take theirs, and at the end of the block. None begins after `until`, a time
+    of the event loop."""
 
-    def __init__(self, turns: Turns, client: str, cost: int, size: int = SLICE) -> None:
+    def __init__(
+        self, turns: Turns, client: str, cost: int, size: int = SLICE, until: float = math.inf
+    ) -> None:
         self._turns, self._client, self._cost, self._size = turns, client, cost, size
+        self.until = until
         self._left = 0  # characters of the turn
         self._is_on = False
 
     async def left(self) -> int:
         """Returns how many characters may be written now, at least 1: waits for the next turn
-        where the last has ended."""
+        where the last has ended. Raises what `Turns.begin` raises."""
         if self._is_on and self._left <= 0:
             self.pause()
         if not self._is_on:
             cost = min(self._size, self._cost) if self._cost > 0 else self._size
-            await self._turns.begin(self._client, cost)
+            await self._turns.begin(self._client, cost, self.until)
             self._is_on, self._left = True, self._size
         return self._left
 

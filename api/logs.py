@@ -35,6 +35,7 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
     handler.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
     handler.addFilter(_add_request_id)
     handler.addFilter(RateLimitFilter().passes)
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # not written
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):

@@ -28,7 +28,7 @@ def look_up(
     kinds: Any,  # (S,)
     sources: Any,  # (S * R,) positions, -1 for none
     bases: Any,  # (K,)
-    steps: Any,  # (K, R, N_CODES); those of sources that are never read, which are 0, may be left out
+    steps: Any,  # (K, R, N_CODES), but for the last sources that are never read: they add 0
     characters: Any,  # (M,)
     probabilities: Any,  # (M,)
 ) -> int:
