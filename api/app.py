@@ -5,6 +5,7 @@ and browsers: models, health, metrics, the page and the documentation.
 """
 
 import asyncio
+import ctypes
 import json
 import logging
 import resource
@@ -59,6 +60,10 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 
 # Python's default of 5 ms lets a thread that plans or runs torch delay the event loop by as much.
 SWITCH_SECONDS = 0.001
+# Parameters of glibc's mallopt. With an arena for each thread, and with large blocks among small
+# ones, much that is free is not given back to the system.
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
+MALLOC = {M_MMAP_THRESHOLD: 1 << 16, M_ARENA_MAX: 1}
 
 WEIGHTS = "`model.safetensors` of the checkpoint"
 WEIGHTS_RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -97,6 +102,9 @@ def prepare(settings: Settings) -> None:
     configure(settings.log_format, settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients can cause warnings
     sys.setswitchinterval(SWITCH_SECONDS)
+    with suppress(AttributeError, OSError):  # another libc
+        for parameter, value in MALLOC.items():
+            ctypes.CDLL(None).mallopt(parameter, value)
     with suppress(ValueError, OSError):  # some systems do not allow even the hard limit
         _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))

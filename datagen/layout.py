@@ -83,7 +83,7 @@ def _shape(prompt: str) -> Shape | None:
     )
 
 
-_cached_shape = lru_cache(maxsize=2**16)(_shape)
+_cached_shape = lru_cache(maxsize=2**12)(_shape)
 
 
 def _digits_and_places(field: str) -> tuple[int, int, bool]:

@@ -27,7 +27,8 @@ MAX_WIDTH = 10_100  # the largest number of characters of an operand
 PLACES = "|[013-9]|[1-9][0-9]{1,3}"  # as a question writes them; there are two if it does not
 LOWEST = 2  # column of a row's lowest digit
 N_KINDS = 64  # rows of a model's tables of kinds: room for kinds that are added later
-MAX_SLOTS = 2**18  # of all layouts in a `ShapeCache`; one takes 40 bytes
+MAX_SLOTS = 2**17  # of all layouts in a `ShapeCache`; one takes 40 bytes
+LAYOUT = 50  # slots that take as much memory as an empty layout
 MAX_LAYOUT = 2**22  # slots of a layout: a product of 1,400 by 1,400 digits
 
 S = TypeVar("S", bound=Hashable)
@@ -270,7 +271,7 @@ class ShapeCache(Generic[S, T]):
         if result is not None:
             return result
         result = self._function(shape)
-        n_slots = self.n_slots(result)
+        n_slots = LAYOUT + self.n_slots(result)
         if n_slots > MAX_SLOTS:
             return result
         with self._lock:

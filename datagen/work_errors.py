@@ -15,6 +15,7 @@ from datagen.answer_layout import answer_field
 from datagen.arithmetic import integer_from_text
 from datagen.errors import NotationError
 from datagen.layout import layout, shape_of
+from datagen.layout_check import checked_layout
 from datagen.operations import RULES, STEP_KIND
 from datagen.rules import NINE, ZERO
 from datagen.slots import MAX_SOURCES, Kind, Shape, StepKind, shape_cache
@@ -71,7 +72,7 @@ def quotient_digits(prompt: str, work: str) -> set[int]:
     shape = shape_of(prompt)
     if shape is None:
         return set()
-    plan = layout(shape)
+    plan = checked_layout(shape)  # as the text was written
     kinds = plan.kinds[plan.prompt_length : plan.prompt_length + len(work)]
     return set(np.flatnonzero(kinds == Kind.QUOTIENT_DIGIT).tolist())
 

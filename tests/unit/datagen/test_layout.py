@@ -13,7 +13,7 @@ from datagen.arithmetic import Number, Problem
 from datagen.layout import any_shape_of, layout, shape_of, work_length
 from datagen.notation import render_prompt
 from datagen.operations import MULTIPLICATION, OPERATIONS, Operation
-from datagen.slots import MAX_SLOTS, Shape, ShapeCache
+from datagen.slots import LAYOUT, MAX_SLOTS, Shape, ShapeCache
 from datagen.work import render
 from datagen.work_errors import divisions, slot_groups
 from tools.javascript import javascript
@@ -110,14 +110,14 @@ def test_a_work_of_too_many_characters_has_no_layout() -> None:
 
 def test_the_cache_of_shapes_is_bounded() -> None:
     """Clients of a service choose the shapes of questions, and so the size of the cache."""
-    cache, kept = ShapeCache(lambda shape: [shape], n_slots=lambda result: MAX_SLOTS // 3), []
+    third = MAX_SLOTS // 3
+    cache, kept = ShapeCache(lambda shape: [shape], n_slots=lambda result: third - LAYOUT), []
     for width in range(10, 20):
         shape = shape_of(f"$({1:0{width}}+{1:0{width}})=")
         assert shape
         result = cache(shape)
         assert cache(shape) is result
         kept.append(cache.currsize)
-    third = MAX_SLOTS // 3
     assert kept == [third, 2 * third, 3 * third] * 3 + [third]
 
 
@@ -138,7 +138,8 @@ def test_a_full_cache_forgets_its_results() -> None:
 
 def test_a_result_larger_than_the_cache_is_not_kept() -> None:
     cache = ShapeCache(
-        lambda shape: [shape], n_slots=lambda result: MAX_SLOTS - 10 + result[0].a_width
+        lambda shape: [shape],
+        n_slots=lambda result: MAX_SLOTS - LAYOUT - 10 + result[0].a_width,
     )
     small, large = (shape_of(f"$({1:0{width}}+0000000001)=") for width in (10, 11))
     assert small
