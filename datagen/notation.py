@@ -67,7 +67,8 @@ def answer_text(value: Number | None) -> str:
 
 def is_operand(number: Number) -> bool:
     """Whether a number is short enough for an operand: at most MAX_WIDTH characters."""
-    return len(number_text(number)) <= MAX_WIDTH
+    is_short = number.units.bit_length() + number.places + len("-0.") <= MAX_WIDTH
+    return is_short or len(number_text(number)) <= MAX_WIDTH  # most need not be written for that
 
 
 def operand_field(number: Number) -> str:

@@ -27,7 +27,7 @@ MAX_WIDTH = 10_100  # the largest number of characters of an operand
 PLACES = "|[013-9]|[1-9][0-9]{1,3}"  # as a question writes them; there are two if it does not
 LOWEST = 2  # column of a row's lowest digit
 N_KINDS = 64  # rows of a model's tables of kinds: room for kinds that are added later
-MAX_SLOTS = 2**17  # of all layouts in a `ShapeCache`; one takes 40 bytes
+MAX_SLOTS = 2**16  # of all layouts in a `ShapeCache`; one takes 40 bytes
 LAYOUT = 50  # slots that take as much memory as an empty layout
 MAX_LAYOUT = 2**22  # slots of a layout: a product of 1,400 by 1,400 digits
 

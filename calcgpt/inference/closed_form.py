@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 # A number that a form treats as a variable: ("prime", p), which stands under a root; ("pi",);
@@ -205,7 +205,7 @@ def half_turns(a: Form) -> Fraction | None:
 _ANGLES = [Fraction(k, 12) for k in (0, 1, 2, 3, 4, 5, 6)]
 
 
-@cache
+@lru_cache(256)
 def _sine(q: Fraction) -> Form:
     """Returns the form of sin(q*pi). Other rational multiples of pi have no rational sine (Niven,
     Irrational Numbers, corollary 3.12)."""
