@@ -100,9 +100,8 @@ class CaseDecoder(Writer):
         return CaseWriting(self, prompt)
 
 
-def _answer(key: tuple[Shape, AnswerShape]) -> Slots:
-    shape, answer = key
-    return as_arrays(answer_slots(checked_layout(shape), answer))
+def _answer(key: tuple[Shape, AnswerShape], work: Layout) -> Slots:
+    return as_arrays(answer_slots(work, key[1]))
 
 
 class CaseWriting(Writing):
@@ -130,7 +129,7 @@ class CaseWriting(Writing):
             return n
         if self._answer is None:
             answer = answer_shape(self._work, bytes(self._text))
-            self._answer = self._decoder.answer((self._shape, answer))
+            self._answer = self._decoder.answer((self._shape, answer), self._work)
         end = self._n_work + len(self._answer.kinds)
         self._fill_in(self._answer, self._n_work, min(stop, end))
         self.is_done = self._stop == end
