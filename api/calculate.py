@@ -38,6 +38,7 @@ from calcgpt.inference import generate, spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.generate import Written
+from calcgpt.inference.limits import MAX_SHOWN_WORK, MAX_WORK
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -175,16 +176,22 @@ def router(service: Service) -> APIRouter:
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
-        inquiry = await begin(service, body.expression, body, request, stack)
+        inquiry = await begin(service, body.expression, body, request, stack, MAX_SHOWN_WORK)
         return EventStream(_stream(inquiry, stack))
 
     return routes
 
 
 async def begin(
-    service: Service, expression: str, options: AnswerOptions, request: Request, stack: ExitStack
+    service: Service,
+    expression: str,
+    options: AnswerOptions,
+    request: Request,
+    stack: ExitStack,
+    work: int = MAX_WORK,
 ) -> Inquiry:
-    """Returns the inquiry of a request, whose operations are admitted."""
+    """Returns the inquiry of a request, whose operations are admitted. `work` is the most
+    characters that the model writes for it."""
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
     until = _now() + service.settings.deadline
@@ -192,7 +199,7 @@ async def begin(
     try:
         with service.admission.enter(client, 1):  # until its operations are known
             computation = await _parsed(
-                service, calculator, expression, options, request, until, effort
+                service, calculator, expression, options, request, until, effort, work
             )
     except ExpressionError:
         await charge_for(request.scope, n_operations(0, effort.characters))
@@ -230,6 +237,7 @@ async def _parsed(
     request: Request,
     until: float,
     effort: Effort,
+    work: int = MAX_WORK,
 ) -> Computation:
     """Returns the computation of an expression, and counts what planning takes on `effort`. Plans
     all but short sums and products in a thread, so that other requests do not wait, and no longer
@@ -241,7 +249,7 @@ async def _parsed(
 
     def plan() -> Computation:
         with effort.measured():
-            return calculator.begin(text, options.places, style=options.style)
+            return calculator.begin(text, options.places, work, options.style)
 
     is_short = _SHORT.fullmatch(text) is not None
     turns = service.turns if is_short else service.long_plans

@@ -69,7 +69,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 @click.option(
     "--max-work",
     type=click.IntRange(1),
-    help="Most characters that the model writes for an expression.  [default: 400,000]",
+    help="Most characters that the model writes for an expression.  [default: 2,500,000]",
 )
 @click.option("--require-verified", is_flag=True, help="Give no answer rather than a wrong one.")
 @click.option(

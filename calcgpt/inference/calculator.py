@@ -48,7 +48,7 @@ from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer, is_rou
 from datagen.notation import NAN, answer_text, render_prompt
 
 EFFORT_OF_READING = 10  # microseconds a character
-USUAL_LENGTH = 200  # characters that the model writes for an operation
+USUAL_LENGTH = 2_000  # characters that take as long to write as all else of an operation
 CHECKED_AT_ONCE = 4  # operations
 
 
@@ -126,8 +126,8 @@ class Computation:
 
     @property
     def cost(self) -> int:
-        """The work as characters to write. An operation is at least one of usual length, for what
-        it takes beside them."""
+        """The work as characters to write. An operation is at least USUAL_LENGTH, for what it takes
+        beside them."""
         return sum(max(USUAL_LENGTH, length) for length in self.lengths)
 
     def questions(self) -> list[Question]:

@@ -17,7 +17,8 @@ from datagen.operations import SIGNS, USUAL
 from datagen.slots import MAX_LAYOUT
 
 DEFAULT_PLACES = 8  # of an answer of a model with worked steps
-MAX_WORK = 400_000  # characters that a model writes for an expression, by default
+MAX_WORK = 2_500_000  # characters that a model writes for an expression, by default
+MAX_SHOWN_WORK = 400_000  # of which each is sent or drawn
 MOST_WORK = 100_000_000  # that a user can allow
 
 
