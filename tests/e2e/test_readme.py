@@ -161,5 +161,5 @@ def test_every_figure_of_a_table_is_in_its_files(page: str, table: str, files: s
     for row in rows:
         for cell in row.strip("|").split("|")[1:]:
             for figure in re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w.])", cell):
-                error = np.abs(found - float(figure.replace(",", ""))).min()
+                error = np.abs(np.abs(found) - float(figure.replace(",", ""))).min()
                 assert error <= 0.5001 * 10.0 ** -len(figure.partition(".")[2]), (figure, row)
