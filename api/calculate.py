@@ -38,6 +38,7 @@ from calcgpt.inference import generate, spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.generate import Writer, Written
+from calcgpt.inference.limits import MAX_SHOWN_WORK, MAX_WORK
 from calcgpt.inference.results import Calculation
 
 STREAM = (
@@ -182,7 +183,7 @@ def router(service: Service) -> APIRouter:
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
-        inquiry = await begin(service, body.expression, body, request, stack)
+        inquiry = await begin(service, body.expression, body, request, stack, MAX_SHOWN_WORK)
         return EventStream(_stream(inquiry, stack))
 
     return routes
@@ -194,7 +195,7 @@ async def calculated(
     """Returns the answer to a request. A short one is written in the turn in which it is planned,
     by the task that waits for it."""
     async with _planning(service, expression, request) as shift:
-        inquiry = await begin(service, expression, options, request, stack, shift)
+        inquiry = await begin(service, expression, options, request, stack, shift=shift)
         if inquiry.fits_in(shift):
             with stack:
                 return await inquiry.answer(shift=shift)
@@ -207,20 +208,22 @@ async def begin(
     options: AnswerOptions,
     request: Request,
     stack: ExitStack,
+    work: int = MAX_WORK,
     shift: Shift | None = None,
 ) -> Inquiry:
-    """Returns the inquiry of a request, whose operations are admitted. With `shift`, the turn in
-    which it was planned may go on."""
+    """Returns the inquiry of a request, whose operations are admitted. `work` is the most
+    characters that the model writes for it. With `shift`, the turn in which it was planned may go
+    on."""
     if not shift:
         async with _planning(service, expression, request) as shift:
-            return await begin(service, expression, options, request, stack, shift)
+            return await begin(service, expression, options, request, stack, work, shift)
     calculator = service.calculator(options.model)
     client = client_of(request.scope)
     effort = Effort()
     try:
         with service.admission.enter(client, 1):  # until its operations are known
             computation = await _parsed(
-                service, calculator, expression, options, request, effort, shift
+                service, calculator, expression, options, request, effort, shift, work
             )
         if CHARGE in request.scope["state"]:
             shift.pause()  # the storage of the rates may take long
@@ -261,6 +264,7 @@ async def _parsed(
     request: Request,
     effort: Effort,
     shift: Shift,
+    work: int = MAX_WORK,
 ) -> Computation:
     """Returns the computation of an expression, and counts what planning takes on `effort`. Plans
     short sums and products in a turn of `shift`, and others in a thread, so that other requests do
@@ -272,7 +276,7 @@ async def _parsed(
 
     def plan() -> Computation:
         with effort.measured():
-            return calculator.begin(text, options.places, style=options.style)
+            return calculator.begin(text, options.places, work, options.style)
 
     is_short = _SHORT.fullmatch(text) is not None
     turns = service.long_plans

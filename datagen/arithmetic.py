@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.errors import DataError, check_integer, check_types, shown
+from calcgpt.base.errors import DataError, check_integer, check_types, shown
 from datagen.operations import OPERATIONS, Operation
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)
@@ -143,7 +143,8 @@ def is_rounded(problem: Problem) -> bool:
     if problem.op.divides and not problem.b.units:
         return False
     numerator, denominator = _exact(problem)
-    return numerator * 10**problem.places % denominator != 0
+    rest: int = numerator * 10**problem.places % denominator
+    return rest != 0
 
 
 def _exact(problem: Problem) -> tuple[int, int]:

@@ -212,8 +212,7 @@ def _roundings(search: _Search) -> None:
 
 
 def _quotients(search: _Search) -> None:
-    leading = _leading_digits()
-    choices = [digits[:, None] for digits in _quotient_digits(leading)]
+    leading, *choices = _leading_digits()
     search.add(Kind.QUOTIENT_DIGIT, leading, *choices)
     search.write(Kind.DIVIDEND_SIGN, _column(b"09"))
     negative = leading[:, MIN_DIVISOR] == NINE
@@ -257,8 +256,9 @@ def _fixed(search: _Search) -> None:
     search.add(Kind.ANSWER_DIGIT, DIGITS, DIGITS, DIGITS)
 
 
-def _leading_digits() -> Rows:
-    """Returns all cases of a quotient digit, for divisors of any length.
+def _leading_digits() -> tuple[Rows, ...]:
+    """Returns all cases of a quotient digit, for divisors of any length, and the two digits that
+    are right in each.
 
     The unit is that of the lowest digit that is read. A remainder whose leading digits are r is in
     [r, r + 1), and with the digit that is brought down, ten times as much, x, in [10 r, 10 r + 10).
@@ -267,26 +267,36 @@ def _leading_digits() -> Rows:
 
     Raises ArithmeticError if a digit could leave as much as the divisor: the next leading digits
     would not be those of the remainder.
+
+    Shapes: R leading digits of a remainder, D those of a divisor.
     """
-    r, d = np.mgrid[-LIMIT:LIMIT, LEAST:LIMIT]
-    possible = (r <= d) & (r >= -d - 1)  # of remainders that are less than the divisor
-    r, d = r[possible].astype(np.int32), d[possible].astype(np.int32)
-    cases = _leading_rows(r, d)
-    signs = np.where(r < 0, -1, 1)
-    choices = [signs * value(digits).astype(int) for digits in _quotient_digits(cases)]
-    number = np.zeros(possible.shape, np.int64)  # of a pair of leading digits
-    number[possible] = np.arange(len(r))
-    reached = (r >= 0) & (r < 10)  # the first remainder is less than the leading digit's unit
-    new = reached
-    while new.any():
-        after = np.zeros_like(reached)
-        for q in choices:
-            for rest, divisor in _rests(10 * r[new], d[new], q[new]):
-                after[number[rest + LIMIT, divisor - LEAST]] = True
-        new = after & ~reached
-        reached = reached | new
-    found: Rows = cases[reached]
-    return found
+    r_RD, d_RD = np.mgrid[-LIMIT:LIMIT, LEAST:LIMIT].astype(np.int32)
+    possible_RD = (r_RD <= d_RD) & (r_RD >= -d_RD - 1)  # of remainders less than the divisor
+    cases = _leading_rows(r_RD[possible_RD], d_RD[possible_RD])
+    written = _quotient_digits(cases)
+    choices = np.zeros((2, *possible_RD.shape), np.int32)
+    choices[:, possible_RD] = [value(digits) for digits in written]
+    choices *= np.where(r_RD < 0, -1, 1)
+    # The first remainder is less than the leading digit's unit.
+    reached_RD = new_RD = (r_RD >= 0) & (r_RD < 10)
+    n_d = LIMIT - LEAST
+    while new_RD.any():
+        starts, ends, d = [], [], d_RD[new_RD]  # of intervals of remainders
+        for q_RD in choices:
+            low, high = _rests(10 * r_RD[new_RD], d, q_RD[new_RD])
+            starts.append((low + LIMIT) * n_d + d - LEAST)
+            ends.append((high + 1 + LIMIT) * n_d + d - LEAST)
+        n = reached_RD.size
+        edges_N = _counts(starts, n) - _counts(ends, n)
+        new_RD = (edges_N.reshape(-1, n_d).cumsum(axis=0) > 0) & ~reached_RD
+        reached_RD = reached_RD | new_RD
+    reached = reached_RD[possible_RD]
+    return cases[reached], *(digits[reached, None] for digits in written)
+
+
+def _counts(indices: list[NDArray[np.int32]], n: int) -> NDArray[np.int64]:
+    """Returns how often each of the first n indices occurs, (n,)."""
+    return np.bincount(np.concatenate(indices), minlength=n)[:n]
 
 
 def _leading_rows(r: NDArray[np.int32], d: NDArray[np.int32]) -> Rows:
@@ -300,8 +310,8 @@ def _leading_rows(r: NDArray[np.int32], d: NDArray[np.int32]) -> Rows:
 
 def _rests(
     x: NDArray[np.int32], d: NDArray[np.int32], q: NDArray[np.int32]
-) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Returns which leading digits may follow, with those of their divisors."""
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Returns the lowest and the highest leading digits that may follow."""
     # x - (q + 1) b < 0 < x - (q - 1) b at all corners: less than b is left. The upper ends of the
     # intervals do not belong to them, so there is equality at most there.
     too_much = np.maximum(x + 10 - (q + 1) * d, x + 10 - (q + 1) * (d + 1)) > 0
@@ -311,6 +321,4 @@ def _rests(
         raise ArithmeticError(f"{x[first]} / {d[first]}: {q[first]} may leave as much as a divisor")
     low = np.minimum(x - q * d, x - q * (d + 1))
     high = np.maximum(x - q * d, x - q * (d + 1)) + 10 - 1
-    low, high = np.maximum(low, -d - 1), np.minimum(high, d)
-    steps = range(int((high - low).max()) + 1)
-    return [(low[ok] + i, d[ok]) for i in steps for ok in [low + i <= high]]
+    return np.maximum(low, -d - 1), np.minimum(high, d)

@@ -257,7 +257,7 @@ class ShapeCache(Generic[S, T]):
     on the number of shapes would not limit the memory.
     """
 
-    def __init__(self, function: Callable[[S], T], n_slots: Callable[[Any], int]) -> None:
+    def __init__(self, function: Callable[..., T], n_slots: Callable[[Any], int]) -> None:
         """`n_slots` returns how many slots a result describes."""
         self._function, self.n_slots = function, n_slots
         self._results: dict[S, T] = {}
@@ -265,12 +265,13 @@ class ShapeCache(Generic[S, T]):
         self.currsize = 0  # slots
         self.__doc__ = function.__doc__
 
-    def __call__(self, shape: S) -> T:
-        """Returns the function's result for a shape."""
+    def __call__(self, shape: S, *known: Any) -> T:
+        """Returns the function's result for a shape. `known` is what the function takes besides,
+        and follows from the shape."""
         result = self._results.get(shape)
         if result is not None:
             return result
-        result = self._function(shape)
+        result = self._function(shape, *known)
         n_slots = LAYOUT + self.n_slots(result)
         if n_slots > MAX_SLOTS:
             return result
@@ -283,6 +284,6 @@ class ShapeCache(Generic[S, T]):
         return result
 
 
-def shape_cache(n_slots: Callable[[Any], int]) -> Callable[[Callable[[S], T]], ShapeCache[S, T]]:
+def shape_cache(n_slots: Callable[[Any], int]) -> Callable[[Callable[..., T]], ShapeCache[Any, T]]:
     """Makes a `ShapeCache` of a function; `n_slots` returns how many slots a result describes."""
     return lambda function: ShapeCache(function, n_slots)

@@ -18,6 +18,7 @@ import { Timeline } from "./timeline.js";
  * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
+const REST = 4; // times as long as it took to draw a work that grows
 const MIN_LENGTH = 3; // characters of an answer that has a time line
 const ROW_START = /[;|:=]/;
 
@@ -35,6 +36,7 @@ export class Step {
   /** @type {Timeline | null} */ #timeline = null;
   #foldsWhenDone; // if the answer is right and the model is sure
   #frame = 0;
+  #rests = 0; // the time until which nothing is drawn
   #heading;
   label = createElement("span", "row-name"); // the row of a program that the operation belongs to
   #verdict = createElement("span", "mark");
@@ -103,7 +105,7 @@ export class Step {
     this.#lines.at(-1)?.add(text, probability);
     this.#text += text;
     this.#probabilities.push(probability);
-    this.#frame ||= requestAnimationFrame(() => this.#draw());
+    if (performance.now() >= this.#rests) this.#frame ||= requestAnimationFrame(() => this.#draw());
   }
 
   /** Shows the result of the operation. @param {import("./client.js").Node} node */
@@ -220,9 +222,12 @@ export class Step {
     cancelAnimationFrame(this.#frame);
     this.#frame = 0;
     if (!this.#question) return;
+    const start = performance.now();
     const sheet = paper(this.#question.prompt, this.#text);
     this.element.classList.toggle("has-paper", sheet !== null);
     if (sheet) this.#paper.show(sheet, this.#probabilities, formatNumbers(this.#question.problem));
+    const end = performance.now();
+    this.#rests = end + REST * (end - start);
   }
 
   /** Highlights a character and its copies in both views, without arcs. @param {number} at -1 to highlight none */

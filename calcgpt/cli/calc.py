@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from calcgpt.base.errors import UserError
 from calcgpt.cli.options import (
     ExpressionCommand,
     Number,
@@ -22,7 +23,6 @@ from calcgpt.cli.options import (
     engine_option,
     plugin_option,
 )
-from datagen.errors import UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -69,7 +69,7 @@ OPERATORS = re.compile(r"[-+*/^%()=×÷−]+|[A-Za-z]+")  # words: the parser sa
 @click.option(
     "--max-work",
     type=click.IntRange(1),
-    help="Most characters that the model writes for an expression.  [default: 400,000]",
+    help="Most characters that the model writes for an expression.  [default: 2,500,000]",
 )
 @click.option("--require-verified", is_flag=True, help="Give no answer rather than a wrong one.")
 @click.option(
@@ -374,9 +374,9 @@ def ask(answering: Answering) -> None:
 def history(names: dict[str, Expression]) -> Iterator[None]:
     """Lets the user edit lines, and keeps them and the last answer, a value in `names`, for the
     next time. Does nothing on Windows, and for a user without a home."""
+    from calcgpt.base.files import read_text, write_text
     from calcgpt.inference.expression import parse
     from calcgpt.inference.expression_tree import show
-    from datagen.files import read_text, write_text
 
     try:
         import readline

@@ -14,15 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from calcgpt.base.errors import ArgumentError, DataError, check_integer, check_items, check_types
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import (
-    ArgumentError,
-    DataError,
-    ExpressionError,
-    check_integer,
-    check_items,
-    check_types,
-)
+from calcgpt.errors import ExpressionError
 from calcgpt.inference import effort
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
@@ -48,7 +42,7 @@ from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer, is_rou
 from datagen.notation import NAN, answer_text, render_prompt
 
 EFFORT_OF_READING = 10  # microseconds a character
-USUAL_LENGTH = 200  # characters that the model writes for an operation
+USUAL_LENGTH = 2_000  # characters that take as long to write as all else of an operation
 CHECKED_AT_ONCE = 4  # operations
 
 
@@ -126,8 +120,8 @@ class Computation:
 
     @property
     def cost(self) -> int:
-        """The work as characters to write. An operation is at least one of usual length, for what
-        it takes beside them."""
+        """The work as characters to write. An operation is at least USUAL_LENGTH, for what it takes
+        beside them."""
         return sum(max(USUAL_LENGTH, length) for length in self.lengths)
 
     def questions(self) -> list[Question]:

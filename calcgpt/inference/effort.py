@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 MAX_EFFORT = 2_000_000  # microseconds of a usual core, about
-EFFORT_OF_CHARACTER = 20  # in which the model writes one
+EFFORT_OF_CHARACTER = 1  # in which the model writes one, from a full memory
 
 
 class EffortError(ArithmeticError):

@@ -8,7 +8,7 @@ import { OPERATIONS } from "./operations.js";
 import { formatCount } from "./text.js";
 
 const DEFAULT_PLACES = 8; // of an answer of a model with worked steps
-const MAX_WORK = 400_000; // characters that a model writes for an expression
+const MAX_WORK = 400_000; // characters that a model writes for an expression: each is drawn (MAX_SHOWN_WORK)
 
 /** The reason for which a model is not asked. @typedef {{kind: string, reason: string}} Refusal */
 

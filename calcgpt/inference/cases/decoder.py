@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcgpt.base.errors import DataError
 from calcgpt.config import ModelConfig
-from calcgpt.errors import DataError
 from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, Loop, compiled, look_up
 from calcgpt.inference.cases.memory import AT_ONCE, Memory
@@ -25,7 +25,6 @@ from datagen.sources import Slots, as_arrays, next_cases
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Codes = NDArray[np.uint8]
 
 AHEAD = 512  # slots among which the network is asked about all that are ready
 COMPILED_FROM = 500_000  # slots: machine code that has to be made, or loaded, saves time from here
@@ -43,7 +42,7 @@ class Cache:
 
 
 class CaseDecoder(Writer):
-    """A `Writer` and an `ArrayDecoder` for models of `calcgpt.model.sources`. It writes from a
+    """A `Writer` and an `ArrayDecoder` for models of `calcgpt_lab.model.sources`. It writes from a
     memory, whose entries the network makes the first time. Several threads may call it."""
 
     def __init__(
@@ -100,9 +99,8 @@ class CaseDecoder(Writer):
         return CaseWriting(self, prompt)
 
 
-def _answer(key: tuple[Shape, AnswerShape]) -> Slots:
-    shape, answer = key
-    return as_arrays(answer_slots(checked_layout(shape), answer))
+def _answer(key: tuple[Shape, AnswerShape], work: Layout) -> Slots:
+    return as_arrays(answer_slots(work, key[1]))
 
 
 class CaseWriting(Writing):
@@ -130,7 +128,7 @@ class CaseWriting(Writing):
             return n
         if self._answer is None:
             answer = answer_shape(self._work, bytes(self._text))
-            self._answer = self._decoder.answer((self._shape, answer))
+            self._answer = self._decoder.answer((self._shape, answer), self._work)
         end = self._n_work + len(self._answer.kinds)
         self._fill_in(self._answer, self._n_work, min(stop, end))
         self.is_done = self._stop == end

@@ -1,4 +1,4 @@
-"""Entries that were tried in all cases (`calcgpt.evaluation.proof`), kept for the next start.
+"""Entries that were tried in all cases (`calcgpt.proof`), kept for the next start.
 
 A file belongs to the weights and to the code that made it, by their hash. It is used only if its
 content has the hash that was written with it, and if no other user may change it.

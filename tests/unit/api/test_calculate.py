@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import JSON, ask, batch, client_of, events_of, items_of, problem, stream
 
+from api import calculate
 from api.fairness import Turns
 from api.service import load_model
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
+from calcgpt.inference import calculator, effort
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation
 
 WORKED = worked_model()
@@ -273,9 +275,12 @@ def test_more_operations_than_the_rate_are_never_allowed() -> None:
         assert ask(client, "1+2+3+4").status_code == 200  # three
 
 
-def test_operations_of_long_numbers_count_as_several() -> None:
+def test_operations_of_long_numbers_count_as_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (calculate, calculator):
+        monkeypatch.setattr(module, "USUAL_LENGTH", 200)
+    monkeypatch.setattr(effort, "EFFORT_OF_CHARACTER", 20)
     with client_of(worked_model(), max_items=3, max_pending=5) as client:
-        expressions = [f"{'1' * 13}*{'2' * 13}"] * 3  # 434 characters each, 200 an operation
+        expressions = [f"{'1' * 13}*{'2' * 13}"] * 3  # 434 characters each
         assert batch(client, expressions[:2]).status_code == 200
         refused = batch(client, expressions)
         assert "7 operations; the limit is 5" in problem(refused, 422, "too-many-items")["detail"]
