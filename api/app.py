@@ -6,6 +6,7 @@ and browsers: models, health, metrics, the page and the documentation.
 
 import asyncio
 import ctypes
+import gc
 import json
 import logging
 import resource
@@ -60,6 +61,7 @@ enough, or else `urn:calcgpt:problem:` and a kind:
 
 # Python's default of 5 ms lets a thread that plans or runs torch delay the event loop by as much.
 SWITCH_SECONDS = 0.001
+GC_THRESHOLDS = 10_000, 50, 1_000  # an answer leaves no cycles: to look for them finds nothing
 # Parameters of glibc's mallopt. With an arena for each thread, and with large blocks among small
 # ones, much that is free is not given back to the system.
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8
@@ -102,6 +104,7 @@ def prepare(settings: Settings) -> None:
     configure(settings.log_format, settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients can cause warnings
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(*GC_THRESHOLDS)
     with suppress(AttributeError, OSError):  # another libc
         for parameter, value in MALLOC.items():
             ctypes.CDLL(None).mallopt(parameter, value)
