@@ -197,8 +197,11 @@ async def calculated(
     async with _planning(service, expression, request) as shift:
         inquiry = await begin(service, expression, options, request, stack, shift=shift)
         if inquiry.fits_in(shift):
-            with stack:
-                return await inquiry.answer(shift=shift)
+            try:
+                with stack:
+                    return await inquiry.answer(shift=shift)
+            except TimeoutError:  # a wrong model wrote more, and waited for another turn
+                raise service.deadline_passed() from None
     return await service.while_connected(request, stack, inquiry.answer())
 
 

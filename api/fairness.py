@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from bisect import insort
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 from typing import Self
 
 from api.problems import ProblemError, full_problem
@@ -71,7 +72,6 @@ class Admission:
 class _Turn:
     client: str
     cost: int  # of the work, as a number of characters
-    start: float = 0.0  # its place in the queue
     begins: asyncio.Future[None] = field(default_factory=asyncio.Future)
 
     def expire(self) -> None:
@@ -88,17 +88,18 @@ class FairQueue:
     """
 
     def __init__(self) -> None:
-        self._turns: list[_Turn] = []  # sorted by `start`
-        self._now = 0.0  # the `start` of the last turn that was taken
+        self._turns: list[tuple[float, int, _Turn]] = []  # a heap: start, number, turn
+        self._number = count()
+        self._now = 0.0  # the start of the last turn that was taken
         self._ends: dict[str, float] = {}  # by client, of its last turn
 
     def add(self, turn: _Turn) -> None:
         """Adds a turn."""
-        turn.start = max(self._now, self._ends.get(turn.client, 0.0))
-        self._ends[turn.client] = turn.start + turn.cost
+        start = max(self._now, self._ends.get(turn.client, 0.0))
+        self._ends[turn.client] = start + turn.cost
         if len(self._ends) > 2 * len(self._turns) + MAX_IDLE:
             self._ends = {name: end for name, end in self._ends.items() if end > self._now}
-        insort(self._turns, turn, key=lambda other: other.start)
+        heappush(self._turns, (start, next(self._number), turn))
 
     def charge(self, client: str, cost: int) -> None:
         """Adds to the work of a client's last turn."""
@@ -106,8 +107,8 @@ class FairQueue:
 
     def take(self) -> _Turn:
         """Removes the first turn. There must be one."""
-        turn = self._turns.pop(0)
-        self._now = max(self._now, turn.start)
+        start, _, turn = heappop(self._turns)
+        self._now = max(self._now, start)
         return turn
 
     def __len__(self) -> int:

@@ -127,6 +127,34 @@ async def test_a_turn_that_comes_while_its_client_goes_is_another_ones() -> None
     await asyncio.wait_for(turns.begin("last", 1), PATIENCE)
 
 
+async def test_a_turn_that_does_not_begin_in_time_is_another_ones() -> None:
+    turns, soon = Turns(1), asyncio.get_running_loop().time() + 0.01
+    await turns.begin("first", 1)
+    with pytest.raises(TimeoutError):
+        await turns.begin("late", 1, soon)
+    turns.end()
+    await asyncio.wait_for(turns.begin("last", 1), PATIENCE)
+
+
+async def test_work_that_is_found_in_a_turn_counts_as_that_of_its_client() -> None:
+    turns, order = Turns(1), list[str]()
+
+    async def take(client: str) -> None:
+        await turns.begin(client, 1)
+        order.append(client)
+        turns.end()
+
+    async with Shift(turns, "heavy", 1, size=10) as shift:
+        assert not shift.extend(1)  # it is not its turn
+        await shift.left()
+        assert not shift.extend(11)
+        assert shift.extend(9)
+        tasks = [asyncio.create_task(take(name)) for name in ("heavy", *["light"] * 9)]
+        await asyncio.sleep(0)  # they are waiting now
+    await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
+    assert order == [*["light"] * 9, "heavy"]
+
+
 async def test_long_work_lets_others_take_turns_and_a_light_client_goes_first() -> None:
     turns, ended = Turns(1), list[str]()
 

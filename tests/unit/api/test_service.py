@@ -72,6 +72,20 @@ async def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: 
     assert is_counted(service)
 
 
+async def test_a_client_that_is_gone_when_its_turn_comes_is_counted(service: Service) -> None:
+    gone: list[Message] = [{"type": "http.request"}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return gone.pop(0) if gone else await asyncio.Event().wait()  # type: ignore[return-value]
+
+    service.require_client(
+        Request({"type": "http"}, partial(asyncio.sleep, PATIENCE))
+    )  # it is there
+    with pytest.raises(ClientDisconnect):
+        service.require_client(Request({"type": "http"}, receive))
+    assert is_counted(service)
+
+
 async def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(
     service: Service,
 ) -> None:
