@@ -215,7 +215,9 @@ class Delivery:
 
     async def send(self, message: Message) -> None:
         n_bytes = len(message.get("body", b""))
-        if n_bytes <= UNSENT_BYTES or self.is_shared:
+        if n_bytes <= UNSENT_BYTES and self._flow and not self._flow.write_paused:
+            await self._send(message)
+        elif n_bytes <= UNSENT_BYTES or self.is_shared:
             await self._send_all(message)
         else:
             async with self._slow.unread.response(n_bytes):
@@ -224,9 +226,6 @@ class Delivery:
     async def _send_all(self, message: Message) -> None:
         clock = asyncio.get_running_loop().time
         for piece in _pieces(message):
-            if self._flow and not self._flow.write_paused:
-                await self._send(piece)
-                continue
             begun = clock()
             async with self._slow.wait(min(self._stall_timeout, self._rest)):
                 await self._send(piece)
