@@ -1,0 +1,1 @@
+"""The page as files for any static host."""
