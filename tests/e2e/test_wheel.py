@@ -123,11 +123,15 @@ def test_it_describes_a_model_without_formulas(start: Start) -> None:
     assert "The formulas need sympy: uv pip install" in output
 
 
-def test_it_makes_a_page(start: Start) -> None:
-    export = start("export", "calculator", "page", "--to", "web")  # a relative path
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [("web", "a page that calculates by itself"), ("example", "which the page plays")],
+)
+def test_it_makes_a_page(start: Start, target: str, what: str) -> None:
+    export = start("export", "calculator", target, "--to", target)  # a relative path
     output, errors = export.communicate(timeout=LIMIT)
     assert (export.returncode, errors) == (0, "")
-    assert "a page that calculates by itself" in output
+    assert what in output
 
 
 def test_it_serves(start: Start) -> None:
@@ -188,9 +192,8 @@ def test_the_version_and_the_addresses_stand_in_one_place() -> None:
 
 def test_each_library_is_in_the_extra_that_is_named() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = {"": project["dependencies"], **project["optional-dependencies"]}
     names = {
         extra: {canonicalize_name(Requirement(line).name) for line in lines}
-        for extra, lines in extras.items()
+        for extra, lines in project["optional-dependencies"].items()
     }
     assert all(name in names[EXTRAS[name]] for name in EXTRAS)
