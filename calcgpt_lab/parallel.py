@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
 from calcgpt.base.errors import DataError, unknown_name
+from calcgpt.base.extras import require
 from calcgpt.base.plugins import files, run_file
 from calcgpt.base.processes import end_with_parent
 from calcgpt_lab.ray_cluster import connected, first_line
@@ -59,7 +60,8 @@ def make_map(
     `workers` is the number of parallel computations. The engine `local` runs them in processes, by
     default in one thread of this process. The engine `ray`, if it starts Ray on this machine, runs
     them on CPUs, by default on all. `address` is that of a running Ray cluster, which gets the code
-    of `packages`. Raises DataError for options that do not fit together.
+    of `packages`. Raises DataError for options that do not fit together, and UserError if Ray is
+    not installed.
     """
     if engine not in ("local", "ray"):
         raise DataError(unknown_name("engine", engine, ("local", "ray")))
@@ -71,6 +73,7 @@ def make_map(
         raise DataError("no workers with an address: a running Ray cluster has its own")
     if engine == "local":
         return partial(_map_locally, workers=workers or 1)
+    require("--engine ray", "ray")
     return partial(_map_on_ray, workers=workers, address=address, packages=packages)
 
 

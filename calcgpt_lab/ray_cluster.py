@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from calcgpt.base.errors import UserError
-from calcgpt.base.extras import require
 
 _CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
 _STARTS = 4  # attempts: Ray gives up a start after 30 seconds, too early on a busy machine
@@ -33,7 +32,7 @@ def prepare(address: str | None) -> None:
     """Sets the environment that Ray reads when it is imported, and imports it.
 
     Without an `address`, Ray will listen on the loopback alone and require a token. Raises
-    UserError if Ray is not installed, or if nothing listens at the address.
+    UserError if nothing listens at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None:
@@ -42,7 +41,6 @@ def prepare(address: str | None) -> None:
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     else:
         _check_address(address)
-    require("--engine ray", "ray")
     import ray  # noqa: F401
 
 

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 PAGE = HERE / "ABLATIONS.md"
 SUITES = ("blog", "positions", "feedforward", "attention")
 SWEEP = "sweep"
-SPACE = HERE.parent / "calcgpt" / "sweeps" / "blog.toml"
+SPACE = HERE.parent / "calcgpt_lab" / "sweeps" / "blog.toml"
 
 
 def calcgpt(*arguments: str | Path) -> None:
@@ -64,8 +64,8 @@ def publish(source: Path, target: Path) -> None:
         write_text(PAGE, replace_tables(PAGE.read_text("utf-8"), before, after))
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    for name in ("report.md", "report.json"):
-        shutil.copy(source / name, target)
+    for file in source.glob("report.*"):
+        shutil.copy(file, target)
     shutil.copytree(source / "plots", target / "plots")
 
 

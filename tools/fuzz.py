@@ -29,7 +29,7 @@ MAX_INPUTS, MAX_BYTES = 150, 30_000  # of a corpus, so that it stays small and q
 MAX_LENGTH = 4_096  # of an input
 SLOW_SECONDS = 20  # for one input: a defect
 MEMORY_MIB = 4_096  # of the process: more is a defect
-INSTRUMENTED = ["benchmarks", "calcgpt", "datagen", "tomllib"]
+INSTRUMENTED = ["calcgpt", "calcgpt_lab", "datagen", "tomllib"]
 FUZZ = "import sys; from tools.fuzz import fuzz; fuzz(sys.argv)"
 
 

@@ -121,8 +121,6 @@ def subjects() -> dict[str, list[Mutant]]:
     by_subject: dict[str, list[Mutant]] = {pattern: [] for pattern in settings["only_mutate"]}
     for folder in settings["source_paths"]:
         for path in sorted(Path(folder).rglob("*.py")):
-            if any(fnmatch(path.as_posix(), other) for other in settings["do_not_mutate"]):
-                continue
             for pattern, mutants in by_subject.items():
                 if fnmatch(path.as_posix(), pattern):
                     mutants += mutants_of(path)

@@ -9,7 +9,7 @@ from shlex import quote
 
 from calcgpt.base.errors import UserError
 
-# The extra of `calcgpt` that installs a library; "" if every installation has it.
+# The extra of `calcgpt` that installs a library. Every installation has those that are not here.
 EXTRAS = {
     "gguf": "gguf",
     "hyperopt": "ray",
@@ -44,11 +44,11 @@ def require(what: str, *libraries: str) -> None:
 
 
 def install_line(*libraries: str) -> str:
-    """Returns the command that installs libraries of EXTRAS beside this package, in the versions
-    that were tested."""
+    """Returns the command that installs libraries beside this package, in the versions that were
+    tested."""
     from importlib.metadata import PackageNotFoundError, distribution  # slow
 
-    extras = ",".join(sorted({EXTRAS[library] for library in libraries} - {""}))
+    extras = ",".join(sorted({EXTRAS[library] for library in libraries if library in EXTRAS}))
     extras = extras and f"[{extras}]"
     try:
         distribution("calcgpt")

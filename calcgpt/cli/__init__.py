@@ -14,7 +14,9 @@ from typing import Any, NoReturn
 
 import click
 
+from calcgpt import __version__
 from calcgpt.base.errors import UserError, file_error, one_line
+from calcgpt.base.extras import install_line, is_installed
 from calcgpt.base.plugins import extensions
 from calcgpt.cli.calc import calc
 from calcgpt.cli.checkpoints import export
@@ -103,6 +105,11 @@ class Commands(click.Group):
             sys.exit(128 + signal_of(stop))
         except OSError as error:
             _fail(file_error(error))
+        except ModuleNotFoundError as error:
+            library = str(error.name).partition(".")[0]
+            if is_installed(library):
+                raise
+            _fail(f"{library} is not installed: {install_line(library)}")
         except (MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and not OUT_OF_MEMORY.search(str(error)):
                 raise
@@ -156,7 +163,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "show_default": True}
 
 
 @click.group(cls=Commands, context_settings=SETTINGS)
-@click.version_option(package_name="calcgpt")
+@click.version_option(__version__)
 def cli() -> None:
     """A calculator whose answers come from a small GPT, and the laboratory it is made in.
 

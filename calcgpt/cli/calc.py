@@ -210,10 +210,8 @@ class Answering:
             errors = [error.removeprefix("wrong: ") for error in calculation.errors]
             return "not-verified", "; ".join(["the model's answer is wrong", *errors])
         if not confidence >= self.min_confidence:  # NaN is not enough either
-            return (
-                "not-confident",
-                f"the confidence is {confidence:.10g}, below {self.min_confidence:g}",
-            )
+            reason = f"the confidence is {confidence:.10g}, below {self.min_confidence:g}"
+            return "not-confident", reason
         return None
 
     def _write_json(self, calculation: Calculation, withheld: tuple[str, str] | None) -> None:
@@ -380,12 +378,9 @@ def history(names: dict[str, Expression]) -> Iterator[None]:
 
     try:
         import readline
-    except ImportError:  # Windows
-        yield
-        return
-    try:
+
         state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    except RuntimeError:  # the user has no home
+    except (ImportError, RuntimeError):  # Windows; the user has no home
         yield
         return
     folder = Path(state, "calcgpt")

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from calcgpt.base.files import check_output_file, check_output_folder
+from calcgpt.base.files import check_output_folder
 from calcgpt.cli.completion import complete_checkpoint, complete_engine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -41,7 +41,6 @@ class NamedPath(click.Path):
 ARGUMENTS = "calcgpt.arguments"  # in the `meta` of a context: the words after the program
 NAME = Name()
 PATH = NamedPath(path_type=Path)
-SEED = click.IntRange(0, 2**63 - 1)
 # The beginning of an expression such as -5+3, -(2^3) or -½. An option has a letter there.
 NEGATIVE = re.compile(r"-(?!-?[A-Za-z]|-?$)")
 
@@ -87,18 +86,7 @@ def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
     return callback
 
 
-output_file = checked(check_output_file)
 output_folder = checked(check_output_folder)
-
-
-def json_option(help_text: str) -> Callable[[Command], Command]:
-    """`--json FILE`, as the parameter `json_file`."""
-    return click.option("--json", "json_file", type=PATH, callback=output_file, help=help_text)
-
-
-def seed_option(what: str) -> Callable[[Command], Command]:
-    """`--seed`, 0 by default: the seed of the problems, or of the sampling."""
-    return click.option("--seed", default=0, type=SEED, help=f"Seed of the {what}.")
 
 
 def force_option(what: str) -> Callable[[Command], Command]:

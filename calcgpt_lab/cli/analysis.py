@@ -99,8 +99,8 @@ def plot(out: Path, files: tuple[Path, ...]) -> None:
     type=click.IntRange(1, 100_000),
     help="Number of problems for the activations or the switches.",
 )
-@options.seed_option("problems")
-@options.json_option("Write the numbers to this file.")
+@lab_options.seed_option("problems")
+@lab_options.json_option("Write the numbers to this file.")
 def inspect_(
     checkpoint: str,
     expression: str | None,
@@ -176,7 +176,7 @@ def _map_switches(checkpoint: str, n: int, seed: int) -> None:
     type=options.Number(0, 1, min_open=True),
     help="Sample only from the most probable tokens whose probabilities add up to this.",
 )
-@options.seed_option("sampling")
+@lab_options.seed_option("sampling")
 def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -> None:
     """Write a text with CHECKPOINT, token by token: calcgpt generate runs/play --prompt "To be".
 

@@ -47,7 +47,7 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
     type=options.Number(min=0),
     help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
 )
-@options.seed_option("sampling")
+@lab_options.seed_option("sampling")
 @lab_options.scoring_engine_option
 @click.option(
     "--workers",
@@ -68,10 +68,10 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--scored",
     type=options.PATH,
-    callback=options.output_file,
+    callback=lab_options.output_file,
     help="Write each problem and its answer to this file.",
 )
-@options.json_option("Write all scores to this file.")
+@lab_options.json_option("Write all scores to this file.")
 @click.option(
     "--errors", default=0, type=click.IntRange(min=0), help="Show this many wrong answers."
 )

@@ -33,7 +33,7 @@ from calcgpt_lab.cli.completion import complete_space, complete_suite
     "--seed",
     "seeds",
     multiple=True,
-    type=options.SEED,
+    type=lab_options.SEED,
     help="Use this seed, instead of the suite's. Repeatable.",
 )
 @lab_options.set_option("Override a field in every run: train.steps=500.")
@@ -166,7 +166,7 @@ def report(checkpoints: tuple[str, ...]) -> None:
     callback=options.output_folder,
     help="Draw the curves as compare.png in this folder.",
 )
-@options.json_option("Write the numbers to this file.")
+@lab_options.json_option("Write the numbers to this file.")
 @options.plugin_option
 def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None) -> None:
     """Compare runs: their results, and how their recipes differ.

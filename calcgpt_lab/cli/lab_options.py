@@ -10,11 +10,14 @@ import click
 
 from calcgpt.base.errors import UserError
 from calcgpt.base.extras import is_installed, require
+from calcgpt.base.files import check_output_file
 from calcgpt.cli.completion import complete_engine
-from calcgpt.cli.options import ARGUMENTS, PATH, Command, output_folder, program
+from calcgpt.cli.options import ARGUMENTS, PATH, Command, checked, output_folder, program
 from calcgpt_lab.cli.completion import complete_field
 
 GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
+SEED = click.IntRange(0, 2**63 - 1)
+output_file = checked(check_output_file)
 
 
 def named_paths(
@@ -44,6 +47,16 @@ def threads_option(what: str, default: int | None = None) -> Callable[[Command],
     """`--threads`, all cores by default. `what` says whose threads they are."""
     most = click.IntRange(1, 1024)  # the same limit as in the service
     return click.option("--threads", default=default, type=most, help=what)
+
+
+def json_option(help_text: str) -> Callable[[Command], Command]:
+    """`--json FILE`, as the parameter `json_file`."""
+    return click.option("--json", "json_file", type=PATH, callback=output_file, help=help_text)
+
+
+def seed_option(what: str) -> Callable[[Command], Command]:
+    """`--seed`, 0 by default: the seed of the problems, or of the sampling."""
+    return click.option("--seed", default=0, type=SEED, help=f"Seed of the {what}.")
 
 
 def out_option(help_text: str) -> Callable[[Command], Command]:

@@ -38,7 +38,7 @@ RUN_LOG = "calcgpt_lab.training.run_folder"  # says whether --resume begins a ne
 @click.option("--out", required=True, type=options.PATH, help="The folder of the run.")
 @lab_options.set_option("Override a field of the recipe: model.n_layer=4.")
 @click.option(
-    "--seed", type=options.SEED, help="Seed of every random draw, the same as train.seed."
+    "--seed", type=lab_options.SEED, help="Seed of every random draw, the same as train.seed."
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
 @options.force_option("a run in --out")

@@ -6,7 +6,6 @@ while files were replaced, the next call replaces the others first.
 """
 
 import hashlib
-import importlib.metadata
 import os
 import shutil
 import sys
@@ -208,7 +207,7 @@ def _make(folder: Path, plan: DatasetPlan, compute: Map, progress: bool) -> Mani
         places=plan.places,
         **{field: {s: getattr(files[s], field) for s in Split} for field in _Content._fields},
         generator=GENERATOR_VERSION,
-        package_version=_package_version(),
+        package_version=calcgpt.__version__,
     )
 
 
@@ -226,13 +225,6 @@ def _write(path: Path, shards: Iterable[Shard], advance: Callable[[int], object]
         os.fsync(file.fileno())
     by_sign = dict(zip(SIGNS, operations.tolist(), strict=True))
     return _Content(int(operations.sum()), by_sign, size, digest.hexdigest())
-
-
-def _package_version() -> str:
-    try:
-        return importlib.metadata.version("calcgpt")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 @contextmanager

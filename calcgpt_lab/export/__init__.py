@@ -40,10 +40,3 @@ def to_gguf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     from calcgpt_lab.export.gguf import export_gguf
 
     return export_gguf(checkpoint, out, force)
-
-
-def to_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    require("export to example", "torch")
-    from calcgpt_lab.export.page import export_example
-
-    return export_example(checkpoint, out, force)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors.numpy import save
 
 from calcgpt.base.errors import ConfigError
@@ -25,7 +24,8 @@ from calcgpt.inference.browser import manifest_of
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases.memory import AT_ONCE
 from calcgpt.inference.cases.network import Network
-from calcgpt.inference.generate import generate
+from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.generate import Floats, complete
 from calcgpt.inference.results import Calculation, Span
 from calcgpt_lab.records import read_rows
 from datagen.cases import all_cases
@@ -52,28 +52,24 @@ def export_example(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     return f"what it writes for {EXPRESSION}, which the page plays when it opens"
 
 
-def _calculate(checkpoint: Checkpoint) -> tuple[Calculation, list[float]]:
+def _calculate(checkpoint: Checkpoint) -> tuple[Calculation, Floats]:
     """Returns the answer, and the probability of each character that the model wrote."""
-    calculator = Calculator(checkpoint)
+    _, decoder = load_decoder(checkpoint, live=True)
+    calculator = Calculator(checkpoint, decoder)
     computation = calculator.begin(EXPRESSION)
     [question] = computation.questions()
-    tokenizer = checkpoint.tokenizer
-    prompt = torch.from_numpy(tokenizer.encode(question.prompt).astype("int64"))
-    [completion] = generate(checkpoint.model, prompt[None].numpy(), calculator.stop)
-    output, probabilities = tokenizer.decode(completion.ids), completion.probabilities
-    computation.answer(question.node, output, probabilities)
-    return computation.calculation(), probabilities
+    [written] = complete(decoder, checkpoint.tokenizer, [question.prompt], calculator.stop)
+    computation.answer(question.node, *written)
+    return computation.calculation(), written.probabilities
 
 
-def _events(
-    calculation: Calculation, probabilities: list[float]
-) -> list[tuple[str, dict[str, Any]]]:
+def _events(calculation: Calculation, probabilities: Floats) -> list[tuple[str, dict[str, Any]]]:
     """Returns the events of the service's stream."""
     [node] = calculation.nodes
     span = {name: getattr(node, name) for name in Span.model_fields}
     question = {"problem": node.problem, "prompt": node.prompt}
     about = {"expression": calculation.expression, "model": calculation.model}
-    written = zip(node.output or "", probabilities, strict=True)
+    written = zip(node.output or "", probabilities.tolist(), strict=True)
     return [
         ("start", {**about, "places": calculation.places, "nodes": [span]}),
         ("node", {"node": 0, **question}),

@@ -49,8 +49,7 @@ from calcgpt_lab.training.stopping import Interrupted, StopRequest, stop_request
 from calcgpt_lab.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.splits import Split
 
-# In training.safetensors: the prefix of the weights in training, which are stored if the checkpoint
-# has their average.
+# In training.safetensors: the prefix of the weights in training, if the checkpoint has an average.
 _RAW = "weights."
 MAX_THREADS = 1_024
 Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
@@ -71,13 +70,13 @@ def train(
     """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
 
     `recipe` may be a name or a TOML file, as for `load_recipe`. `data` is a folder or your own
-    task; None draws problems by the recipe's [data] section.
-    `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data, and
-    begins a new run if there is none. `force` replaces a run in `out`; without it, no file of an
-    earlier run is removed (see `RunFolder.check_start`). `trackers` receive the metrics in addition
-    to the files of the run. If several processes train together, each of them calls this function.
-    `threads` are torch's on a CPU: None leaves their number as it is; with 0, one process has those
-    of the run that it continues, or one or all cores, whichever is faster for the first batch.
+    task; None draws problems by the recipe's [data] section. `resume` continues the newest
+    checkpoint in `out` that loads, with the same recipe and data, and begins a new run if there is
+    none. `force` replaces a run in `out`; without it, no file of an earlier run is removed (see
+    `RunFolder.check_start`). `trackers` receive the metrics in addition to the files of the run. If
+    several processes train together, each of them calls this function. `threads` are torch's on a
+    CPU: None leaves their number as it is; with 0, one process has those of the run that it
+    continues, or one or all cores, whichever is faster for the first batch.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.

@@ -189,7 +189,6 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
         (["sweep", "nano", "--out", "x"], ["torch", "optuna", "matplotlib"], "a sweep"),
         (["export", "{tiny}", "out", "--to", "hf"], ["transformers"], "export to hf"),
         (["export", "{tiny}", "out", "--to", "gguf"], ["gguf"], "export to gguf"),
-        (["export", "{tiny}", "out", "--to", "example"], ["torch"], "export to example"),
         (
             ["calc", "1+1", "--checkpoint", "{tiny}", "--engine", "torch"],
             ["torch"],
@@ -217,6 +216,15 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     line = f"error: {what} needs {names}: {install_line(*libraries)}\n"
     assert outcome == (2, "", line)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_of_every_installation_that_is_missing_is_named(
+    run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "flint", None)
+    line = f"error: flint is not installed: {install_line('flint')}\n"
+    assert run_cli("calc", "sqrt(2)") == (2, "", line)
+    assert "calcgpt[" not in line  # no extra has it
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import click
 import pytest
 from commands import RunCli
 
+from calcgpt import __version__
 from calcgpt.cli import cli
 
 REPOSITORY = Path(__file__).parents[2]
@@ -76,6 +77,13 @@ def test_bash_completes_after_the_line_of_the_page(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
     done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("adder\n", "")
+
+
+def test_a_checkout_that_is_not_installed_has_a_version(
+    run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("importlib.metadata.version")
+    assert run_cli("--version").out == f"calcgpt, version {__version__}\n"
 
 
 def test_the_command_is_installed() -> None:

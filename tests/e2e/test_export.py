@@ -27,6 +27,7 @@ EXPORTABLE = {
     "MistralForCausalLM": ["preset=llama", "attention=window", "window=12"],
     "Qwen3ForCausalLM": ["preset=llama", "qk_norm=true"],
 }
+PACKAGES = {"calcgpt", "calcgpt_lab", "datagen"}
 SMALL = ["block_size=64", "n_layer=2", "n_embd=32", "n_head=4", "init=torch"]
 
 
@@ -72,7 +73,7 @@ def test_transformers_alone_gives_the_same_answers(
     texts = [text for outputs in expected.values() for text in outputs]
     assert {text.endswith("$") for text in texts} == {True, False}
 
-    for name in imported({"calcgpt", "datagen"}):
+    for name in imported(PACKAGES):
         monkeypatch.setitem(sys.modules, name, None)  # importing it raises
     for folder, outputs in expected.items():
         assert answers(folder, [line.prompt for line in lines]) == outputs
@@ -169,9 +170,8 @@ def test_the_command_line_starts_without_torch() -> None:
 
 def test_it_is_imported_without_the_libraries_of_exports() -> None:
     libraries = {"transformers", "tokenizers", "gguf"}
-    importlib.import_module("calcgpt_lab.export")  # and so torch, which must not be imported twice
     with patch.dict(sys.modules):
-        for name in imported({"calcgpt", "datagen", *libraries}):
+        for name in imported(PACKAGES | libraries):
             del sys.modules[name]
         importlib.import_module("calcgpt_lab.export")
         assert imported(libraries) == []

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -47,12 +48,25 @@ def core() -> list[Distribution]:
     return list(distributions.values())
 
 
+def copied_into_the_image() -> set[str]:
+    """Returns the files and folders from which deploy/Dockerfile builds the wheel."""
+    dockerfile, context = (
+        (ROOT / name).read_text("utf-8") for name in ("deploy/Dockerfile", ".dockerignore")
+    )
+    copied = " ".join(re.findall(r"^COPY (?!--)(.+) \S+$", dockerfile, flags=re.MULTILINE)).split()
+    return {*copied} & {*re.findall(r"^!([^/\n]+)$", context, flags=re.MULTILINE)}
+
+
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     """Starts `calcgpt` of a new environment, which has nothing but what the package needs."""
     folder = tmp_path_factory.mktemp("wheel")
+    (folder / "src").mkdir()
+    for name in copied_into_the_image():
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / "src" / name)
     build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=LIMIT)
+    subprocess.run(build, cwd=folder / "src", check=True, capture_output=True, timeout=LIMIT)
     (wheel,) = folder.glob("calcgpt-*.whl")
     venv.create(folder / "env")
     base = {"base": str(folder / "env"), "platbase": str(folder / "env")}
@@ -109,11 +123,15 @@ def test_it_describes_a_model_without_formulas(start: Start) -> None:
     assert "The formulas need sympy: uv pip install" in output
 
 
-def test_it_makes_a_page(start: Start) -> None:
-    export = start("export", "calculator", "page", "--to", "web")  # a relative path
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [("web", "a page that calculates by itself"), ("example", "which the page plays")],
+)
+def test_it_makes_a_page(start: Start, target: str, what: str) -> None:
+    export = start("export", "calculator", target, "--to", target)  # a relative path
     output, errors = export.communicate(timeout=LIMIT)
     assert (export.returncode, errors) == (0, "")
-    assert "a page that calculates by itself" in output
+    assert what in output
 
 
 def test_it_serves(start: Start) -> None:
@@ -166,7 +184,7 @@ def test_the_version_and_the_addresses_stand_in_one_place() -> None:
     hosts = {address.split("/")[2] for address in project["urls"].values()}
     texts = ("md", "toml", "cff", "yml", "json", "txt")
     files = [file for suffix in texts for file in ROOT.glob(f"*.{suffix}")]
-    files += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("calcgpt/**/*.py")]
+    files += [*ROOT.glob("docs/**/*.md"), *ROOT.glob("calcgpt*/**/*.py")]
     for file in files:
         text = file.read_text("utf-8")
         assert file.name == "pyproject.toml" or not any(host in text for host in hosts), file
@@ -174,9 +192,8 @@ def test_the_version_and_the_addresses_stand_in_one_place() -> None:
 
 def test_each_library_is_in_the_extra_that_is_named() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = {"": project["dependencies"], **project["optional-dependencies"]}
     names = {
         extra: {canonicalize_name(Requirement(line).name) for line in lines}
-        for extra, lines in extras.items()
+        for extra, lines in project["optional-dependencies"].items()
     }
     assert all(name in names[EXTRAS[name]] for name in EXTRAS)

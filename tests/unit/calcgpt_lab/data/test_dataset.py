@@ -10,12 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from calcgpt import __version__
 from calcgpt.base.errors import DataError
 from calcgpt_lab.data.dataset import DatasetPlan, Manifest, generate, load_manifest
 from calcgpt_lab.data.plan import GENERATOR_VERSION
@@ -76,7 +76,7 @@ def test_no_held_out_problem_occurs_in_training_or_twice(large: Path) -> None:
 def test_the_manifest_says_what_the_files_hold(large: Path) -> None:
     entries = json.loads((large / "manifest.json").read_text())
     assert (entries["seed"], entries["distribution"], entries["format"]) == (3, "blog", "direct")
-    assert entries["package_version"] == version("calcgpt")
+    assert entries["package_version"] == __version__
     for split in Split:
         data = (large / f"{split}.txt").read_bytes()
         lines = data.decode("ascii").splitlines()
