@@ -15,8 +15,26 @@ const NUMBER = new RegExp(
 );
 
 /** The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it has a point,
- * and no trailing zero after the first place.
- * @typedef {{units: bigint, places: number}} Decimal */
+ * and no trailing zero after the first place. */
+export class Decimal {
+  /** @type {(units: bigint | number, places?: number | bigint) => void} */
+  constructor(units, places = 0) {
+    this.units = BigInt(units);
+    this.places = Number(places);
+  }
+
+  get point() {
+    return this.places > 0;
+  }
+
+  get hash() {
+    return `\0d${this.units.toString(32)},${this.places}`;
+  }
+}
+export { Decimal as Number };
+
+/** @param {string} text */
+export const integerFromText = (text) => BigInt(text);
 
 /** An operation. places: the decimal places to which the answer is rounded.
  * @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem */
@@ -29,11 +47,11 @@ const tenTo = (exponent) => 10n ** BigInt(exponent);
 /** Returns the decimal `units / 10 ** places`, with or without a point.
  * @type {(units: bigint, places: number, point: boolean) => Decimal} */
 export function decimal(units, places, point) {
-  if (!point) return { units: units / tenTo(places), places: 0 };
-  if (places === 0) return { units: 10n * units, places: 1 };
-  if (places === 1 || units % 10n) return { units, places };
+  if (!point) return new Decimal(units / tenTo(places));
+  if (places === 0) return new Decimal(10n * units, 1);
+  if (places === 1 || units % 10n) return new Decimal(units, places);
   const zeros = Math.min(places - 1, units ? /0*$/.exec(String(units))?.[0].length ?? 0 : places);
-  return { units: units / tenTo(zeros), places: places - zeros };
+  return new Decimal(units / tenTo(zeros), places - zeros);
 }
 
 /** Returns the exact answer rounded to the problem's places, ties to even, and whether rounding changed the value. The
@@ -44,7 +62,7 @@ export function answer({ a, op, b, places }) {
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
   if (OPERATIONS[op].divides && !right) return { value: null, isRounded: false };
   const [numerator, denominator] = OPERATIONS[op].exact(left, right, tenTo(common));
-  if (!OPERATIONS[op].has_point && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
+  if (!OPERATIONS[op].has_point && !common) return { value: new Decimal(numerator), isRounded: false };
   const scaled = numerator * tenTo(places);
   const units = divideHalfEven(scaled, denominator);
   return { value: decimal(units, places, places > 0), isRounded: units * denominator !== scaled };
@@ -104,5 +122,5 @@ export function readAnswer(text, places) {
   if (number === undefined || number.padStart(WIDTH, "0") !== padded) return noAnswer;
   const [whole, fraction = ""] = number.split(".");
   if (fraction.length > places) return noAnswer;
-  return { text: number, value: { units: BigInt(whole + fraction), places: fraction.length } };
+  return { text: number, value: new Decimal(BigInt(whole + fraction), fraction.length) };
 }

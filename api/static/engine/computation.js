@@ -9,6 +9,7 @@ import { show } from "./expression_tree.js";
 import { Layout, shapeOf } from "./layout.js";
 import { KIND } from "./operations.js";
 import { makePlan } from "./planning.js";
+import { Text } from "./text.js";
 
 /** @import { Decimal, Problem } from "./arithmetic.js" */
 /** @import { Operand, Step } from "./planners.js" */
@@ -38,7 +39,7 @@ export class Computation {
   constructor(text, options, names) {
     const { model, limits, places } = options;
     const { percent = "relative", decimal_comma: decimalComma = false, angle = "radians" } = options;
-    const parsed = parse(text, { percent, decimalComma, angle }, names);
+    const parsed = parse(new Text(text), { percent, decimalComma, angle }, names);
     this.expression = show(parsed.expression);
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;

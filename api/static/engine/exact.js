@@ -1,9 +1,9 @@
 // The value of an expression as a real number, and how people write it (calcgpt/inference/exact.py).
 
-import { decimal, divideHalfEven, numberText } from "./arithmetic.js";
+import { Decimal, decimal, divideHalfEven, numberText } from "./arithmetic.js";
 import { ArithmeticError, EffortError, spend } from "./effort.js";
-import { ExpressionError } from "./expression_errors.js";
-import { fold, isConstant } from "./expression_tree.js";
+import { ExpressionError } from "./errors.js";
+import { fold } from "./expression_tree.js";
 import { magnitude, modulo, ofDecimal, powerModulo, whole } from "./fractions.js";
 import { DomainError, call, constant, power } from "./function_values.js";
 import { DECIDED_DIGITS, DivisionError, UndecidedError, factorial, fraction, isWhole, partsOf } from "./real.js";
@@ -12,8 +12,8 @@ import { format, formatCount } from "./text.js";
 
 const FRACTION_DIGITS = 40; // of a fraction that is shown, numerator and denominator together
 const { MAX_FACTORIAL, MESSAGES, PROGRAMS } = tables;
+const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
 
-/** @import { Decimal } from "./arithmetic.js" */
 /** @import { Expression } from "./expression_tree.js" */
 /** @import { Fraction } from "./fractions.js" */
 /** @import { Real } from "./real.js" */
@@ -64,7 +64,7 @@ function valueOf(node, operands) {
   const { sign } = node;
   const [a, b] = operands;
   if (!sign) return fraction(valueOfNumber(node.number));
-  if (isConstant(node)) return constant(sign);
+  if (CONSTANTS.has(sign)) return constant(sign);
   if (sign === "^") return power(a, b);
   if (Object.hasOwn(PROGRAMS, sign)) return call(sign, operands);
   if (sign === "%") return a.times(fraction({ n: 1n, d: 100n }));
@@ -119,7 +119,7 @@ export function valueOfNumber({ units, places }) {
  * @type {(value: Fraction, places: number) => Decimal} */
 export function roundTo({ n, d }, places) {
   const number = decimal(divideHalfEven(n * 10n ** BigInt(places), d), places, places > 0);
-  return number.places && number.units % 10n === 0n ? { units: number.units / 10n, places: 0 } : number;
+  return number.places && number.units % 10n === 0n ? new Decimal(number.units / 10n) : number;
 }
 
 /** Returns whether two numbers have the same value. @type {(a: Decimal, b: Decimal) => boolean} */

@@ -2,11 +2,10 @@
 // (calcgpt/inference/planners.py and number_planners.py). A planner calculates with exact arithmetic what the model
 // should answer.
 
-import { MAX_ASKED_PLACES, MAX_PLACES, answer } from "./arithmetic.js";
+import { Decimal, MAX_ASKED_PLACES, MAX_PLACES, answer } from "./arithmetic.js";
 import { ArithmeticError, EffortError, spend } from "./effort.js";
 import { areEqual, roundTo, valueOfNumber } from "./exact.js";
-import { ExpressionError } from "./expression_errors.js";
-import { isConstant } from "./expression_tree.js";
+import { ExpressionError } from "./errors.js";
 import { bitLength, compare, fraction, magnitude, whole } from "./fractions.js";
 import { run } from "./programs.js";
 import { fraction as realOf, isWhole } from "./real.js";
@@ -15,6 +14,8 @@ import { format } from "./text.js";
 
 const { MAX_DIGITS, MAX_OPERATIONS, MAX_READINGS, MESSAGES, PROGRAMS, READINGS } = tables;
 const TOO_LARGE = 10n ** BigInt(2 * MAX_DIGITS); // for a plan; rounded numbers may be larger than exact ones
+const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
+const isConstant = (/** @type {Expression} */ { sign }) => CONSTANTS.has(sign);
 const LONG = 40; // digits of a factor
 
 /** @import { Decimal } from "./arithmetic.js" */
@@ -270,7 +271,7 @@ export const fractions = (planner) => {
 
 /** Returns an operand that is no result. @type {(value: Decimal | bigint) => Operand} */
 function given(value) {
-  return { number: typeof value === "bigint" ? { units: value, places: 0 } : value, step: null };
+  return { number: typeof value === "bigint" ? new Decimal(value) : value, step: null };
 }
 
 /** Returns the problem of an operation, with the right operands. @param {Step} step */

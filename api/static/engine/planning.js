@@ -9,8 +9,8 @@
 import { MAX_PLACES } from "./arithmetic.js";
 import { ArithmeticError } from "./effort.js";
 import { areEqual, errorOf, evaluate, plainText, roundTo } from "./exact.js";
-import { ExpressionError } from "./expression_errors.js";
-import { isConstant, postorder } from "./expression_tree.js";
+import { ExpressionError } from "./errors.js";
+import { postorder } from "./expression_tree.js";
 import { refuseWork } from "./limits.js";
 import { OPERATIONS } from "./operations.js";
 import { Planner, fractions, problemOf, rounding } from "./planners.js";
@@ -24,6 +24,9 @@ import { shorten } from "./text.js";
 const GUARDS = [0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48];
 const GUARDS_OF_FUNCTIONS = [3, 7, 15, 30, 60, 120, 240, 480];
 const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
+const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
+const isConstant = (/** @type {Expression} */ { sign }) => CONSTANTS.has(sign);
+
 
 /** @import { Reading } from "./expression_stack.js" */
 /** @import { Expression } from "./expression_tree.js" */
@@ -192,6 +195,6 @@ function approaches(nodes, values) {
   const valueOf = new Map(nodes.map((node, index) => [node, values[index]]));
   return nodes.some((node) => {
     if (node.sign === "^") return !isWhole(/** @type {Real} */ (valueOf.get(node.operands[1])));
-    return isConstant(node) || (Object.hasOwn(PROGRAMS, node.sign) && !PROGRAMS[node.sign].is_exact);
+    return isConstant(node) || (Object.hasOwn(PROGRAMS, node.sign) && !PROGRAMS[node.sign].isExact);
   });
 }

@@ -6,12 +6,13 @@ import { divideHalfEven } from "./arithmetic.js";
 import { ArithmeticError, spend } from "./effort.js";
 import { valueOfNode } from "./exact.js";
 import { parse } from "./expression.js";
-import { ExpressionError } from "./expression_errors.js";
-import { expression, fold } from "./expression_tree.js";
+import { ExpressionError } from "./errors.js";
+import { Expression, fold } from "./expression_tree.js";
 import { bitLength, compare, inverse, timesTen, whole } from "./fractions.js";
 import { fraction, power } from "./real.js";
 import { LARGEST } from "./sensitivity.js";
 import tables from "./tables.js";
+import { Text } from "./text.js";
 
 const MAX_TURNS = 400; // of a series or an iteration
 const EFFORT_OF_ROW = 40; // microseconds
@@ -38,7 +39,7 @@ export function run(planner, name, numbers) {
   const order = (/** @type {Term<T>} */ a, /** @type {Term<T>} */ b) =>
     compare(a.value.approximate(), b.value.approximate());
   const sorted = tables.SORTED.includes(name) ? [...numbers].sort(order) : numbers;
-  const running = new Run(planner, sorted, PROGRAMS[name].is_exact ? MAX_OPERATIONS : MAX_TURNS);
+  const running = new Run(planner, sorted, PROGRAMS[name].isExact ? MAX_OPERATIONS : MAX_TURNS);
   running.rows(PROGRAMS[name].rows);
   return running.number("result");
 }
@@ -205,13 +206,13 @@ function unchanged(sign, [a, b]) {
 }
 
 const NAMES = new Map(
-  ["result", ..."abcdghjkmnpqrstuwxyz"].map((name) => [name, expression(`${NAME}${name}`, [], 0, 0)]),
+  ["result", ..."abcdghjkmnpqrstuwxyz"].map((name) => [name, new Expression(`${NAME}${name}`, [], 0, 0)]),
 );
 /** @type {Map<string, Expression>} */ const trees = new Map();
 
 /** Returns the tree of a row's expression. Names are nodes whose signs begin with NAME. @param {string} text */
 function parsed(text) {
-  const tree = trees.get(text) ?? parse(text, undefined, NAMES).expression;
+  const tree = trees.get(text) ?? parse(new Text(text), undefined, NAMES).expression;
   trees.set(text, tree);
   return tree;
 }

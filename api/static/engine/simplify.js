@@ -6,15 +6,15 @@
 // ln(50!), log2(3^500)    Stirling's series; 500*log2(3)
 // 7^(10^9) mod 13         square and reduce
 
+import { Decimal } from "./arithmetic.js";
 import { literal } from "./expression_stack.js";
-import { expression, fold } from "./expression_tree.js";
+import { Expression, fold } from "./expression_tree.js";
 import { whole } from "./fractions.js";
 import { fraction, isWhole } from "./real.js";
 
 const LONG = 40; // digits of a number that is better not written
 const LEAST = 64n; // for which the terms of Stirling's series are enough for 35 places
 
-/** @import { Expression } from "./expression_tree.js" */
 /** @import { Real } from "./real.js" */
 /** @typedef {Map<Expression, Real>} Known the values of nodes */
 
@@ -35,7 +35,7 @@ export function simplify(root, values) {
 /** Returns a node at the position of another one.
  * @type {(node: Expression, sign: string, operands: Expression[]) => Expression} */
 function like({ start, end }, sign, operands) {
-  return expression(sign, operands, start, end);
+  return new Expression(sign, operands, start, end);
 }
 
 /** Cancels the factors of factorials, and powers of one base.
@@ -48,7 +48,7 @@ function quotient(node, known) {
     const [n, m] = [wholeOf(first, known), wholeOf(second, known)];
     const isOneBase = !base.sign && !other.sign && isSame(base.number, other.number);
     if (n === null || m === null || !isOneBase) return null;
-    return expression("^", [base, numberLike(node, n - m, known)], above.start, node.end);
+    return new Expression("^", [base, numberLike(node, n - m, known)], above.start, node.end);
   }
   const factorials = factorialsOf(below);
   if (above.sign !== "!" || !factorials.length) return null;
@@ -125,7 +125,7 @@ function wholeOf(node, known) {
 
 /** @type {(node: Expression, value: bigint, known: Known) => Expression} */
 function numberLike({ start, end }, value, known) {
-  const number = literal({ units: value, places: 0 }, start, end);
+  const number = literal(new Decimal(value), start, end);
   known.set(number, fraction(whole(value)));
   return number;
 }

@@ -1,6 +1,7 @@
 // Text that people type, read by the tables that `make tables` writes (calcgpt/inference/spelling.py).
 // Positions are those of code points, as in Python.
 
+import { call, iter, re } from "./python.js";
 import tables from "./tables.js";
 
 /** @typedef {RegExpExecArray & {end: number}} Match a match of a pattern, and where it ends */
@@ -34,11 +35,33 @@ export class Text {
     return this.#text.slice(this.#offsets[start], this.#offsets[end]);
   }
 
+  /** @param {string} characters */
+  strip(characters) {
+    return call(this.#text, "strip", characters);
+  }
+
   /** Returns a text of the same length with usual characters in lower case, all of one UTF-16 unit. */
   normalize() {
     return this.#characters.map((typed) => NORMAL[typed] ?? (typed.length > 1 ? UNKNOWN : typed)).join("");
   }
 }
+
+/** Returns the pattern of any of these spellings, the longest first: `**` before `*`.
+ * @param {Iterable<string> | Record<string, any>} spellings */
+export function longestFirst(spellings) {
+  const ordered = [...new Set(iter(spellings))].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
+  return re.compile(ordered.map(patternOf).join("|"));
+}
+
+/** @param {string} spelling */
+function patternOf(spelling) {
+  const escaped = spelling.replace(/[*+^?|]/g, "\\$&").replaceAll(" ", " +");
+  if (/[0-9]$/.test(spelling)) return `${escaped}(?![a-z0-9])`; // log100 is log(100), not log10(0)
+  return /\p{L}$/u.test(spelling) ? `${escaped}(?![a-z])` : escaped;
+}
+
+/** Returns a text of the same length with usual characters in lower case. @param {Text} text */
+export const normalize = (text) => text.normalize();
 
 /** @param {string} source */
 export function sticky(source) {

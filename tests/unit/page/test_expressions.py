@@ -15,7 +15,7 @@ from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.expression_stack import Style
-from calcgpt.inference.limits import Limits, ScratchpadLimits
+from calcgpt.inference.limits import MAX_SHOWN_WORK, Limits, ScratchpadLimits
 from calcgpt.inference.spelling import MESSAGES
 from datagen.arithmetic import answer
 from datagen.notation import render_answer
@@ -99,7 +99,9 @@ def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[
     style = Style(**{name: options[name] for name in names if name in options})
     try:
         with Effort().measured():
-            asked = Computation(text, "model", LIMITS, options.get("places"), style=style)
+            asked = Computation(
+                text, "model", LIMITS, options.get("places"), MAX_SHOWN_WORK, style
+            )
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
         return {"kind": error.kind.value, "message": error.reason, **place}, []
@@ -212,7 +214,7 @@ def whole(
     """Returns the result for what `write` makes of prompts, or the error, and what it made."""
     outputs: dict[str, str] = {}
     try:
-        asked = Computation(text, "model", limits, places)
+        asked = Computation(text, "model", limits, places, MAX_SHOWN_WORK)
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
         return {"kind": error.kind.value, "message": error.reason, **place}, {}

@@ -1,0 +1,615 @@
+// What modules that are translated from Python (tools/javascript) take for granted: operators, truth, equality,
+// indices and methods as Python has them. An integer is a number while that is safe, and a BigInt beyond; both may
+// meet. A tuple or list is an array, None is null.
+
+// Errors
+
+export class Exception extends Error {
+  /** @param {...any} args */
+  constructor(...args) {
+    super(args.join(", "));
+    this.args = args;
+  }
+}
+export class ArithmeticError extends Exception {}
+export class OverflowError extends ArithmeticError {}
+export class ZeroDivisionError extends ArithmeticError {}
+export class KeyError extends Exception {}
+
+// Numbers
+
+/** @param {any} x */
+const isNumber = (x) => typeof x === "number" || typeof x === "bigint" || typeof x === "boolean";
+/** Returns an integer as a number if that is safe. @param {bigint} n */
+const normal = (n) => (n >= -9007199254740991n && n <= 9007199254740991n ? Number(n) : n);
+
+/** Returns an operator, given it for numbers and for integers of any size.
+ * @type {(name: string, native: (a: number, b: number) => number, big: (a: bigint, b: bigint) => bigint) =>
+ *   (a: any, b: any) => any} */
+function operator(name, native, big) {
+  return (a, b) => {
+    if (typeof a === "number" && typeof b === "number") {
+      const result = native(a, b);
+      if (Number.isSafeInteger(result) || !Number.isInteger(a) || !Number.isInteger(b)) return result;
+    } else if (!isNumber(a) || !isNumber(b)) {
+      if (isNumber(a)) return b.constructor.from(a)[name](b);
+      return a[name](b);
+    } else if (!isInteger(a) || !isInteger(b)) return native(Number(a), Number(b));
+    return normal(big(BigInt(a), BigInt(b)));
+  };
+}
+
+/** @param {any} x */
+const isInteger = (x) => typeof x !== "number" || Number.isInteger(x);
+const addNumbers = operator("__add__", (a, b) => a + b, (a, b) => a + b);
+const multiplyNumbers = operator("__mul__", (a, b) => a * b, (a, b) => a * b);
+export const sub = operator("__sub__", (a, b) => a - b, (a, b) => a - b);
+export const floordiv = operator("__floordiv__", floorDivide, floorDivide);
+export const mod = operator("__mod__", (a, b) => modulo(a, b), modulo);
+
+/** @type {(a: any, b: any) => any} */
+function modulo(a, b) {
+  if (!b) throw new ZeroDivisionError();
+  const rest = a % b;
+  return rest && rest < 0 !== b < 0 ? rest + b : rest;
+}
+
+/** @type {(a: any, b: any) => any} */
+function floorDivide(a, b) {
+  return (a - modulo(a, b)) / b;
+}
+
+/** @type {(a: any, b: any) => any} */
+export function add(a, b) {
+  if (typeof a === "string") return a + b;
+  return Array.isArray(a) ? [...a, ...b] : addNumbers(a, b);
+}
+
+/** @type {(a: any, b: any) => any} */
+export function mul(a, b) {
+  if (typeof a === "string") return a.repeat(Math.max(0, Number(b)));
+  if (Array.isArray(a)) return Array.from({ length: Math.max(0, Number(b)) }, () => a).flat();
+  return multiplyNumbers(a, b);
+}
+
+const divideNumbers = operator("__truediv__", (a, b) => a / b, (a, b) => a / b);
+/** @type {(a: any, b: any) => any} */
+export function truediv(a, b) {
+  return isNumber(a) && isNumber(b) ? Number(a) / Number(b) : divideNumbers(a, b);
+}
+
+/** @type {(a: any, b: any, modulus?: any) => any} */
+export function pow(a, b, modulus) {
+  if (modulus !== undefined) return powerModulo(BigInt(a), BigInt(b), BigInt(modulus));
+  if (!isNumber(a)) return a.__pow__(b);
+  if (!isInteger(a) || !isInteger(b) || b < 0) return Number(a) ** Number(b);
+  return normal(BigInt(a) ** BigInt(b));
+}
+
+/** @type {(base: bigint, exponent: bigint, modulus: bigint) => any} */
+function powerModulo(base, exponent, modulus) {
+  let result = 1n;
+  for (const digit of exponent.toString(2)) {
+    result = (result * result) % modulus;
+    if (digit === "1") result = (result * base) % modulus;
+  }
+  return normal(modulo(result, modulus));
+}
+
+/** @param {any} a */
+export function neg(a) {
+  return isNumber(a) ? -a : a.__neg__();
+}
+
+/** @param {any} a */
+export function abs(a) {
+  return lt(a, 0) ? neg(a) : a;
+}
+
+/** @type {(a: any, b: any) => any} */
+export function lshift(a, b) {
+  return normal(BigInt(a) << BigInt(b));
+}
+
+/** @type {(a: any, b: any) => any} */
+export function rshift(a, b) {
+  return normal(BigInt(a) >> BigInt(b));
+}
+
+/** Returns a | b of two truths, or two dictionaries. @type {(a: any, b: any) => any} */
+export function or(a, b) {
+  return a instanceof Dict ? dict([...items(a), ...items(b)]) : truth(a) || truth(b);
+}
+
+/** @param {any} x */
+export function int(x) {
+  if (typeof x === "string") return normal(BigInt(x.startsWith("+") ? x.slice(1) : x.startsWith("-") ? x.slice(1) : x)) * (x.startsWith("-") ? -1 : 1);
+  return typeof x === "object" ? x.__int__() : typeof x === "number" ? Math.trunc(x) : normal(BigInt(x));
+}
+
+/** @param {any} n */
+function bitLength(n) {
+  const digits = (n < 0 ? -BigInt(n) : BigInt(n)).toString(16);
+  return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
+}
+
+export const math = {
+  log10: (/** @type {any} */ x) => Math.log10(Number(x)),
+  ceil: Math.ceil,
+  inf: Infinity,
+  floor: (/** @type {any} */ x) => (typeof x === "object" ? x.__floor__() : Math.floor(x)),
+  isqrt: (/** @type {any} */ n) => Math.floor(Math.sqrt(n)),
+};
+
+// Order, equality and truth
+
+/** @type {(a: any, b: any) => boolean} */
+export function lt(a, b) {
+  return typeof a === "object" || typeof b === "object" ? compare(a, b) < 0 : a < b;
+}
+/** @type {(a: any, b: any) => boolean} */
+export function le(a, b) {
+  return typeof a === "object" || typeof b === "object" ? compare(a, b) <= 0 : a <= b;
+}
+/** @type {(a: any, b: any) => boolean} */
+export const gt = (a, b) => lt(b, a);
+/** @type {(a: any, b: any) => boolean} */
+export const ge = (a, b) => le(b, a);
+
+/** Returns a number with the sign of a - b. @type {(a: any, b: any) => number} */
+function compare(a, b) {
+  if (Array.isArray(a)) {
+    const index = a.findIndex((item, n) => !eq(item, b[n]));
+    return index < 0 ? 0 : compare(a[index], b[index]);
+  }
+  if (typeof a === "object") return a.compare(b);
+  return typeof b === "object" ? -b.compare(a) : Number(a > b) - Number(a < b);
+}
+
+/** @type {(a: any, b: any) => boolean} */
+export function eq(a, b) {
+  if (a === b) return true;
+  if (typeof a !== "object" || typeof b !== "object") {
+    if (isNumber(a) && isNumber(b)) return a == b;
+    return a != null && b != null && typeof (a.hash ?? b.hash) === "string" && keyOf(a) === keyOf(b);
+  }
+  if (a === null || b === null) return false;
+  if (a instanceof Dict && b instanceof Dict) {
+    return a.size === b.size && [...a].every((key) => b.has(key) && eq(a.get(key), b.get(key)));
+  }
+  if (Symbol.iterator in a && Symbol.iterator in b && !(a instanceof FrozenSet)) {
+    const [left, right] = [[...a], [...b]];
+    return left.length === right.length && left.every((item, index) => eq(item, right[index]));
+  }
+  return typeof a.hash === "string" && a.hash === b.hash;
+}
+
+/** @param {any} x */
+export function truth(x) {
+  if (!x || typeof x !== "object") return Boolean(x);
+  return x.length !== 0 && x.size !== 0 && x.n !== 0n;
+}
+
+/** @type {(x: any, other: () => any) => any} */
+export const orElse = (x, other) => (truth(x) ? x : other());
+/** @type {(x: any, other: () => any) => any} */
+export const andElse = (x, other) => (truth(x) ? other() : x);
+export const bool = truth;
+
+// Hashes: what is equal has one key
+
+let epoch = 0;
+/** @type {Map<string, number>} */ let numbers = new Map(); // of sets, by the keys of what is in them
+/** @type {WeakMap<object, number>} */ const identities = new WeakMap();
+let nNumbers = 0;
+
+/** Forgets the sets that have been compared, if there are many. A dictionary of sets does not outlast this. */
+export function forget() {
+  if (numbers.size > 100_000) [numbers, epoch] = [new Map(), epoch + 1];
+}
+
+/** Returns what a dictionary has a value by: itself, or a text for a number or what is made of others.
+ * @param {any} x */
+function keyOf(x) {
+  if (typeof x === "string" || x === null) return x;
+  if (typeof x === "bigint") return normal(x);
+  if (typeof x === "boolean") return Number(x);
+  if (typeof x !== "object") return x;
+  if (Array.isArray(x)) return `\0(${x.map(partOf).join()})`;
+  return x.hash ?? x;
+}
+
+/** Returns the key as a part of others. @param {any} x */
+function partOf(x) {
+  const key = keyOf(x);
+  if (typeof key === "string") return key[0] === "\0" ? key.slice(1) : JSON.stringify(key);
+  if (typeof key === "bigint") return key.toString(32);
+  if (typeof key !== "object" || key === null) return String(key);
+  if (!identities.has(key)) identities.set(key, (nNumbers += 1));
+  return `@${identities.get(key)}`;
+}
+
+/** A class whose fields are its parameters. */
+export class Record {}
+
+/** One that is also a tuple. */
+export class NamedTuple extends Record {
+  *[Symbol.iterator]() {
+    yield* Object.values(this);
+  }
+  get hash() {
+    return keyOf(Object.values(this));
+  }
+}
+
+/** Returns a record in which some fields are others. @type {(record: any, changes: any) => any} */
+export function replace(record, changes) {
+  const { fields } = record.constructor;
+  return new record.constructor(...fields.map((/** @type {string} */ name) => (name in changes ? changes[name] : record[name])));
+}
+
+export class Dict {
+  /** @type {Map<any, [any, any]>} */ #entries = new Map();
+  /** @param {Iterable<[any, any]>} entries */
+  constructor(entries) {
+    for (const [key, value] of entries) this.set(key, value);
+  }
+  get size() {
+    return this.#entries.size;
+  }
+  /** @type {(key: any, value: any) => void} */
+  set(key, value) {
+    const [name, entry] = [keyOf(key), this.#entries.get(keyOf(key))];
+    if (entry) entry[1] = value;
+    else this.#entries.set(name, [key, value]);
+  }
+  /** @type {(key: any, other?: any) => any} */
+  get(key, other = null) {
+    const entry = this.#entries.get(keyOf(key));
+    return entry ? entry[1] : other;
+  }
+  /** @param {any} key */
+  has(key) {
+    return this.#entries.has(keyOf(key));
+  }
+  /** @param {any} key */
+  delete(key) {
+    if (!this.#entries.delete(keyOf(key))) throw new KeyError(key);
+  }
+  items() {
+    return this.#entries.values();
+  }
+  *values() {
+    for (const [, value] of this.#entries.values()) yield value;
+  }
+  *[Symbol.iterator]() {
+    for (const [key] of this.#entries.values()) yield key;
+  }
+}
+
+/** Returns the pairs of a dictionary or an object. @param {any} x @returns {Iterable<[any, any]>} */
+export const items = (x) => (x instanceof Dict ? x.items() : Object.entries(x));
+/** @param {any} entries */
+export const dict = (entries = []) => new Dict(Symbol.iterator in entries && !(entries instanceof Dict) ? entries : items(entries));
+/** @type {(keys: Iterable<any>, value: any) => Dict} */
+dict.fromkeys = (keys, value = null) => new Dict([...iter(keys)].map((key) => [key, value]));
+
+class FrozenSet {
+  /** @type {Map<any, any>} */ #items = new Map();
+  #epoch = -1;
+  #hash = "";
+  /** @param {Iterable<any>} items */
+  constructor(items) {
+    for (const item of items) this.add(item);
+  }
+  get size() {
+    return this.#items.size;
+  }
+  /** @param {any} item */
+  add(item) {
+    if (!this.has(item)) this.#items.set(keyOf(item), item);
+    this.#epoch = -1;
+  }
+  /** @param {any} item */
+  has(item) {
+    return this.#items.has(keyOf(item));
+  }
+  [Symbol.iterator]() {
+    return this.#items.values();
+  }
+  /** @param {any} other */
+  __sub__(other) {
+    return new FrozenSet([...this].filter((item) => !other.has(item)));
+  }
+  get hash() {
+    if (this.#epoch !== epoch) {
+      const text = [...this].map(partOf).sort().join();
+      if (!numbers.has(text)) numbers.set(text, (nNumbers += 1));
+      [this.#epoch, this.#hash] = [epoch, `\0#${numbers.get(text)}`];
+    }
+    return this.#hash;
+  }
+}
+/** @param {any} items */
+export const frozenset = (items = []) => new FrozenSet(iter(items));
+export const set = frozenset;
+
+/** Returns a function that remembers its last results. @type {(most: number, f: (...args: any[]) => any) => any} */
+export function cached(most, f) {
+  const known = new Map();
+  let before = epoch;
+  return (/** @type {any[]} */ ...args) => {
+    const key = keyOf(args);
+    if (known.size >= most || before !== epoch) known.clear();
+    before = epoch;
+    if (!known.has(key)) known.set(key, f(...args));
+    return known.get(key);
+  };
+}
+
+/** Returns a property that is worked out once. @type {(owner: object, name: string, make: () => any) => any} */
+export function kept(owner, name, make) {
+  const value = make();
+  Object.defineProperty(owner, name, { value });
+  return value;
+}
+
+// Sequences
+
+/** @param {any} x */
+export const iter = (x) => (typeof x === "string" || Symbol.iterator in x ? x : Object.keys(x));
+/** @param {any} x */
+export const list = (x = []) => [...iter(x)];
+export const tuple = list;
+/** @param {any} x */
+export const reversed = (x) => list(x).reverse();
+/** @param {any} x */
+export const len = (x) => x.length ?? x.size ?? list(x).length;
+/** @type {(start: any, end?: any, step?: any) => Generator<number>} */
+export function* range(start, end, step = 1) {
+  if (end === undefined) [start, end] = [0, start];
+  for (let n = Number(start); step > 0 ? n < end : n > end; n += step) yield n;
+}
+/** @type {(x: any, start?: number) => any[][]} */
+export const enumerate = (x, start = 0) => list(x).map((item, index) => [start + index, item]);
+/** @type {(...rows: any[]) => any[][]} */
+export const zip = (...rows) => {
+  const lists = rows.map(list);
+  return Array.from({ length: Math.min(...lists.map(len)) }, (_, index) => lists.map((row) => row[index]));
+};
+/** @type {(f: any, ...rows: any[]) => any[]} */
+export const map = (f, ...rows) => zip(...rows).map((items) => f(...items));
+/** @type {(f: any, x: any) => any[]} */
+export const filter = (f, x) => list(x).filter((item) => truth(f(item)));
+/** @param {any} x */
+export function any(x) {
+  for (const item of iter(x)) if (truth(item)) return true;
+  return false;
+}
+/** @param {any} x */
+export function all(x) {
+  for (const item of iter(x)) if (!truth(item)) return false;
+  return true;
+}
+/** @type {(x: any, start?: any) => any} */
+export const sum = (x, start = 0) => list(x).reduce(add, start);
+/** @type {(f: any, x: any, ...start: any[]) => any} */
+export const reduce = (f, x, ...start) => [...start, ...iter(x)].reduce((a, b) => f(a, b));
+export const chain = { from_iterable: (/** @type {any} */ x) => list(x).flatMap(list) };
+
+/** @type {(x: Iterable<any>, other?: any) => any} */
+export function next(x, other) {
+  const { value, done } = x[Symbol.iterator]().next();
+  if (done && other === undefined) throw new KeyError("stop");
+  return done ? other : value;
+}
+
+/** Returns the largest of some values. @param {...any} given */
+export function max(...given) {
+  const options = given.at(-1)?.constructor === Object ? given.pop() : {};
+  const of = options.key ?? ((/** @type {any} */ x) => x);
+  const values = given.length === 1 ? list(given[0]) : given;
+  if (!values.length) return options.default;
+  return values.reduce((a, b) => ((options.isLeast ? lt(of(b), of(a)) : gt(of(b), of(a))) ? b : a));
+}
+/** @param {...any} given */
+export function min(...given) {
+  const options = given.at(-1)?.constructor === Object ? given.pop() : {};
+  return max(...given, { ...options, isLeast: true });
+}
+
+/** @type {(x: any, options?: any) => any[]} */
+export function sorted(x, { key = (/** @type {any} */ item) => item } = {}) {
+  return list(x).sort((a, b) => (lt(key(a), key(b)) ? -1 : Number(lt(key(b), key(a)))));
+}
+
+/** @type {(x: any, index: any) => any} */
+export function get(x, index) {
+  if (typeof x === "string" || Array.isArray(x)) return x.at(Number(index));
+  if (x instanceof NamedTuple) return list(x).at(index);
+  const isTable = x instanceof Dict || x instanceof Map;
+  if (!(isTable ? x.has(index) : x instanceof Match || Object.hasOwn(x, index))) throw new KeyError(index);
+  return isTable ? x.get(index) : x[index];
+}
+
+/** @type {(x: any, index: any, value: any) => void} */
+export function setitem(x, index, value) {
+  if (x instanceof Dict) x.set(index, value);
+  else x[index < 0 ? x.length + Number(index) : index] = value;
+}
+
+/** @type {(x: any, index: any) => void} */
+export function remove(x, index) {
+  x.delete(index);
+}
+
+/** @type {(x: any, start: any, end: any, step?: number) => any} */
+export function slice(x, start, end, step = 1) {
+  const part = x.slice(start === undefined ? 0 : Number(start), end === undefined ? undefined : Number(end));
+  if (step < 0) part.reverse();
+  return Math.abs(step) === 1 ? part : part.filter((/** @type {any} */ _, /** @type {number} */ index) => index % step === 0);
+}
+
+/** @type {(x: any[], start: any, end: any, values: any) => void} */
+export function setslice(x, start, end, values) {
+  const first = start === undefined ? 0 : Math.max(0, start < 0 ? x.length + start : start);
+  x.splice(first, (end ?? x.length) - first, ...values);
+}
+
+/** @type {(x: any, item: any) => boolean} */
+export function contains(x, item) {
+  if (typeof x === "string") return x.includes(item);
+  if (Array.isArray(x)) return x.some((other) => eq(other, item));
+  return typeof x.has === "function" ? x.has(item) : Object.hasOwn(x, item);
+}
+
+/** @type {(x: any, type: any) => boolean} */
+export function isinstance(x, type) {
+  if (type === str) return typeof x === "string";
+  if (type === int) return typeof x === "number" || typeof x === "bigint";
+  return type === frozenset ? x instanceof FrozenSet : type === list ? Array.isArray(x) : x instanceof type;
+}
+
+// Text
+
+/** @param {any} x */
+export const str = (x) => String(x);
+/** @param {string} character */
+export const ord = (character) => character.codePointAt(0) ?? 0;
+
+/** Returns a text in quotation marks: an invisible character is escaped. @param {string} text */
+export function repr(text) {
+  if (text === "'") return `"'"`;
+  return `'${text.replace(/\\/g, "\\\\").replace(/(?! )[\p{C}\p{Z}]/gu, escaped)}'`;
+}
+
+/** @param {string} character */
+function escaped(character) {
+  const code = ord(character).toString(16);
+  const [letter, length] = code.length <= 2 ? ["x", 2] : code.length <= 4 ? ["u", 4] : ["U", 8];
+  return `\\${letter}${code.padStart(length, "0")}`;
+}
+
+/** Returns a number as its format says: "," "b" or "030". @type {(x: any, form: string) => string} */
+export function format(x, form) {
+  if (form === ",") return x.toLocaleString("en");
+  return form === "b" ? BigInt(x).toString(2) : String(x).padStart(Number(form), "0");
+}
+
+/** @type {(text: string, characters: string) => number} */
+function leading(text, characters) {
+  let n = 0;
+  while (n < text.length && characters.includes(text[n])) n += 1;
+  return n;
+}
+
+/** @type {(text: string, characters: string) => string} */
+function rstrip(text, characters) {
+  let end = text.length;
+  while (end && characters.includes(text[end - 1])) end -= 1;
+  return text.slice(0, end);
+}
+
+/** @type {Record<string, (text: string, ...args: any[]) => any>} */
+const TEXT = {
+  startswith: (text, start) => text.startsWith(start),
+  endswith: (text, part, start = 0, end = text.length) => end - start >= part.length && text.endsWith(part, end),
+  rstrip,
+  strip: (text, characters = " ") => rstrip(text.slice(leading(text, characters)), characters),
+  replace: (text, old, by) => text.replaceAll(old, by),
+  split: (text) => text.split(/\s+/).filter(Boolean),
+  join: (text, parts) => list(parts).join(text),
+  removesuffix: (text, end) => (text.endsWith(end) ? text.slice(0, -end.length) : text),
+  isascii: (text) => /^[\0-\x7f]*$/.test(text),
+  isdigit: (text) => /^\p{Nd}+$/u.test(text),
+  isalpha: (text) => /^\p{L}+$/u.test(text),
+  format: (text, fields) => text.replace(/\{(\w+)\}/g, (_, name) => String(fields[name])),
+  partition: (text, mark) => {
+    const at = text.indexOf(mark);
+    return at < 0 ? [text, "", ""] : [text.slice(0, at), mark, text.slice(at + mark.length)];
+  },
+  rpartition: (text, mark) => {
+    const at = text.lastIndexOf(mark);
+    return at < 0 ? ["", "", text] : [text.slice(0, at), mark, text.slice(at + mark.length)];
+  },
+};
+/** @type {Record<string, (x: any[], ...args: any[]) => any>} */
+const LIST = {
+  append: (x, item) => void x.push(item),
+  extend: (x, items) => void x.push(...items),
+  pop: (x) => x.pop(),
+};
+/** @type {Record<string, (x: any, ...args: any[]) => any>} */
+const OBJECT = {
+  get: (x, key, other = null) => (Object.hasOwn(x, key) ? x[key] : other),
+  items,
+  keys: Object.keys,
+  values: Object.values,
+};
+
+/** Calls a method that Python has, or one of an object. @type {(x: any, name: string, ...args: any[]) => any} */
+export function call(x, name, ...args) {
+  if (typeof x === "string") return TEXT[name](x, ...args);
+  if (Array.isArray(x)) return LIST[name](x, ...args);
+  if (isNumber(x)) return bitLength(x);
+  return x.constructor === Object ? OBJECT[name](x, ...args) : x[name](...args);
+}
+
+/** Returns a value of an object, or a method that remembers the object. @type {(owner: any, name: string) => any} */
+export function bound(owner, name) {
+  return typeof owner[name] === "function" ? owner[name].bind(owner) : owner[name];
+}
+
+// Patterns
+
+/** A match of a pattern, by its groups. */
+export class Match {
+  /** @type {(found: RegExpExecArray) => void} */
+  constructor(found) {
+    Object.assign(this, [...found].map((group) => group ?? null));
+    this.found = found;
+  }
+  /** @type {(group?: number) => number} */
+  start(group = 0) {
+    if (!group) return this.found.index;
+    return this.found.index + this.found[0].indexOf(this.found[group]); // the only group that is asked for
+  }
+  /** @type {(group?: number) => number} */
+  end(group = 0) {
+    return this.start(group) + this.found[group].length;
+  }
+  /** @type {(group?: number) => number[]} */
+  span(group = 0) {
+    return [this.start(group), this.end(group)];
+  }
+  groups() {
+    return [...this.found].slice(1);
+  }
+  get lastindex() {
+    return Math.max(0, [...this.found].findLastIndex((group, index) => index && group !== undefined)); // 0 is None
+  }
+}
+
+class Pattern {
+  /** @param {string} source */
+  constructor(source) {
+    this.sticky = new RegExp(source, "y");
+    this.free = new RegExp(source);
+  }
+  /** @type {(text: string, position?: number) => Match | null} */
+  match(text, position = 0) {
+    this.sticky.lastIndex = Math.max(0, position);
+    const found = this.sticky.exec(text);
+    return found && new Match(found);
+  }
+  /** @param {string} text */
+  search(text) {
+    const found = this.free.exec(text);
+    return found && new Match(found);
+  }
+}
+export const re = {
+  compile: (/** @type {string} */ source) => new Pattern(source),
+  sub: (/** @type {string} */ source, /** @type {string} */ by, /** @type {string} */ text) =>
+    text.replace(new RegExp(source, "g"), by.replace("\\g<0>", "$&").replace("\\\\", "\\")),
+};
