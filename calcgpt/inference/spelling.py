@@ -315,7 +315,9 @@ def tables() -> dict[str, object]:
     """Returns all tables in the form of JSON, for the page."""
     others = {
         "PROGRAMS": {
-            name: {"isExact" if key == "is_exact" else key: part for key, part in f._asdict().items()}
+            name: {
+                "isExact" if key == "is_exact" else key: part for key, part in f._asdict().items()
+            }
             for name, f in functions.FUNCTIONS.items()
         },
         "ANGLED": functions.ANGLED,

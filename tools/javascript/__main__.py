@@ -11,7 +11,9 @@ FOLDER = Path("api/static/engine")
 
 def files() -> dict[str, str]:
     """Returns the generated files, by their names."""
-    modules = {f"{name}.js": Module(f"calcgpt.inference.{name}").javascript() for name in TRANSLATED}
+    modules = {
+        f"{name}.js": Module(f"calcgpt.inference.{name}").javascript() for name in TRANSLATED
+    }
     return {
         "tables.js": spelling.javascript(),
         "operations.js": operations.javascript(),

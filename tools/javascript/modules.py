@@ -17,23 +17,29 @@ from types import ModuleType
 from typing import Any, TypeVar, get_args
 
 from calcgpt.inference import functions, spelling
-from datagen.operations import Operation
+from datagen.operations import BY_SIGN, Operation
 
 # Modules of Python, and the module of the page that has their names. Those that are translated have
 # a file of their own.
 TRANSLATED = (
     *("phrases", "numerals", "expression_tree", "expression_errors", "expression_stack"),
-    "expression",
+    *("expression", "closed_form", "separation", "sensitivity", "simplify", "real"),
+    *("function_values", "exact", "programs", "planners", "number_planners", "planning"),
 )
 HAND = {
     "calcgpt.errors": "errors",
+    "calcgpt.inference.balls": "balls",
     "calcgpt.inference.effort": "effort",
+    "calcgpt.inference.limits": "limits",
     "calcgpt.inference.spelling": "text",
     "datagen.arithmetic": "arithmetic",
     "datagen.layout": "layout",
     "datagen.notation": "arithmetic",
+    "datagen.operations": "operations",
     "fractions": "fractions",
+    "math": "math",
 }
+FILES = {**HAND, **{f"calcgpt.inference.{name}": name for name in TRANSLATED}}
 LIBRARY = "py"  # everything else
 OPERATORS: dict[type[ast.AST], str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Pow: "pow"},
@@ -47,6 +53,7 @@ METHODS = set(
     "replace split join format removesuffix isascii isdigit isalpha bit_length add".split()
 )
 RESERVED = set("arguments case default delete eval function in new switch this typeof var".split())
+METHOD = {"any": "some", "all": "every"}
 TRUE_OR_FALSE = {"any", "all", "bool", "isinstance", "callable"}
 _TABLES = {**spelling.tables(), "PROGRAMS": functions.FUNCTIONS}
 
@@ -63,9 +70,10 @@ class Module:
         self.scopes: list[set[str]] = []
         self.imported: dict[str, tuple[str, str]] = {}  # name -> module, and its name there
         for node in self.tree.body:
-            if isinstance(node, ast.ImportFrom):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                module = node.module if isinstance(node, ast.ImportFrom) else ""
                 for alias in node.names:
-                    self.imported[alias.asname or alias.name] = (str(node.module), alias.name)
+                    self.imported[alias.asname or alias.name] = (str(module), alias.name)
         self.own = assigned(self.tree.body) - set(self.imported)
 
     def javascript(self) -> str:
@@ -133,7 +141,9 @@ class Module:
         own |= {node.args.vararg.arg} if node.args.vararg else set()
         self.scopes.append(names | own)
         parameters = self.parameters(node.args, skip)
-        nested = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node}
+        nested = {
+            n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node
+        }
         body = [line for statement in node.body for line in self.statement(statement)]
         if variables := sorted(map(local, names - own - nested)):
             body.insert(0, f"let {', '.join(variables)};")
@@ -233,6 +243,8 @@ class Module:
             case ast.AnnAssign(target, _, value):
                 if value:
                     yield self.assign(target, self.value(value))
+            case ast.AugAssign(target, ast.Add(), value):
+                yield self.assign(target, f"py.iadd({self.value(as_load(target))}, {self.value(value)})")
             case ast.AugAssign(target, operator, value):
                 yield self.assign(target, self.value(ast.BinOp(as_load(target), operator, value)))
             case ast.If(test, body, otherwise):
@@ -306,7 +318,7 @@ class Module:
     def iterated(self, items: ast.expr) -> str:
         """Returns what a loop runs over. A dictionary yields its keys."""
         is_list = isinstance(items, ast.Tuple | ast.List)
-        return self.value(items) if is_list else f"py.iter({self.value(items)})"
+        return self.value(items) if is_list else f"py.each({self.value(items)})"
 
     # Expressions
 
@@ -341,6 +353,8 @@ class Module:
                     for key, item in pairs
                 )
                 return f"py.dict([{', '.join(entries)}])"
+            case ast.Starred(ast.GeneratorExp(item, generators)):
+                return f"...{self.listed(item, generators)}"
             case ast.Starred(items, context):
                 is_target = isinstance(context, ast.Store)
                 return f"...{self.value(items) if is_target else self.iterated(items)}"
@@ -385,14 +399,29 @@ class Module:
             case ast.GeneratorExp(item, generators):
                 return self.generator(item, generators)
             case ast.ListComp(item, generators):
-                return f"[...{self.generator(item, generators)}]"
+                return self.listed(item, generators)
             case ast.SetComp(item, generators):
-                return f"py.frozenset({self.generator(item, generators)})"
+                return f"py.frozenset({self.listed(item, generators)})"
             case ast.DictComp(key, item, generators):
-                return f"py.dict({self.generator(ast.List([key, item]), generators)})"
+                return f"py.dict({self.listed(ast.List([key, item]), generators)})"
             case ast.Call(function, arguments, keywords):
                 return self.call(function, arguments, keywords)
         raise ValueError(f"cannot translate: {ast.unparse(node) if node else None}")
+
+    def listed(self, item: ast.expr, generators: list[ast.comprehension]) -> str:
+        """Returns the list of what a comprehension yields."""
+        if len(generators) > 1:
+            return f"[...{self.generator(item, generators)}]"
+        [part] = generators
+        items = self.iterated(part.iter)
+        self.scopes.append({n.id for n in ast.walk(part.target) if isinstance(n, ast.Name)})
+        target = self.value(part.target)
+        tests = "".join(f".filter(({target}) => {self.test(test)})" for test in part.ifs)
+        made = self.value(item)
+        self.scopes.pop()
+        if tests:
+            return f"[...{items}]{tests}" + (f".map(({target}) => {made})" if made != target else "")
+        return f"Array.from({items}, ({target}) => {made})"
 
     def generator(self, item: ast.expr, generators: list[ast.comprehension]) -> str:
         text, ends = "", ""
@@ -424,16 +453,16 @@ class Module:
     def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
         a = self.value(left)
         match operator, right:
-            case (ast.Is() | ast.IsNot()), ast.Constant(None):
+            case ((ast.Is() | ast.IsNot()), ast.Constant(None)):
                 return f"{a} {'==' if isinstance(operator, ast.Is) else '!='} null"
-            case (ast.Is() | ast.IsNot()), _:
+            case ((ast.Is() | ast.IsNot()), _):
                 return f"{a} {'===' if isinstance(operator, ast.Is) else '!=='} {self.value(right)}"
-            case (ast.In() | ast.NotIn()), _:
+            case ((ast.In() | ast.NotIn()), _):
                 items = self.value(right)
                 texts = isinstance(right, ast.Tuple) and all(map(is_text, right.elts))
                 found = f"{items}.includes({a})" if texts else f"py.contains({items}, {a})"
                 return found if isinstance(operator, ast.In) else f"!{found}"
-            case (ast.Eq() | ast.NotEq()), _:
+            case ((ast.Eq() | ast.NotEq()), _):
                 is_native = is_text(left) or is_text(right)
                 equal = f"{a} === {self.value(right)}"
                 if not is_native:
@@ -453,6 +482,13 @@ class Module:
                 return self.replaced(given[0], keywords)
             case ast.Subscript(ast.Name("dict" | "list" | "set" as name)):
                 return f"py.{name}()"
+            case ast.Name("any" | "all" as name) if isinstance(given[0], ast.GeneratorExp):
+                [part] = given[0].generators
+                items = self.iterated(part.iter)
+                self.scopes.append({n.id for n in ast.walk(part.target) if isinstance(n, ast.Name)})
+                tests = [self.value(part.target), self.test(given[0].elt)]
+                self.scopes.pop()
+                return f"[...{items}].{METHOD[name]}(({tests[0]}) => {tests[1]})"
             case ast.Name("get_args"):
                 return json.dumps(get_args(self.known(given[0])))
             case ast.Name("cast"):
@@ -484,6 +520,8 @@ class Module:
     def argument(self, node: ast.expr) -> str:
         """Returns a value. A method remembers what it is one of."""
         match node:
+            case ast.GeneratorExp(item, generators):
+                return self.listed(item, generators)
             case ast.Attribute(owner, name) if name in PARAMETERS and self.known(node) is None:
                 return f"py.bound({self.value(owner)}, {json.dumps(camel(name))})"
         return self.value(node)
@@ -508,7 +546,7 @@ class Module:
         thing = self.known(owner)
         if inspect.isclass(thing) and issubclass(thing, Enum):
             return json.dumps(thing[name].value)
-        if isinstance(thing, ModuleType) and thing.__name__.startswith("calcgpt."):
+        if isinstance(thing, ModuleType) and thing is spelling:
             return self.from_module(thing.__name__, name, getattr(thing, name))
         return f"{self.value(owner)}.{camel(name)}"
 
@@ -524,10 +562,20 @@ class Module:
         return f"py.{name}"
 
     def from_module(self, module: str, name: str, thing: Any) -> str:
+        """Returns a name that the module imports."""
+        if isinstance(thing, ModuleType):
+            file = FILES.get(thing.__name__)
+            if file:
+                self.needs(file, f"* as {camel(file)}")
+            return camel(file) if file else f"py.{name}"
+        if isinstance(thing, Operation):
+            self.needs("operations", "OPERATIONS")
+            return f"OPERATIONS[{json.dumps(thing)}]"
+        if thing is BY_SIGN:
+            self.needs("operations", "OPERATIONS")
+            return "OPERATIONS"
         if isinstance(thing, int | float):
             return constant(thing)
-        if isinstance(thing, Operation):
-            return json.dumps(thing.spellings[0])
         for table, value in _TABLES.items():
             if value is thing:
                 self.needs("tables", "tables")
@@ -536,19 +584,9 @@ class Module:
             line = f"const {name} = py.frozenset({json.dumps(sorted(thing))});"
             self.constants += [] if line in self.constants else [line]
             return name
-        short = module.removeprefix("calcgpt.inference.")
-        if isinstance(thing, ModuleType):
-            file = thing.__name__.removeprefix("calcgpt.inference.")
-            if thing.__name__.startswith("calcgpt."):
-                self.needs(file, f"* as {camel(file)}")
-                return camel(file)
+        if module not in FILES:
             return f"py.{name}"
-        if short in TRANSLATED:
-            self.needs(short, camel(name))
-        elif module in HAND:
-            self.needs(HAND[module], camel(name))
-        else:
-            return f"py.{name}"
+        self.needs(FILES[module], camel(name))
         return camel(name)
 
     def needs(self, file: str, name: str) -> None:

@@ -189,6 +189,7 @@ def entry(operation: Operation, translator: Translator) -> str:
     """Returns an operation as an object."""
     values = {name: json.dumps(getattr(operation, name)) for name in SHOWN}
     functions = ("exact", "layout", "length")
+    values["toString"] = f"() => {json.dumps(operation)}"
     values |= {name: translator.function(getattr(operation, name)) for name in functions}
     return f"{{ {', '.join(f'{name}: {value}' for name, value in values.items())} }}"
 

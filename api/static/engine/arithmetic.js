@@ -23,6 +23,11 @@ export class Decimal {
     this.places = Number(places);
   }
 
+  /** @type {(units: bigint, places: number, point: boolean) => Decimal} */
+  static fromUnits(units, places, point) {
+    return decimal(BigInt(units), Number(places), point);
+  }
+
   get point() {
     return this.places > 0;
   }
@@ -36,8 +41,16 @@ export { Decimal as Number };
 /** @param {string} text */
 export const integerFromText = (text) => BigInt(text);
 
-/** An operation. places: the decimal places to which the answer is rounded.
- * @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem */
+/** An operation, by its sign. places: the decimal places to which the answer is rounded. */
+export class Problem {
+  /** @type {(a: Decimal, op: string, b: Decimal, places: number) => void} */
+  constructor(a, op, b, places) {
+    this.a = a;
+    this.op = op;
+    this.b = b;
+    this.places = Number(places);
+  }
+}
 
 /** Returns a power of ten.
  * @param {number} exponent
@@ -54,23 +67,34 @@ export function decimal(units, places, point) {
   return new Decimal(units / tenTo(zeros), places - zeros);
 }
 
-/** Returns the exact answer rounded to the problem's places, ties to even, and whether rounding changed the value. The
- * answer is null for a division by zero.
- * @type {(problem: Problem) => {value: Decimal | null, isRounded: boolean}} */
-export function answer({ a, op, b, places }) {
+/** Returns the exact answer rounded to the problem's places, ties to even; null for a division by zero.
+ * @param {Problem} problem @returns {Decimal | null} */
+export function answer(problem) {
+  const { a, op, b, places } = problem;
+  if (OPERATIONS[op].divides && !b.units) return null;
+  const [numerator, denominator] = exactAnswer(problem);
+  if (!a.places && !b.places && !OPERATIONS[op].has_point) return new Decimal(numerator);
+  return decimal(divideHalfEven(numerator * tenTo(places), denominator), places, places > 0);
+}
+
+/** Returns whether rounding changed the answer. @param {Problem} problem */
+export function isRounded(problem) {
+  const value = answer(problem);
+  const [numerator, denominator] = value ? exactAnswer(problem) : [0n, 1n];
+  return value !== null && value.units * denominator !== numerator * tenTo(value.places);
+}
+
+/** Returns the numerator and the denominator of an answer. @param {Problem} problem @returns {[bigint, bigint]} */
+function exactAnswer({ a, op, b }) {
   const common = Math.max(a.places, b.places);
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
-  if (OPERATIONS[op].divides && !right) return { value: null, isRounded: false };
-  const [numerator, denominator] = OPERATIONS[op].exact(left, right, tenTo(common));
-  if (!OPERATIONS[op].has_point && !common) return { value: new Decimal(numerator), isRounded: false };
-  const scaled = numerator * tenTo(places);
-  const units = divideHalfEven(scaled, denominator);
-  return { value: decimal(units, places, places > 0), isRounded: units * denominator !== scaled };
+  return OPERATIONS[op].exact(left, right, tenTo(common));
 }
 
 /** Returns the quotient rounded to an integer, ties to even.
  * @type {(numerator: bigint, denominator: bigint) => bigint} */
 export function divideHalfEven(numerator, denominator) {
+  [numerator, denominator] = [BigInt(numerator), BigInt(denominator)];
   if (denominator < 0n) [numerator, denominator] = [-numerator, -denominator];
   let quotient = numerator / denominator;
   let remainder = numerator % denominator;

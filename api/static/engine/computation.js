@@ -1,17 +1,18 @@
 // Turns an expression into questions to a model, and the answers into the result with its check and its
 // confidence (calcgpt/inference/calculator.py and results.py).
 
-import { answer, answerText, readAnswer, renderPrompt } from "./arithmetic.js";
+import { Problem, answer, answerText, isRounded, readAnswer, renderPrompt } from "./arithmetic.js";
 import { bounded } from "./effort.js";
 import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
 import { show } from "./expression_tree.js";
 import { Layout, shapeOf } from "./layout.js";
 import { KIND } from "./operations.js";
+import { MAX_SHOWN_WORK } from "./limits.js";
 import { makePlan } from "./planning.js";
 import { Text } from "./text.js";
 
-/** @import { Decimal, Problem } from "./arithmetic.js" */
+/** @import { Decimal } from "./arithmetic.js" */
 /** @import { Operand, Step } from "./planners.js" */
 /** @import { Span } from "../client.js" */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
@@ -44,7 +45,7 @@ export class Computation {
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
-    this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits));
+    this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits, MAX_SHOWN_WORK));
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
     this.outline = this.#plan.steps.map(({ text, start, end, path }) => ({ expression: text, position: start, end, path }));
@@ -73,7 +74,7 @@ export class Computation {
     const [a, b] = [valueOf(first), valueOf(second)];
     if (!a || !b) return null;
     if ([a, b].some((number) => this.#limits.refuseOperand(number))) return null;
-    const problem = { a, op, b, places };
+    const problem = new Problem(a, op, b, places);
     return this.#limits.refuseProblem(problem) ? null : problem;
   }
 
@@ -93,10 +94,10 @@ export class Computation {
       work: output.includes("=") ? output.slice(0, output.lastIndexOf("=")) : null,
       output,
       result: value ? plainText(value) : text,
-      exact: right.value ? plainText(right.value) : answerText(null),
-      agrees: text === answerText(right.value),
+      exact: right ? plainText(right) : answerText(null),
+      agrees: text === answerText(right),
       proved: false, // this browser has not tried all cases
-      rounded: right.isRounded,
+      rounded: isRounded(this.#problem),
       confidence: confidence(prompt, output, probabilities),
     };
     return this.#nodes[node];

@@ -1,16 +1,16 @@
 // What planning takes, which is bounded: no text keeps a planner busy for long (calcgpt/inference/effort.py).
 
+import { ArithmeticError, forget } from "./python.js";
+
 const MAX_EFFORT = 500_000; // microseconds of a usual core, about
 let left = Infinity;
-
-/** A calculation has no result, or one that is too large. */
-export class ArithmeticError extends Error {}
 
 /** Planning an expression takes more than MAX_EFFORT. */
 export class EffortError extends ArithmeticError {}
 
 /** Returns what a function returns in which `spend` is bounded. @template T @param {() => T} plan @returns {T} */
 export function bounded(plan) {
+  forget();
   left = MAX_EFFORT;
   try {
     return plan();

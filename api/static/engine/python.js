@@ -30,20 +30,34 @@ function operator(name, native, big) {
   return (a, b) => {
     if (typeof a === "number" && typeof b === "number") {
       const result = native(a, b);
-      if (Number.isSafeInteger(result) || !Number.isInteger(a) || !Number.isInteger(b)) return result;
+      if (Math.abs(result) < 2 ** 53 || !Number.isInteger(a) || !Number.isInteger(b)) return result;
     } else if (!isNumber(a) || !isNumber(b)) {
       if (isNumber(a)) return b.constructor.from(a)[name](b);
       return a[name](b);
-    } else if (!isInteger(a) || !isInteger(b)) return native(Number(a), Number(b));
+    } else if (!isInteger(a) || !isInteger(b)) return native(float(a), float(b));
     return normal(big(BigInt(a), BigInt(b)));
   };
+}
+
+/** @param {any} x */
+function float(x) {
+  if (typeof x === "bigint" && !Number.isFinite(Number(x))) throw new OverflowError();
+  return Number(x);
 }
 
 /** @param {any} x */
 const isInteger = (x) => typeof x !== "number" || Number.isInteger(x);
 const addNumbers = operator("__add__", (a, b) => a + b, (a, b) => a + b);
 const multiplyNumbers = operator("__mul__", (a, b) => a * b, (a, b) => a * b);
-export const sub = operator("__sub__", (a, b) => a - b, (a, b) => a - b);
+const subtractNumbers = operator("__sub__", (a, b) => a - b, (a, b) => a - b);
+/** @param {any} n */
+const isSmall = (n) => typeof n === "number" && n < 2 ** 52 && n > -(2 ** 52);
+
+/** @type {(a: any, b: any) => any} */
+export function sub(a, b) {
+  return isSmall(a) && isSmall(b) ? a - b : subtractNumbers(a, b);
+}
+
 export const floordiv = operator("__floordiv__", floorDivide, floorDivide);
 export const mod = operator("__mod__", (a, b) => modulo(a, b), modulo);
 
@@ -61,8 +75,16 @@ function floorDivide(a, b) {
 
 /** @type {(a: any, b: any) => any} */
 export function add(a, b) {
+  if (isSmall(a) && isSmall(b)) return a + b;
   if (typeof a === "string") return a + b;
   return Array.isArray(a) ? [...a, ...b] : addNumbers(a, b);
+}
+
+/** Adds to a list in place. @type {(a: any, b: any) => any} */
+export function iadd(a, b) {
+  if (!Array.isArray(a)) return add(a, b);
+  a.push(...b);
+  return a;
 }
 
 /** @type {(a: any, b: any) => any} */
@@ -133,13 +155,12 @@ function bitLength(n) {
   return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
 }
 
-export const math = {
-  log10: (/** @type {any} */ x) => Math.log10(Number(x)),
-  ceil: Math.ceil,
-  inf: Infinity,
-  floor: (/** @type {any} */ x) => (typeof x === "object" ? x.__floor__() : Math.floor(x)),
-  isqrt: (/** @type {any} */ n) => Math.floor(Math.sqrt(n)),
-};
+/** @param {any} x */
+export const round = (x) => x.__round__();
+/** @param {any} x */
+export const id = (x) => x;
+/** @type {(a: any, b: any) => any[]} */
+export const divmod = (a, b) => [floordiv(a, b), mod(a, b)];
 
 // Order, equality and truth
 
@@ -171,7 +192,7 @@ export function eq(a, b) {
   if (a === b) return true;
   if (typeof a !== "object" || typeof b !== "object") {
     if (isNumber(a) && isNumber(b)) return a == b;
-    return a != null && b != null && typeof (a.hash ?? b.hash) === "string" && keyOf(a) === keyOf(b);
+    return a != null && b != null && (a.hash ?? b.hash) !== undefined && keyOf(a) === keyOf(b);
   }
   if (a === null || b === null) return false;
   if (a instanceof Dict && b instanceof Dict) {
@@ -181,7 +202,7 @@ export function eq(a, b) {
     const [left, right] = [[...a], [...b]];
     return left.length === right.length && left.every((item, index) => eq(item, right[index]));
   }
-  return typeof a.hash === "string" && a.hash === b.hash;
+  return a.hash !== undefined && a.hash === b.hash;
 }
 
 /** @param {any} x */
@@ -216,7 +237,8 @@ function keyOf(x) {
   if (typeof x === "boolean") return Number(x);
   if (typeof x !== "object") return x;
   if (Array.isArray(x)) return `\0(${x.map(partOf).join()})`;
-  return x.hash ?? x;
+  const { hash = x } = x;
+  return typeof hash === "bigint" ? normal(hash) : hash;
 }
 
 /** Returns the key as a part of others. @param {any} x */
@@ -234,8 +256,8 @@ export class Record {}
 
 /** One that is also a tuple. */
 export class NamedTuple extends Record {
-  *[Symbol.iterator]() {
-    yield* Object.values(this);
+  [Symbol.iterator]() {
+    return Object.values(this)[Symbol.iterator]();
   }
   get hash() {
     return keyOf(Object.values(this));
@@ -292,7 +314,7 @@ export const items = (x) => (x instanceof Dict ? x.items() : Object.entries(x));
 /** @param {any} entries */
 export const dict = (entries = []) => new Dict(Symbol.iterator in entries && !(entries instanceof Dict) ? entries : items(entries));
 /** @type {(keys: Iterable<any>, value: any) => Dict} */
-dict.fromkeys = (keys, value = null) => new Dict([...iter(keys)].map((key) => [key, value]));
+dict.fromkeys = (keys, value = null) => new Dict([...each(keys)].map((key) => [key, value]));
 
 class FrozenSet {
   /** @type {Map<any, any>} */ #items = new Map();
@@ -331,7 +353,7 @@ class FrozenSet {
   }
 }
 /** @param {any} items */
-export const frozenset = (items = []) => new FrozenSet(iter(items));
+export const frozenset = (items = []) => new FrozenSet(each(items));
 export const set = frozenset;
 
 /** Returns a function that remembers its last results. @type {(most: number, f: (...args: any[]) => any) => any} */
@@ -356,10 +378,12 @@ export function kept(owner, name, make) {
 
 // Sequences
 
+/** Returns what a loop runs over. @param {any} x */
+export const each = (x) => (typeof x === "string" || Symbol.iterator in x ? x : Object.keys(x));
 /** @param {any} x */
-export const iter = (x) => (typeof x === "string" || Symbol.iterator in x ? x : Object.keys(x));
+export const iter = (x) => each(x)[Symbol.iterator]();
 /** @param {any} x */
-export const list = (x = []) => [...iter(x)];
+export const list = (x = []) => [...each(x)];
 export const tuple = list;
 /** @param {any} x */
 export const reversed = (x) => list(x).reverse();
@@ -383,18 +407,18 @@ export const map = (f, ...rows) => zip(...rows).map((items) => f(...items));
 export const filter = (f, x) => list(x).filter((item) => truth(f(item)));
 /** @param {any} x */
 export function any(x) {
-  for (const item of iter(x)) if (truth(item)) return true;
+  for (const item of each(x)) if (truth(item)) return true;
   return false;
 }
 /** @param {any} x */
 export function all(x) {
-  for (const item of iter(x)) if (!truth(item)) return false;
+  for (const item of each(x)) if (!truth(item)) return false;
   return true;
 }
 /** @type {(x: any, start?: any) => any} */
 export const sum = (x, start = 0) => list(x).reduce(add, start);
 /** @type {(f: any, x: any, ...start: any[]) => any} */
-export const reduce = (f, x, ...start) => [...start, ...iter(x)].reduce((a, b) => f(a, b));
+export const reduce = (f, x, ...start) => [...start, ...each(x)].reduce((a, b) => f(a, b));
 export const chain = { from_iterable: (/** @type {any} */ x) => list(x).flatMap(list) };
 
 /** @type {(x: Iterable<any>, other?: any) => any} */
@@ -406,6 +430,7 @@ export function next(x, other) {
 
 /** Returns the largest of some values. @param {...any} given */
 export function max(...given) {
+  if (given.length === 2 && isNumber(given[0]) && isNumber(given[1])) return given[1] > given[0] ? given[1] : given[0];
   const options = given.at(-1)?.constructor === Object ? given.pop() : {};
   const of = options.key ?? ((/** @type {any} */ x) => x);
   const values = given.length === 1 ? list(given[0]) : given;
@@ -414,10 +439,13 @@ export function max(...given) {
 }
 /** @param {...any} given */
 export function min(...given) {
+  if (given.length === 2 && isNumber(given[0]) && isNumber(given[1])) return given[1] < given[0] ? given[1] : given[0];
   const options = given.at(-1)?.constructor === Object ? given.pop() : {};
   return max(...given, { ...options, isLeast: true });
 }
 
+/** @type {(order: (a: any, b: any) => number) => (x: any) => any} */
+export const cmp_to_key = (order) => (x) => ({ x, compare: (/** @type {any} */ other) => order(x, other.x) });
 /** @type {(x: any, options?: any) => any[]} */
 export function sorted(x, { key = (/** @type {any} */ item) => item } = {}) {
   return list(x).sort((a, b) => (lt(key(a), key(b)) ? -1 : Number(lt(key(b), key(a)))));
@@ -427,8 +455,9 @@ export function sorted(x, { key = (/** @type {any} */ item) => item } = {}) {
 export function get(x, index) {
   if (typeof x === "string" || Array.isArray(x)) return x.at(Number(index));
   if (x instanceof NamedTuple) return list(x).at(index);
+  if (x instanceof Match) return x.found[index] ?? null;
   const isTable = x instanceof Dict || x instanceof Map;
-  if (!(isTable ? x.has(index) : x instanceof Match || Object.hasOwn(x, index))) throw new KeyError(index);
+  if (!(isTable ? x.has(index) : Object.hasOwn(x, index))) throw new KeyError(index);
   return isTable ? x.get(index) : x[index];
 }
 
@@ -517,7 +546,10 @@ const TEXT = {
   rstrip,
   strip: (text, characters = " ") => rstrip(text.slice(leading(text, characters)), characters),
   replace: (text, old, by) => text.replaceAll(old, by),
-  split: (text) => text.split(/\s+/).filter(Boolean),
+  split: (text, mark, most) => {
+    const parts = text.split(mark ?? /\s+/).filter((part) => mark || part);
+    return most ? [...parts.slice(0, most), parts.slice(most).join(mark)] : parts;
+  },
   join: (text, parts) => list(parts).join(text),
   removesuffix: (text, end) => (text.endsWith(end) ? text.slice(0, -end.length) : text),
   isascii: (text) => /^[\0-\x7f]*$/.test(text),
@@ -566,7 +598,6 @@ export function bound(owner, name) {
 export class Match {
   /** @type {(found: RegExpExecArray) => void} */
   constructor(found) {
-    Object.assign(this, [...found].map((group) => group ?? null));
     this.found = found;
   }
   /** @type {(group?: number) => number} */

@@ -1,7 +1,7 @@
 // Text that people type, read by the tables that `make tables` writes (calcgpt/inference/spelling.py).
 // Positions are those of code points, as in Python.
 
-import { call, iter, re } from "./python.js";
+import { call, each, re } from "./python.js";
 import tables from "./tables.js";
 
 /** @typedef {RegExpExecArray & {end: number}} Match a match of a pattern, and where it ends */
@@ -49,7 +49,7 @@ export class Text {
 /** Returns the pattern of any of these spellings, the longest first: `**` before `*`.
  * @param {Iterable<string> | Record<string, any>} spellings */
 export function longestFirst(spellings) {
-  const ordered = [...new Set(iter(spellings))].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
+  const ordered = [...new Set(each(spellings))].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
   return re.compile(ordered.map(patternOf).join("|"));
 }
 
