@@ -356,7 +356,3 @@ def _type(table: object) -> str:
 def _common_type(items: Iterable[object]) -> str:
     types = {_type(item) for item in items}
     return types.pop() if len(types) == 1 else "any"
-
-
-if __name__ == "__main__":
-    print(javascript(), end="")

@@ -1,12 +1,13 @@
-"""Writes what the page has from Python: `python -m tools.javascript`, from the top folder."""
+"""Writes what the page has from Python: `python -m tools.javascript`."""
 
 from pathlib import Path
 
 from calcgpt.inference import spelling
 from tools.javascript import operations
-from tools.javascript.modules import TRANSLATED, Module
+from tools.javascript.expressions import TRANSLATED
+from tools.javascript.modules import Module
 
-FOLDER = Path("api/static/engine")
+FOLDER = Path(__file__).parents[2] / "api" / "static" / "engine"
 
 
 def files() -> dict[str, str]:
@@ -23,4 +24,4 @@ def files() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, text in files().items():
-        (FOLDER / name).write_text(text)
+        (FOLDER / name).write_text(text, "utf-8")

@@ -1,7 +1,5 @@
 """Translates the operations into JavaScript, for the page.
 
-    python -m tools.javascript > api/static/engine/operations.js
-
 The functions of `datagen.operations` that say where the characters of worked steps go, how many
 there are and what is right are written once. They use integers, lists, conditions and loops, and
 nothing that both languages have but mean differently, except `//`, `%`, negative indices and
@@ -217,7 +215,3 @@ export const KIND = {json.dumps(kinds)};
 export const OPERATIONS = {{
 {table}}};
 """
-
-
-if __name__ == "__main__":
-    print(javascript(), end="")

@@ -17,7 +17,7 @@ const NUMBER = new RegExp(
 /** The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it has a point,
  * and no trailing zero after the first place. */
 export class Decimal {
-  /** @type {(units: bigint | number, places?: number | bigint) => void} */
+  /** @param {bigint | number} units @param {number | bigint} [places] */
   constructor(units, places = 0) {
     this.units = BigInt(units);
     this.places = Number(places);
@@ -43,7 +43,7 @@ export const integerFromText = (text) => BigInt(text);
 
 /** An operation, by its sign. places: the decimal places to which the answer is rounded. */
 export class Problem {
-  /** @type {(a: Decimal, op: string, b: Decimal, places: number) => void} */
+  /** @param {Decimal} a @param {string} op @param {Decimal} b @param {number} places */
   constructor(a, op, b, places) {
     this.a = a;
     this.op = op;

@@ -8,8 +8,8 @@ import * as elementary from "./elementary.js";
 
 export { accuracy, logarithm, middleOf as middle, ofFraction, signOf as sign };
 
-/** @type {Record<string, elementary.Real>} */
-const ELEMENTARY = { ...elementary };
+const { exp, ln, sin, cos, asin, atan } = elementary;
+/** @type {Record<string, elementary.Real>} */ const ELEMENTARY = { exp, ln, sin, cos, asin, atan };
 
 /** Returns the microseconds that a ball takes, about; "" for that of a fraction.
  * @type {(operation: string, bits: number) => number} */

@@ -5,6 +5,7 @@ import { Problem, answer, answerText, isRounded, readAnswer, renderPrompt } from
 import { bounded } from "./effort.js";
 import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
+import { Style } from "./expression_stack.js";
 import { show } from "./expression_tree.js";
 import { Layout, shapeOf } from "./layout.js";
 import { KIND } from "./operations.js";
@@ -40,15 +41,16 @@ export class Computation {
   constructor(text, options, names) {
     const { model, limits, places } = options;
     const { percent = "relative", decimal_comma: decimalComma = false, angle = "radians" } = options;
-    const parsed = parse(new Text(text), { percent, decimalComma, angle }, names);
+    const parsed = parse(new Text(text), new Style(percent, decimalComma, angle), /** @type {any} */ (names));
     this.expression = show(parsed.expression);
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
     this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits, MAX_SHOWN_WORK));
     this.#readings = [...parsed.readings, ...this.#plan.readings];
+    const { steps } = this.#plan;
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
-    this.outline = this.#plan.steps.map(({ text, start, end, path }) => ({ expression: text, position: start, end, path }));
+    this.outline = steps.map((/** @type {Step} */ { text, start, end, path }) => ({ expression: text, position: start, end, path }));
   }
 
   /** Yields each question whose operands have values, operands first. Call `answer` before you request the next

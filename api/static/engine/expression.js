@@ -16,7 +16,7 @@ const _PATTERNS = py.or(py.dict(Array.from(py.each(py.call(tables.PATTERNS, "ite
 const _TIGHT = ["/", "^", "//", "mod", "binomial", "perm"];
 export const ANSWER = "ans";
 const _SYNTAX = "syntax";
-export class Parsed extends py.Record {
+export class Parsed extends py.DataClass {
 static fields = ["expression", "readings", "places"];
 constructor(expression, readings, places) { super(); this.expression = expression; this.readings = readings; this.places = places; }
 }

@@ -9,16 +9,11 @@ const LONG = 500n; // bits of a number for which Lehmer's algorithm is faster
 
 /** n / d in lowest terms; d is positive. The methods are those of Python's. */
 export class Fraction {
-  /** d: other than 0; isLowest: whether n and d have no common divisor.
-   * @type {(n: any, d?: any, isLowest?: boolean) => void} */
+  /** @param {any} n @param {any} [d] other than 0 @param {boolean} [isLowest] whether they have no common divisor */
   constructor(n, d = 1n, isLowest = false) {
-    if (isLowest) {
-      [this.n, this.d] = [n, d];
-      return;
-    }
-    const [a, b] = [Fraction.from(n), Fraction.from(d)];
-    const value = a.d === 1n && b.d === 1n ? fraction(a.n, b.n) : a.__truediv__(b);
-    [this.n, this.d] = [value.n, value.d];
+    const value = isLowest ? { n, d } : Fraction.from(n).__truediv__(d);
+    /** @type {bigint} */ this.n = value.n;
+    /** @type {bigint} */ this.d = value.d;
   }
 
   /** Returns a fraction or an integer as a fraction. @param {any} x @returns {Fraction} */

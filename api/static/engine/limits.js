@@ -12,7 +12,7 @@ export const MAX_SHOWN_WORK = 400_000; // characters that a model writes for an 
 
 /** The reason for which a model is not asked. */
 export class Refusal {
-  /** @type {(kind: string, reason: string) => void} */
+  /** @param {string} kind @param {string} reason */
   constructor(kind, reason) {
     this.kind = kind;
     this.reason = reason;

@@ -9,11 +9,11 @@ import { Operand, Planner, rightAnswer } from "./planners.js";
 export class Rounding extends Planner {
 constructor(parts, places, guardPlaces) { super(parts, places, py.add(places, guardPlaces)); const self = this; }
 number(value) { const self = this; return new Operand(new Number(py.int(value))); }
-_typed(node) { const self = this; return new Operand(py.bound(node, "number")); }
+_typed(node) { const self = this; return new Operand(node.number); }
 constant(value, morePlaces = 3) { const self = this; let number, places; places = py.min(9999, py.add(self.stepPlaces, morePlaces)); if (value.exact != null) { number = roundTo(value.exact, py.max(places, 30)); if (py.eq(valueOfNumber(number), value.exact)) { return new Operand(number); } } return new Operand(roundTo(value.rounded(places), places)); }
-value(number) { const self = this; return valueOfNumber(py.bound(number, "number")); }
+value(number) { const self = this; return valueOfNumber(number.number); }
 isZero(value) { const self = this; return py.lt(py.mul(2, py.abs(value.approximate())), new Fraction(1, py.pow(10, self.stepPlaces))); }
-rounded(a, places) { const self = this; if (py.truth(equal(py.bound(a, "number"), roundTo(valueOfNumber(py.bound(a, "number")), places)))) { return a; } return self.ask(a, OPERATIONS["+"], new Operand(new Number(0)), places); }
+rounded(a, places) { const self = this; if (py.truth(equal(a.number, roundTo(valueOfNumber(a.number), places)))) { return a; } return self.ask(a, OPERATIONS["+"], new Operand(new Number(0)), places); }
 apply(op, a, b) { const self = this; return self.ask(a, op, b, self.stepPlaces); }
 _nearest(a, b) { const self = this; let quotient; quotient = self.ask(a, OPERATIONS["/"], b, 0); return [quotient, quotient.number.units]; }
 _finish(value) { const self = this; let index, isLast, last, number; [number, index] = value; isLast = py.eq(index, py.sub(py.len(self.steps), 1)); if ((py.truth(isLast) && py.eq(py.get(self.steps, -1).places, self.places))) { return value; } if ((py.truth(isLast) && py.eq(py.get(self.steps, -1).places, self.stepPlaces))) { py.setitem(self.steps, -1, py.replace(py.get(self.steps, -1), { places: self.places })); last = py.get(self.steps, -1); return new Operand(rightAnswer(last), index); } if ((!py.truth(equal(number, self.parts.right)) && (index == null || !py.truth(isLast)))) { return self.ask(value, OPERATIONS["+"], new Operand(new Number(0)), self.places); } return value; }

@@ -4,15 +4,8 @@
 import { call, each, re } from "./python.js";
 import tables from "./tables.js";
 
-/** @typedef {RegExpExecArray & {end: number}} Match a match of a pattern, and where it ends */
-
 const UNKNOWN = "\ufffd"; // in a normal text, for a character of two UTF-16 units
-const { MAX_SHOWN, NORMAL, SPACES } = tables;
-/** @type {(flags: string) => Record<string, RegExp>} */
-const compile = (flags) =>
-  Object.fromEntries(Object.entries(tables.PATTERNS).map(([name, source]) => [name, new RegExp(source, flags)]));
-const [PATTERNS, SEARCHED] = [compile("y"), compile("")];
-
+const { MAX_SHOWN, NORMAL } = tables;
 /** A text as it was typed, by code points. */
 export class Text {
   #text;
@@ -63,55 +56,9 @@ function patternOf(spelling) {
 /** Returns a text of the same length with usual characters in lower case. @param {Text} text */
 export const normalize = (text) => text.normalize();
 
-/** @param {string} source */
-export function sticky(source) {
-  return new RegExp(source, "y");
-}
-
-/** Returns the match of a pattern at a position of a normal text, or null. pattern: its name, or a sticky one.
- * @type {(pattern: string | RegExp, normal: string, position: number) => Match | null} */
-export function match(pattern, normal, position) {
-  const expression = typeof pattern === "string" ? PATTERNS[pattern] : pattern;
-  expression.lastIndex = position;
-  const found = expression.exec(normal);
-  return found && Object.assign(found, { end: expression.lastIndex });
-}
-
-/** Returns the first match of a pattern in a normal text, or null. pattern: its name.
- * @type {(pattern: string, normal: string) => RegExpExecArray | null} */
-export function search(pattern, normal) {
-  return SEARCHED[pattern].exec(normal);
-}
-
-/** Returns the position of the next character that is not a space.
- * @type {(normal: string, position: number) => number} */
-export function skip(normal, position) {
-  while (normal[position] === " ") position += 1;
-  return position;
-}
-
-/** @param {string} character "" at the end */
-export function isDigit(character) {
-  return /^[0-9]$/.test(character);
-}
-
 /** Returns words with one space between them. @param {string} words */
 export function singleSpaced(words) {
   return words.split(" ").filter(Boolean).join(" ");
-}
-
-/** Returns a text without some characters at its end. @type {(text: string, characters?: string) => string} */
-export function stripEnd(text, characters = SPACES) {
-  let end = text.length;
-  while (end && characters.includes(text[end - 1])) end -= 1;
-  return text.slice(0, end);
-}
-
-/** Returns a text without spaces at both ends. @param {string} text */
-export function strip(text) {
-  let start = 0;
-  while (start < text.length && SPACES.includes(text[start])) start += 1;
-  return stripEnd(text.slice(start));
 }
 
 /** Returns a text of at most about MAX_SHOWN characters: a longer one without its middle. @param {string} text */
@@ -121,12 +68,6 @@ export function shorten(text) {
   const characters = isLong ? [...text.slice(0, most), ...text.slice(-most)] : [...text];
   if (!isLong && characters.length <= most) return text;
   return `${characters.slice(0, half).join("")}...${characters.slice(-half).join("")}`;
-}
-
-/** Returns a message with its fields filled in.
- * @type {(message: string, fields: Record<string, string | number>) => string} */
-export function format(message, fields) {
-  return message.replace(/\{(\w+)\}/g, (_, name) => String(fields[name]));
 }
 
 /** Returns a number with separators: 10000 -> `10,000`. @param {number} number */

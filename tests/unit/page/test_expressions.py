@@ -20,6 +20,7 @@ from calcgpt.inference.spelling import MESSAGES
 from datagen.arithmetic import answer
 from datagen.notation import render_answer
 from datagen.operations import DIVISION
+from tools.javascript.__main__ import FOLDER, files
 from tools.node import in_node
 
 LIMITS = ScratchpadLimits(block_size=4_096)
@@ -99,9 +100,7 @@ def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[
     style = Style(**{name: options[name] for name in names if name in options})
     try:
         with Effort().measured():
-            asked = Computation(
-                text, "model", LIMITS, options.get("places"), MAX_SHOWN_WORK, style
-            )
+            asked = Computation(text, "model", LIMITS, options.get("places"), MAX_SHOWN_WORK, style)
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
         return {"kind": error.kind.value, "message": error.reason, **place}, []
@@ -148,6 +147,11 @@ def drawn_with_functions(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
             "places": draw.choice([None, None, draw.randint(0, 30)]),
         }
         yield with_functions(draw, draw.choice([1, 1, 2, 3])), options
+
+
+def test_what_the_page_has_from_python_is_up_to_date() -> None:
+    for name, text in files().items():
+        assert (FOLDER / name).read_text("utf-8") == text, f"{name}: run `make tables`"
 
 
 def test_the_page_reads_and_plans_what_python_does() -> None:
