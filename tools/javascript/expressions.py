@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import re
+from collections.abc import Callable
 from enum import Enum
 from types import ModuleType
 from typing import Any, get_args
@@ -48,6 +49,7 @@ OPERATORS: dict[type[ast.AST], str] = {
 _METHODS = "append extend pop get items values startswith endswith strip rstrip partition"
 _METHODS += " rpartition replace split join format removesuffix isascii bit_length add"
 METHODS = set(_METHODS.split())  # of text, lists, dictionaries, sets and integers
+NATIVE = {"append": "push", "pop": "pop", "startswith": "startsWith"}  # of these, in JavaScript
 _TABLES = {**spelling.tables(), "PROGRAMS": functions.FUNCTIONS}
 
 
@@ -171,22 +173,24 @@ class Expressions:
                 return self.call(function, arguments, keywords)
         raise ValueError(f"cannot translate: {ast.unparse(node) if node else None}")
 
-    def listed(self, item: ast.expr, generators: list[ast.comprehension]) -> str:
+    def listed(
+        self,
+        item: ast.expr,
+        generators: list[ast.comprehension],
+        method: str = "map",
+        translate: Callable[[ast.expr], str] | None = None,
+    ) -> str:
         """Returns the list of what a comprehension yields."""
         if len(generators) > 1:
             return f"[...{self.generator(item, generators)}]"
         [part] = generators
-        items = self.iterated(part.iter)
+        items = f"py.seq({self.value(part.iter)})"
         self.scopes.append({n.id for n in ast.walk(part.target) if isinstance(n, ast.Name)})
         target = self.value(part.target)
         tests = "".join(f".filter(({target}) => {self.test(test)})" for test in part.ifs)
-        made = self.value(item)
+        made = f"{items}{tests}.{method}(({target}) => {(translate or self.value)(item)})"
         self.scopes.pop()
-        if tests:
-            return f"[...{items}]{tests}" + (
-                f".map(({target}) => {made})" if made != target else ""
-            )
-        return f"Array.from({items}, ({target}) => {made})"
+        return made
 
     def generator(self, item: ast.expr, generators: list[ast.comprehension]) -> str:
         text, ends = "", ""
@@ -248,14 +252,10 @@ class Expressions:
             case ast.Subscript(ast.Name("dict" | "list" | "set" as name)):
                 return f"py.{name}()"
             case ast.Name("any" | "all" as name) if isinstance(given[0], ast.GeneratorExp):
-                [part] = given[0].generators
-                items = self.iterated(part.iter)
-                self.scopes.append({n.id for n in ast.walk(part.target) if isinstance(n, ast.Name)})
-                name = "some" if name == "any" else "every"
-                text = f"[...{items}].{name}(({self.value(part.target)}) => "
-                text += f"{self.test(given[0].elt)})"
-                self.scopes.pop()
-                return text
+                method = "some" if name == "any" else "every"
+                return self.listed(given[0].elt, given[0].generators, method, self.test)
+            case ast.Name("isinstance") if ast.unparse(given[1]) == "str":
+                return f'typeof {self.value(given[0])} === "string"'
             case ast.Name("get_args"):
                 return json.dumps(get_args(self.known(given[0])))
             case ast.Name("cast"):
@@ -279,6 +279,8 @@ class Expressions:
         )
         if is_method and isinstance(function, ast.Attribute) and function.attr in METHODS:
             whose = self.value(function.value)
+            if name := NATIVE.get(function.attr):
+                return f"{whose}.{name}({', '.join(texts)})"
             return f"py.call({', '.join([whose, json.dumps(function.attr), *texts])})"
         is_class = inspect.isclass(target) and not hasattr(builtins, target.__name__)
         is_class |= inspect.isclass(target) and issubclass(target, BaseException)

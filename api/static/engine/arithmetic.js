@@ -32,8 +32,9 @@ export class Decimal {
     return this.places > 0;
   }
 
-  get hash() {
-    return `\0d${this.units.toString(32)},${this.places}`;
+  /** @param {any} other */
+  equals(other) {
+    return other instanceof Decimal && this.units === other.units && this.places === other.places;
   }
 }
 export { Decimal as Number };

@@ -11,7 +11,9 @@ const LONG = 500n; // bits of a number for which Lehmer's algorithm is faster
 export class Fraction {
   /** @param {any} n @param {any} [d] other than 0 @param {boolean} [isLowest] whether they have no common divisor */
   constructor(n, d = 1n, isLowest = false) {
-    const value = isLowest ? { n, d } : Fraction.from(n).__truediv__(d);
+    let value = { n, d };
+    if (typeof n === "object" || typeof d === "object") value = Fraction.from(n).__truediv__(d);
+    else if (!isLowest) value = fraction(BigInt(n), BigInt(d));
     /** @type {bigint} */ this.n = value.n;
     /** @type {bigint} */ this.d = value.d;
   }
@@ -35,6 +37,11 @@ export class Fraction {
 
   asIntegerRatio() {
     return [this.n, this.d];
+  }
+
+  /** @param {any} other */
+  equals(other) {
+    return other instanceof Fraction ? this.n === other.n && this.d === other.d : this.d === 1n && this.n == other;
   }
 
   /** Returns -1, 0 or 1, with the sign of the difference. @param {any} other */
@@ -126,6 +133,7 @@ export function whole(n) {
 
 /** d: other than 0. @type {(n: bigint, d: bigint) => Fraction} */
 export function fraction(n, d) {
+  if (!d) throw new ZeroDivisionError();
   const divisor = d < 0n ? -gcd(n, d) : gcd(n, d);
   return make(n / divisor, d / divisor);
 }

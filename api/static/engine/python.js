@@ -93,6 +93,7 @@ export function iadd(a, b) {
 
 /** @type {(a: any, b: any) => any} */
 export function mul(a, b) {
+  if (isSmall(a) && isSmall(b) && isSmall(a * b)) return a * b;
   if (typeof a === "string") return a.repeat(Math.max(0, Number(b)));
   if (Array.isArray(a)) return Array.from({ length: Math.max(0, Number(b)) }, () => a).flat();
   return multiplyNumbers(a, b);
@@ -184,19 +185,20 @@ function compare(a, b) {
 /** @type {(a: any, b: any) => boolean} */
 export function eq(a, b) {
   if (a === b) return true;
-  if (typeof a !== "object" || typeof b !== "object") {
-    if (isNumber(a) && isNumber(b)) return a == b;
-    return a != null && b != null && (a.hash ?? b.hash) !== undefined && keyOf(a) === keyOf(b);
+  if (typeof a !== "object") {
+    if (typeof b === "object" && b !== null) return eq(b, a);
+    return isNumber(a) && isNumber(b) && a == b;
   }
   if (a === null || b === null) return false;
-  if (a instanceof Dict && b instanceof Dict) {
-    return a.size === b.size && [...a].every((key) => b.has(key) && eq(a.get(key), b.get(key)));
+  if (a.equals) return a.equals(b);
+  if (typeof b !== "object") return false;
+  if (a instanceof Dict) {
+    return b instanceof Dict && a.size === b.size && [...a].every((key) => b.has(key) && eq(a.get(key), b.get(key)));
   }
-  if (Symbol.iterator in a && Symbol.iterator in b && !(a instanceof FrozenSet)) {
-    const [left, right] = [[...a], [...b]];
-    return left.length === right.length && left.every((item, index) => eq(item, right[index]));
-  }
-  return a.hash !== undefined && a.hash === b.hash;
+  if (a instanceof FrozenSet) return b instanceof FrozenSet && a.hash === b.hash;
+  if (!(Symbol.iterator in a && Symbol.iterator in b)) return false;
+  const [left, right] = [[...a], [...b]];
+  return left.length === right.length && left.every((item, index) => eq(item, right[index]));
 }
 
 /** @param {any} x */

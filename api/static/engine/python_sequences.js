@@ -9,6 +9,8 @@ import { int, isNumber, items, lt, truth } from "./python.js";
 export const each = (x) => (typeof x === "string" || Symbol.iterator in x ? x : Object.keys(x));
 /** @param {any} x */
 export const iter = (x) => each(x)[Symbol.iterator]();
+/** Returns what a loop runs over as an array, perhaps the same. @param {any} x @returns {any[]} */
+export const seq = (x) => (Array.isArray(x) ? x : [...each(x)]);
 /** @param {any} x */
 export const list = (x = []) => [...each(x)];
 export const tuple = list;
@@ -22,10 +24,10 @@ export function* range(start, end, step = 1) {
   for (let n = Number(start); step > 0 ? n < end : n > end; n += step) yield n;
 }
 /** @type {(x: any, start?: number) => any[][]} */
-export const enumerate = (x, start = 0) => list(x).map((item, index) => [start + index, item]);
+export const enumerate = (x, start = 0) => seq(x).map((item, index) => [start + index, item]);
 /** @type {(...rows: any[]) => any[][]} */
 export const zip = (...rows) => {
-  const lists = rows.map(list);
+  const lists = rows.map(seq);
   return Array.from({ length: Math.min(...lists.map(len)) }, (_, index) => lists.map((row) => row[index]));
 };
 /** @type {(f: any, ...rows: any[]) => any[]} */
@@ -80,7 +82,7 @@ export function sorted(x, { key = (/** @type {any} */ item) => item } = {}) {
 
 /** @type {(x: any, index: any) => any} */
 export function get(x, index) {
-  if (typeof x === "string" || Array.isArray(x)) return x.at(Number(index));
+  if (typeof x === "string" || Array.isArray(x)) return index >= 0 ? x[index] : x.at(Number(index));
   if (x instanceof NamedTuple) return list(x).at(index);
   if (x instanceof Match) return x.found[index] ?? null;
   const isTable = x instanceof Dict || x instanceof Map;
@@ -168,7 +170,6 @@ function rstrip(text, characters) {
 
 /** @type {Record<string, (text: string, ...args: any[]) => any>} */
 const TEXT = {
-  startswith: (text, start) => text.startsWith(start),
   endswith: (text, part, start = 0, end = text.length) => end - start >= part.length && text.endsWith(part, end),
   rstrip,
   strip: (text, characters = " ") => rstrip(text.slice(leading(text, characters)), characters),
@@ -192,9 +193,7 @@ const TEXT = {
 };
 /** @type {Record<string, (x: any[], ...args: any[]) => any>} */
 const LIST = {
-  append: (x, item) => void x.push(item),
   extend: (x, items) => void x.push(...items),
-  pop: (x) => x.pop(),
 };
 /** @type {Record<string, (x: any, ...args: any[]) => any>} */
 const OBJECT = {
