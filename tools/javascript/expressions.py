@@ -18,7 +18,16 @@ from typing import Any, get_args
 
 from calcgpt.inference import functions, spelling
 from datagen.operations import BY_SIGN, Operation
-from tools.javascript.names import assigned, camel, constant, is_boolean, is_ours, is_text, local
+from tools.javascript.names import (
+    assigned,
+    camel,
+    constant,
+    is_boolean,
+    is_ours,
+    is_text,
+    local,
+    names_of,
+)
 
 # Modules of calcgpt.inference, each with a file of its own; and files by hand with names of others.
 TRANSLATED = (
@@ -39,6 +48,8 @@ HAND = {
     "fractions": "fractions",
     "math": "math",
 }
+BY_HAND = {"shorten": "text"}  # functions of modules that are translated
+RENAMED = {"Number": "Decimal"}
 FILES = {**HAND, **{f"calcgpt.inference.{name}": name for name in TRANSLATED}}
 OPERATORS: dict[type[ast.AST], str] = {
     **{ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Pow: "pow"},
@@ -98,51 +109,34 @@ class Expressions:
         return self.value(node) if is_boolean(node) else f"py.truth({self.value(node)})"
 
     def value(self, node: ast.expr | None) -> str:
+        """Returns an expression in JavaScript."""
         match node:
             case ast.Constant(value):
                 return constant(value)
             case ast.Name(name):
                 return self.name_of(name)
             case ast.Attribute(owner, name):
-                return self.attribute(node, owner, name)
-            case ast.List(items) | ast.Tuple(items):
-                return f"[{', '.join(map(self.value, items))}]"
-            case ast.Set(items):
-                return f"py.frozenset([{', '.join(map(self.value, items))}])"
-            case ast.Dict(keys, values):
-                pairs = zip(keys, values, strict=True)
-                entries = (
-                    f"[{self.value(key)}, {self.value(item)}]"
-                    if key
-                    else f"...py.items({self.value(item)})"
-                    for key, item in pairs
-                )
-                return f"py.dict([{', '.join(entries)}])"
-            case ast.Starred(ast.GeneratorExp(item, generators)):
-                return f"...{self.listed(item, generators)}"
-            case ast.Starred(items, context):
-                is_target = isinstance(context, ast.Store)
-                return f"...{self.value(items) if is_target else self.iterated(items)}"
+                return self.attribute(owner, name)
             case ast.JoinedStr(parts):
                 return "`" + "".join(map(self.piece, parts)) + "`"
             case ast.NamedExpr(target, value):
                 return f"({self.value(target)} = {self.value(value)})"
-            case ast.BinOp(left, ast.Add(), right) if is_text(left) or is_text(right):
-                return f"({self.value(left)} + {self.value(right)})"
-            case ast.BinOp(left, operator, right):
-                return f"py.{OPERATORS[type(operator)]}({self.value(left)}, {self.value(right)})"
             case ast.UnaryOp(ast.Not(), operand):
                 return f"!{self.test(operand)}"
             case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
                 return f"-{value}"
             case ast.UnaryOp(operator, operand):
                 return f"py.{OPERATORS[type(operator)]}({self.value(operand)})"
-            case ast.BoolOp(operator, values):
-                if all(map(is_boolean, values)):
-                    return self.test(node)
-                result = self.value(values[-1])
+            case ast.BinOp(left, ast.Add(), right) if is_text(left) or is_text(right):
+                return f"({self.value(left)} + {self.value(right)})"
+            case ast.BinOp(left, operator, right):
+                return f"py.{OPERATORS[type(operator)]}({self.value(left)}, {self.value(right)})"
+            case ast.BoolOp(_, values) if all(map(is_boolean, values)):
+                return self.test(node)
+            case ast.BoolOp(operator, [*values, last]):
+                result = self.value(last)
                 name = "and" if isinstance(operator, ast.And) else "or"
-                for operand in reversed(values[:-1]):
+                for operand in reversed(values):
                     result = f"py.{name}Else({self.value(operand)}, () => {result})"
                 return result
             case ast.Compare(left, operators, others):
@@ -155,12 +149,34 @@ class Expressions:
                 return f"py.slice({self.value(items)}, {self.limits(index)})"
             case ast.Subscript(items, index):
                 return f"py.get({self.value(items)}, {self.value(index)})"
-            case ast.Lambda(args, body):
-                names = {a.arg for a in [*args.args, *([args.vararg] if args.vararg else [])]}
-                self.scopes.append(names)
-                text = f"({self.parameters(args)}) => {self.value(body)}"
+            case ast.Lambda(arguments, body):
+                self.scopes.append(set(names_of(arguments)))
+                text = f"(({self.parameters(arguments)}) => {self.value(body)})"
                 self.scopes.pop()
-                return f"({text})"
+                return text
+            case ast.Call(function, given, keywords):
+                return self.call(function, given, keywords)
+        return self.collection(node)
+
+    def collection(self, node: ast.expr | None) -> str:
+        """Returns a list, a set, a dictionary, or what goes into one."""
+        match node:
+            case ast.List(items) | ast.Tuple(items):
+                return f"[{', '.join(map(self.value, items))}]"
+            case ast.Set(items):
+                return f"py.frozenset([{', '.join(map(self.value, items))}])"
+            case ast.Dict(keys, values):
+                entries = (
+                    self.value(ast.List([key, item])) if key else f"...py.items({self.value(item)})"
+                    for key, item in zip(keys, values, strict=True)
+                )
+                return f"py.dict([{', '.join(entries)}])"
+            case ast.Starred(ast.GeneratorExp(item, generators)):
+                return f"...{self.listed(item, generators)}"
+            case ast.Starred(items, ast.Store()):
+                return f"...{self.value(items)}"
+            case ast.Starred(items):
+                return f"...{self.iterated(items)}"
             case ast.GeneratorExp(item, generators):
                 return self.generator(item, generators)
             case ast.ListComp(item, generators):
@@ -169,8 +185,6 @@ class Expressions:
                 return f"py.frozenset({self.listed(item, generators)})"
             case ast.DictComp(key, item, generators):
                 return f"py.dict({self.listed(ast.List([key, item]), generators)})"
-            case ast.Call(function, arguments, keywords):
-                return self.call(function, arguments, keywords)
         raise ValueError(f"cannot translate: {ast.unparse(node) if node else None}")
 
     def listed(
@@ -220,37 +234,26 @@ class Expressions:
         raise ValueError(f"cannot translate: {ast.unparse(node)}")
 
     def compare(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> str:
-        a = self.value(left)
-        match operator, right:
-            case ((ast.Is() | ast.IsNot()), ast.Constant(None)):
-                return f"{a} {'==' if isinstance(operator, ast.Is) else '!='} null"
-            case ((ast.Is() | ast.IsNot()), _):
-                return f"{a} {'===' if isinstance(operator, ast.Is) else '!=='} {self.value(right)}"
-            case ((ast.In() | ast.NotIn()), _):
-                items = self.value(right)
-                texts = isinstance(right, ast.Tuple) and all(map(is_text, right.elts))
-                found = f"{items}.includes({a})" if texts else f"py.contains({items}, {a})"
-                return found if isinstance(operator, ast.In) else f"!{found}"
-            case ((ast.Eq() | ast.NotEq()), _):
+        a, b = self.value(left), self.value(right)
+        sign = "!" if isinstance(operator, ast.IsNot | ast.NotIn | ast.NotEq) else ""
+        match operator:
+            case ast.Is() | ast.IsNot():
+                is_none = b == "null"  # what is missing is undefined
+                return f"{a} {sign or '='}={'' if is_none else '='} {b}"
+            case ast.Eq() | ast.NotEq():
                 is_native = is_text(left) or is_text(right)
-                equal = f"{a} === {self.value(right)}"
-                if not is_native:
-                    equal = f"py.eq({a}, {self.value(right)})"
-                elif isinstance(operator, ast.NotEq):
-                    return equal.replace(" === ", " !== ", 1)
-                return equal if isinstance(operator, ast.Eq) else f"!{equal}"
-        return f"py.{OPERATORS[type(operator)]}({a}, {self.value(right)})"
+                return f"{a} {sign or '='}== {b}" if is_native else f"{sign}py.eq({a}, {b})"
+            case ast.In() | ast.NotIn():
+                are_texts = isinstance(right, ast.Tuple) and all(map(is_text, right.elts))
+                return f"{sign}{b}.includes({a})" if are_texts else f"{sign}py.contains({b}, {a})"
+        return f"py.{OPERATORS[type(operator)]}({a}, {b})"
 
     def call(self, function: ast.expr, given: list[ast.expr], keywords: list[ast.keyword]) -> str:
         match function:
-            case ast.Attribute(ast.Call(ast.Name("super")), name):
-                return f"super.{camel(name)}({', '.join(map(self.value, given))})"
             case ast.Attribute(owner, "_replace"):
                 return self.replaced(owner, keywords)
             case ast.Name("replace"):
                 return self.replaced(given[0], keywords)
-            case ast.Subscript(ast.Name("dict" | "list" | "set" as name)):
-                return f"py.{name}()"
             case ast.Name("any" | "all" as name) if isinstance(given[0], ast.GeneratorExp):
                 method = "some" if name == "any" else "every"
                 return self.listed(given[0].elt, given[0].generators, method, self.test)
@@ -258,8 +261,6 @@ class Expressions:
                 return f'typeof {self.value(given[0])} === "string"'
             case ast.Name("get_args"):
                 return json.dumps(get_args(self.known(given[0])))
-            case ast.Name("cast"):
-                return self.value(given[1])
         target = self.known(function)
         texts = [*map(self.argument, given)]
         named = {str(word.arg): self.value(word.value) for word in keywords}
@@ -279,8 +280,8 @@ class Expressions:
         )
         if is_method and isinstance(function, ast.Attribute) and function.attr in METHODS:
             whose = self.value(function.value)
-            if name := NATIVE.get(function.attr):
-                return f"{whose}.{name}({', '.join(texts)})"
+            if native := NATIVE.get(function.attr):
+                return f"{whose}.{native}({', '.join(texts)})"
             return f"py.call({', '.join([whose, json.dumps(function.attr), *texts])})"
         is_class = inspect.isclass(target) and not hasattr(builtins, target.__name__)
         is_class |= inspect.isclass(target) and issubclass(target, BaseException)
@@ -311,7 +312,7 @@ class Expressions:
                 return getattr(thing, name, None)
         return None
 
-    def attribute(self, node: ast.Attribute, owner: ast.expr, name: str) -> str:
+    def attribute(self, owner: ast.expr, name: str) -> str:
         thing = self.known(owner)
         if inspect.isclass(thing) and issubclass(thing, Enum):
             return json.dumps(thing[name].value)
@@ -323,10 +324,10 @@ class Expressions:
         """Returns a name in JavaScript, and imports it if need be."""
         if any(name in scope for scope in self.scopes):
             return local(name)
-        if name in self.own:
+        if name in self.own and name not in BY_HAND:
             return camel(name)
-        if name in self.imported:
-            module, original = self.imported[name]
+        if name in self.imported or name in BY_HAND:
+            module, original = self.imported.get(name, (self.name, name))
             return self.from_module(module, original, vars(self.module).get(name))
         return f"py.{name}"
 
@@ -353,10 +354,12 @@ class Expressions:
             line = f"const {name} = py.frozenset({json.dumps(sorted(thing))});"
             self.constants += [] if line in self.constants else [line]
             return name
-        if module not in FILES:
+        file = BY_HAND.get(name, FILES.get(module))
+        if not file:
             return f"py.{name}"
-        self.needs(FILES[module], camel(name))
-        return camel(name)
+        name = RENAMED.get(name, camel(name))
+        self.needs(file, name)
+        return name
 
     def needs(self, file: str, name: str) -> None:
         self.imports.setdefault(file, set()).add(name)
@@ -370,16 +373,12 @@ class Expressions:
         is_list = isinstance(items, ast.Tuple | ast.List)
         return self.value(items) if is_list else f"py.each({self.value(items)})"
 
-    def parameters(self, args: ast.arguments, skip: int = 0) -> str:
-        defaults: list[ast.expr | None] = [None] * (len(args.args) - len(args.defaults))
-        pairs = [*zip(args.args, [*defaults, *args.defaults], strict=True)]
-        pairs += zip(args.kwonlyargs, args.kw_defaults, strict=True)
-        texts = [
-            local(argument.arg) + (f" = {self.value(default)}" if default else "")
-            for argument, default in pairs[skip:]
-        ]
-        if args.vararg and args.kwonlyargs:  # after those that are named
-            texts[len(args.args) - skip :] = [f"...{local(args.vararg.arg)}"]
-        elif args.vararg:
-            texts.append(f"...{local(args.vararg.arg)}")
-        return ", ".join(texts)
+    def parameters(self, arguments: ast.arguments, skip: int = 0) -> str:
+        """Returns the parameters of a function without the first `skip`."""
+        names = [*map(local, names_of(arguments))]
+        if arguments.vararg:
+            names[-1] = f"...{names[-1]}"
+        first = len(arguments.args) - len(arguments.defaults)
+        for index, default in enumerate(arguments.defaults, first):
+            names[index] += f" = {self.value(default)}"
+        return ", ".join(names[skip:])

@@ -9,10 +9,17 @@ import json
 import re
 from collections.abc import Iterator
 
-from tools.javascript.expressions import Expressions
-from tools.javascript.names import as_load, assigned, camel, exported, is_generator, is_type, local
-
-BY_HAND = {"shorten": "text"}  # functions, and the file that has them
+from tools.javascript.expressions import BY_HAND, Expressions
+from tools.javascript.names import (
+    as_load,
+    assigned,
+    camel,
+    exported,
+    is_generator,
+    is_type,
+    local,
+    names_of,
+)
 
 
 class Module(Expressions):
@@ -38,13 +45,8 @@ class Module(Expressions):
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr():
                 return
-            case ast.If(ast.Name("TYPE_CHECKING")):
-                return
             case ast.FunctionDef(name):
-                if name in BY_HAND:
-                    self.needs(BY_HAND[name], name)
-                    yield f"export {{ {name} }};"
-                else:
+                if name not in BY_HAND:
                     yield f"{exported(name)}{self.function(node)}"
             case ast.ClassDef(name):
                 if not is_type(getattr(self.module, name)):
@@ -75,9 +77,7 @@ class Module(Expressions):
     def parts(self, node: ast.FunctionDef, skip: int = 0, before: str = "") -> tuple[str, str]:
         """Returns the parameters and the body of a function without its first `skip` parameters."""
         names = assigned(node.body)
-        every = [*node.args.args, *node.args.kwonlyargs]
-        own = {argument.arg for argument in every}
-        own |= {node.args.vararg.arg} if node.args.vararg else set()
+        own = set(names_of(node.args))
         self.scopes.append(names | own)
         parameters = self.parameters(node.args, skip)
         nested = {
@@ -123,25 +123,23 @@ class Module(Expressions):
         decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
         if "abstractmethod" in decorators:
             return
-        is_static = "staticmethod" in decorators
-        before = "" if is_static else "const self = this;"
+        before = "const self = this;"
         if node.name == "__init__":
             parameters, body = self.parts(node, 1, "" if has_base else before)
             yield f"constructor({parameters}) {{ {body} }}"
             return
-        parameters, body = self.parts(node, int(not is_static), before)
+        parameters, body = self.parts(node, 1, before)
         name = camel(node.name)
         if "cached_property" in decorators:
             body = f"return py.kept(this, {json.dumps(name)}, () => {{ {body} }});"
         kind = "get " if {"property", "cached_property"} & decorators else ""
-        kind = "static " if is_static or "classmethod" in decorators else kind
         yield f"{kind}{'*' if is_generator(node) else ''}{name}({parameters}) {{ {body} }}"
 
     # Statements
 
     def statement(self, node: ast.stmt) -> Iterator[str]:
         match node:
-            case ast.Expr(ast.Constant()) | ast.Assert() | ast.Pass() | ast.ImportFrom():
+            case ast.Expr(ast.Constant()) | ast.Assert() | ast.Pass():
                 return
             case ast.Expr(ast.Call(ast.Attribute(ast.Call(ast.Name("super")), "__init__"), given)):
                 yield f"super({', '.join(map(self.value, given))}); const self = this;"
@@ -154,16 +152,13 @@ class Module(Expressions):
                 yield f"{self.value(owner)}.{camel(name)} = {self.value(value)};"
             case ast.Expr(ast.Yield(value)):
                 yield f"yield {self.value(value)};"
-            case ast.Expr(ast.YieldFrom(value)):
-                yield f"yield* {self.value(value)};"
             case ast.Expr(value):
                 yield f"{self.value(value)};"
             case ast.Return(value):
                 yield f"return {self.value(value)};" if value else "return null;"
             case ast.Assign(targets, value):
                 *others, last = targets
-                text = self.assign(last, self.value(value))
-                yield text
+                yield self.assign(last, self.value(value))
                 yield from (self.assign(other, self.value(last)) for other in reversed(others))
             case ast.AnnAssign(target, _, value):
                 if value:
@@ -174,21 +169,6 @@ class Module(Expressions):
                 )
             case ast.AugAssign(target, operator, value):
                 yield self.assign(target, self.value(ast.BinOp(as_load(target), operator, value)))
-            case ast.If(test, body, otherwise):
-                yield f"if ({self.test(test)}) {{"
-                yield from self.block(body)
-                if otherwise:
-                    yield "} else {"
-                    yield from self.block(otherwise)
-                yield "}"
-            case ast.While(test, body, []):
-                yield f"while ({self.test(test)}) {{"
-                yield from self.block(body)
-                yield "}"
-            case ast.For(target, items, body, []):
-                yield f"for ({self.value(target)} of {self.iterated(items)}) {{"
-                yield from self.block(body)
-                yield "}"
             case ast.Break():
                 yield "break;"
             case ast.Continue():
@@ -204,6 +184,27 @@ class Module(Expressions):
             case ast.Raise(error):
                 is_class = isinstance(error, ast.Name) and inspect.isclass(self.known(error))
                 yield f"throw {'new ' if is_class else ''}{self.value(error)}{'()' * is_class};"
+            case _:
+                yield from self.compound(node)
+
+    def compound(self, node: ast.stmt) -> Iterator[str]:
+        """Yields the lines of a statement that has others in it."""
+        match node:
+            case ast.If(test, body, otherwise):
+                yield f"if ({self.test(test)}) {{"
+                yield from self.block(body)
+                if otherwise:
+                    yield "} else {"
+                    yield from self.block(otherwise)
+                yield "}"
+            case ast.While(test, body, []):
+                yield f"while ({self.test(test)}) {{"
+                yield from self.block(body)
+                yield "}"
+            case ast.For(target, items, body, []):
+                yield f"for ({self.value(target)} of {self.iterated(items)}) {{"
+                yield from self.block(body)
+                yield "}"
             case ast.Try(body, handlers, [], []):
                 yield "try {"
                 yield from self.block(body)

@@ -42,6 +42,12 @@ def exported(name: str) -> str:
     return "" if name.startswith("_") else "export "
 
 
+def names_of(arguments: ast.arguments) -> list[str]:
+    """Returns the names of the parameters of a function."""
+    every = [*arguments.args, *([arguments.vararg] if arguments.vararg else [])]
+    return [argument.arg for argument in every]
+
+
 def camel(name: str) -> str:
     """Returns a name as JavaScript writes it: `first_row` is `firstRow`."""
     if name.strip("_").isupper() or name.startswith("__"):
@@ -86,7 +92,7 @@ def is_boolean(node: ast.expr) -> bool:
 
 
 def is_generator(node: ast.FunctionDef) -> bool:
-    return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node))
+    return any(isinstance(n, ast.Yield) for n in ast.walk(node))
 
 
 def is_type(value: object) -> bool:

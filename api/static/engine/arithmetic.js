@@ -37,7 +37,6 @@ export class Decimal {
     return other instanceof Decimal && this.units === other.units && this.places === other.places;
   }
 }
-export { Decimal as Number };
 
 /** @param {string} text */
 export const integerFromText = (text) => BigInt(text);

@@ -1,12 +1,13 @@
 // What real numbers are enclosed in (calcgpt/inference/balls.py).
 
-import { accuracy, add, divide, isBelow as isBelowPower, logarithm, middleOf, multiply, ofFraction, power, signOf } from "./ball.js";
+import * as ball from "./ball.js";
 import * as elementary from "./elementary.js";
 
 /** @import { Ball } from "./ball.js" */
 /** @import { Fraction } from "./fractions.js" */
 
-export { accuracy, logarithm, middleOf as middle, ofFraction, signOf as sign };
+export const { accuracy, logarithm, ofFraction } = ball;
+export const [middle, sign] = [ball.middleOf, ball.signOf];
 
 const { exp, ln, sin, cos, asin, atan } = elementary;
 /** @type {Record<string, elementary.Real>} */ const ELEMENTARY = { exp, ln, sin, cos, asin, atan };
@@ -24,22 +25,22 @@ export function apply(operation, [a, b], { n, d }, bits) {
   if (operation === "pi") return elementary.pi(bits);
   if (!a || b === null) return null;
   if (operation === "!") return elementary.factorial(a.m << a.e, bits);
-  if (operation === "+") return add(a, b, bits);
-  if (operation === "*") return multiply(a, b, bits);
-  if (operation === "/") return divide(a, b, bits);
+  if (operation === "+") return ball.add(a, b, bits);
+  if (operation === "*") return ball.multiply(a, b, bits);
+  if (operation === "/") return ball.divide(a, b, bits);
   if (operation !== "^") return ELEMENTARY[operation](a, bits);
   const root = d > 1n ? elementary.root(a, d, bits) : a;
-  return root && power(root, n, bits);
+  return root && ball.power(root, n, bits);
 }
 
-/** @param {Ball | null} ball */
-export const isFinite = (ball) => ball !== null;
+/** @param {Ball | null} a */
+export const isFinite = (a) => a !== null;
 
-/** Returns whether the numbers are below 2**n, without their sign. @type {(ball: Ball, n: number | bigint) => boolean} */
-export const isBelow = (ball, n) => isBelowPower(ball, BigInt(n));
+/** Returns whether the numbers are below 2**n, without their sign. @type {(a: Ball, n: number | bigint) => boolean} */
+export const isBelow = (a, n) => ball.isBelow(a, BigInt(n));
 
-/** Returns whether the numbers are less than 2**n from the middle. @type {(ball: Ball, n: number) => boolean} */
-export const isNarrow = ({ r, e }, n) => isBelowPower({ m: r, r: 0n, e }, BigInt(n));
+/** Returns whether the numbers are less than 2**n from the middle. @type {(a: Ball, n: number) => boolean} */
+export const isNarrow = ({ r, e }, n) => ball.isBelow({ m: r, r: 0n, e }, BigInt(n));
 
 /** @type {(value: any, degree: any) => bigint} */
 export const integerRoot = (value, degree) => elementary.integerRoot(BigInt(value), BigInt(degree));

@@ -2,9 +2,8 @@
 // Written by `make tables` from calcgpt/inference/expression_errors.py. Do not edit.
 import * as py from "./python.js";
 import { ExpressionError } from "./errors.js";
-import { shorten } from "./expression_tree.js";
 import tables from "./tables.js";
-import { longestFirst, singleSpaced } from "./text.js";
+import { longestFirst, shorten, singleSpaced } from "./text.js";
 const DIGITS = py.frozenset(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
 export const NAMES = py.sub(py.set(py.call(tables.FUNCTIONS, "values")), py.set(py.call(tables.OPERATIONS, "values")));
 const _UNKNOWN = py.re.compile(py.get(tables.PATTERNS, "unknown"));

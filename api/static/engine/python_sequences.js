@@ -1,12 +1,10 @@
-// Sequences, text and patterns as Python has them: the second part of python.js.
+// Sequences, text and patterns as Python has them.
 
-import { Dict, FrozenSet, KeyError, NamedTuple, add, bitLength, eq, frozenset, gt } from "./python.js";
-import { int, isNumber, items, lt, truth } from "./python.js";
+import { Dict, FrozenSet, KeyError, NamedTuple, add, bitLength, each, eq, frozenset, gt } from "./python_values.js";
+import { int, isNumber, items, lt, truth } from "./python_values.js";
 
 // Sequences
 
-/** Returns what a loop runs over. @param {any} x */
-export const each = (x) => (typeof x === "string" || Symbol.iterator in x ? x : Object.keys(x));
 /** @param {any} x */
 export const iter = (x) => each(x)[Symbol.iterator]();
 /** Returns what a loop runs over as an array, perhaps the same. @param {any} x @returns {any[]} */

@@ -1,7 +1,7 @@
 // @ts-nocheck
 // Written by `make tables` from calcgpt/inference/simplify.py. Do not edit.
 import * as py from "./python.js";
-import { Number } from "./arithmetic.js";
+import { Decimal } from "./arithmetic.js";
 import { literal } from "./expression_stack.js";
 import { fold } from "./expression_tree.js";
 import { Fraction } from "./fractions.js";
@@ -14,5 +14,5 @@ function _factorials(node) { const combine = (part, operands) => { if (part.sign
 function _logarithm(node, known) { let base, divisor, logarithm, n, natural, of, result; [of, ...base] = node.operands; if (py.lt(py.get(known, of).size(), _LONG)) { return null; } if ((of.sign === "^" && py.gt(py.get(known, py.get(of.operands, 0)).sign(), 0))) { logarithm = py.replace(node, { operands: [py.get(of.operands, 0), ...py.each(base)] }); return py.replace(node, { sign: "*", operands: [py.get(of.operands, 1), logarithm] }); } n = (of.sign === "!" ? _whole(py.get(of.operands, 0), known) : null); if ((n == null || py.lt(n, _LEAST))) { return null; } result = py.replace(node, { sign: "ln!", operands: of.operands }); if (node.sign === "ln") { return result; } divisor = (py.truth(base) ? py.get(base, 0) : _literal((node.sign === "log2" ? 2 : 10), node, known)); natural = py.replace(node, { sign: "ln", operands: [divisor] }); return py.replace(node, { sign: "/", operands: [result, natural] }); }
 function _remainder(node, known) { let m, modulus, reduced, whole; [whole, modulus] = node.operands; m = _whole(modulus, known); if ((m == null || py.lt(m, 1) || py.lt(py.get(known, whole).size(), _LONG))) { return null; } const combine = (part, operands) => { let n, parts, same; if ((part.sign === "^" && py.truth(py.get(operands, 0)))) { n = _whole(py.get(part.operands, 1), known); if ((n != null && py.ge(n, 0))) { return py.replace(part, { sign: "^mod", operands: [py.get(operands, 0), py.get(part.operands, 1), modulus] }); } } parts = py.tuple(py.seq(operands).filter((operand) => py.truth(operand)).map((operand) => operand)); if ((["+", "-", "*"].includes(part.sign) && py.eq(py.len(parts), 2))) { same = py.replace(part, { operands: parts }); return (part.sign === "*" ? py.replace(part, { sign: "mod", operands: [same, modulus] }) : same); } return ((py.contains(known, part) && py.truth(isWhole(py.get(known, part)))) ? part : null); }; reduced = fold(whole, combine); return py.andElse(reduced, () => py.replace(node, { operands: [reduced, modulus] })); }
 function _whole(node, known) { return (py.truth(isWhole(py.get(known, node))) ? py.get(known, node).floor() : null); }
-function _literal(value, node, known) { let number; number = literal(new Number(value), node.start, node.end); py.setitem(known, number, fraction(new Fraction(value))); return number; }
+function _literal(value, node, known) { let number; number = literal(new Decimal(value), node.start, node.end); py.setitem(known, number, fraction(new Fraction(value))); return number; }
 const _RULES = py.dict([["/", _quotient], ["mod", _remainder], ...py.items(py.dict.fromkeys(["ln", "log", "log2"], _logarithm))]);
