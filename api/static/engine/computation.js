@@ -11,6 +11,7 @@ import { Layout, shapeOf } from "./layout.js";
 import { KIND } from "./operations.js";
 import { MAX_SHOWN_WORK } from "./limits.js";
 import { makePlan } from "./planning.js";
+import { forget } from "./python.js";
 import { Text } from "./text.js";
 
 /** @import { Decimal } from "./arithmetic.js" */
@@ -46,6 +47,7 @@ export class Computation {
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
+    forget();
     this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits, MAX_SHOWN_WORK));
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     const { steps } = this.#plan;

@@ -1,6 +1,6 @@
 // What planning takes, which is bounded: no text keeps a planner busy for long (calcgpt/inference/effort.py).
 
-import { ArithmeticError, forget } from "./python.js";
+import { ArithmeticError } from "./errors.js";
 
 const MAX_EFFORT = 500_000; // microseconds of a usual core, about
 let left = Infinity;
@@ -10,7 +10,6 @@ export class EffortError extends ArithmeticError {}
 
 /** Returns what a function returns in which `spend` is bounded. @template T @param {() => T} plan @returns {T} */
 export function bounded(plan) {
-  forget();
   left = MAX_EFFORT;
   try {
     return plan();

@@ -1,4 +1,15 @@
-// The error of an expression (calcgpt/errors.py).
+// Errors of Python, and that of an expression (calcgpt/errors.py).
+
+export class Exception extends Error {
+  /** @param {...any} args */
+  constructor(...args) {
+    super(args.join(", "));
+    this.args = args;
+  }
+}
+export class ArithmeticError extends Exception {}
+export class OverflowError extends ArithmeticError {}
+export class ZeroDivisionError extends ArithmeticError {}
 
 /** An error in an expression: a message of one line, and the position in code points. */
 export class ExpressionError extends Error {

@@ -3,7 +3,7 @@
 
 import { divideHalfEven } from "./arithmetic.js";
 import { spend } from "./effort.js";
-import { ZeroDivisionError } from "./python.js";
+import { ZeroDivisionError } from "./errors.js";
 
 const LONG = 500n; // bits of a number for which Lehmer's algorithm is faster
 

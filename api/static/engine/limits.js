@@ -5,7 +5,6 @@ import { MAX_ASKED_PLACES, MAX_PLACES, MAX_WIDTH, WIDTH } from "./arithmetic.js"
 import { answer, answerText, numberText, renderPrompt } from "./arithmetic.js";
 import { MAX_LAYOUT, anyShapeOf, workLength } from "./layout.js";
 import { OPERATIONS } from "./operations.js";
-import { formatCount } from "./text.js";
 
 const DEFAULT_PLACES = 8; // of an answer of a model with worked steps
 export const MAX_SHOWN_WORK = 400_000; // characters that a model writes for an expression: each is drawn
@@ -73,4 +72,9 @@ export function refuseWork(nCharacters, most) {
 /** Returns the length of the answer field, with the closing `$`. @param {Problem} problem */
 function answerLength(problem) {
   return Math.max(WIDTH, answerText(answer(problem)).length) + 1;
+}
+
+/** Returns a number with separators: 10000 -> `10,000`. @param {number} number */
+export function formatCount(number) {
+  return number.toLocaleString("en");
 }

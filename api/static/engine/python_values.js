@@ -1,19 +1,9 @@
 // Numbers, order, equality, truth, dictionaries and sets as Python has them. An integer is a number while that is safe,
 // and a BigInt beyond; both may meet. A tuple or list is an array, None is null.
 
-// Errors
+import { OverflowError, ZeroDivisionError } from "./errors.js";
 
-export class Exception extends Error {
-  /** @param {...any} args */
-  constructor(...args) {
-    super(args.join(", "));
-    this.args = args;
-  }
-}
-export class ArithmeticError extends Exception {}
-export class OverflowError extends ArithmeticError {}
-export class ZeroDivisionError extends ArithmeticError {}
-export class KeyError extends Exception {}
+export class KeyError extends Error {}
 
 // Numbers
 

@@ -69,8 +69,3 @@ export function shorten(text) {
   if (!isLong && characters.length <= most) return text;
   return `${characters.slice(0, half).join("")}...${characters.slice(-half).join("")}`;
 }
-
-/** Returns a number with separators: 10000 -> `10,000`. @param {number} number */
-export function formatCount(number) {
-  return number.toLocaleString("en");
-}
