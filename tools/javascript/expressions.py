@@ -18,6 +18,7 @@ from typing import Any, get_args
 
 from calcgpt.inference import functions, spelling
 from datagen.operations import BY_SIGN, Operation
+from datagen.slots import Layout
 from tools.javascript.names import (
     assigned,
     camel,
@@ -67,7 +68,7 @@ _TABLES = {**spelling.tables(), "PROGRAMS": functions.FUNCTIONS}
 def _methods() -> dict[str, Any]:
     """Returns the methods of the translated modules, by their names."""
     modules = [importlib.import_module(f"calcgpt.inference.{name}") for name in TRANSLATED]
-    classes = [thing for module in modules for thing in vars(module).values()]
+    classes = [Layout, *(thing for module in modules for thing in vars(module).values())]
     return {
         name: method
         for cls in classes
@@ -239,10 +240,10 @@ class Expressions:
         match operator:
             case ast.Is() | ast.IsNot():
                 is_none = b == "null"  # what is missing is undefined
-                return f"{a} {sign or '='}={'' if is_none else '='} {b}"
+                return f"({a} {sign or '='}={'' if is_none else '='} {b})"
             case ast.Eq() | ast.NotEq():
                 is_native = is_text(left) or is_text(right)
-                return f"{a} {sign or '='}== {b}" if is_native else f"{sign}py.eq({a}, {b})"
+                return f"({a} {sign or '='}== {b})" if is_native else f"{sign}py.eq({a}, {b})"
             case ast.In() | ast.NotIn():
                 are_texts = isinstance(right, ast.Tuple) and all(map(is_text, right.elts))
                 return f"{sign}{b}.includes({a})" if are_texts else f"{sign}py.contains({b}, {a})"
@@ -258,7 +259,7 @@ class Expressions:
                 method = "some" if name == "any" else "every"
                 return self.listed(given[0].elt, given[0].generators, method, self.test)
             case ast.Name("isinstance") if ast.unparse(given[1]) == "str":
-                return f'typeof {self.value(given[0])} === "string"'
+                return f'(typeof {self.value(given[0])} === "string")'
             case ast.Name("get_args"):
                 return json.dumps(get_args(self.known(given[0])))
         target = self.known(function)
