@@ -1,14 +1,16 @@
 // What Python's module `math` has of which the calculator makes use.
 
 import { gcd as gcdOf, magnitude, product } from "./fractions.js";
+import { int } from "./python.js";
 
 export const inf = Infinity;
-export const { ceil } = Math;
+/** @param {any} x */
+export const ceil = (x) => int(Math.ceil(x));
 export const isfinite = Number.isFinite;
 /** @param {any} x */
 export const log10 = (x) => Math.log10(Number(x));
 /** @param {any} x */
-export const floor = (x) => (typeof x === "object" ? x.__floor__() : Math.floor(x));
+export const floor = (x) => (typeof x === "object" ? x.__floor__() : int(Math.floor(x)));
 /** @param {number} n */
 export const isqrt = (n) => Math.floor(Math.sqrt(n));
 /** @param {any} n */

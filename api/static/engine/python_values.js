@@ -126,7 +126,8 @@ export function or(a, b) {
 /** @param {any} x */
 export function int(x) {
   if (typeof x === "string") return normal(BigInt(x.replace("+", "")));
-  return typeof x === "object" ? x.__int__() : typeof x === "number" ? Math.trunc(x) : normal(BigInt(x));
+  if (typeof x === "number" && !Number.isFinite(x)) throw new OverflowError();
+  return typeof x === "object" ? x.__int__() : normal(BigInt(typeof x === "number" ? Math.trunc(x) : x));
 }
 
 /** @param {any} n */
