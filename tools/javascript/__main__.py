@@ -1,13 +1,9 @@
 """Writes what the page has from Python: `python -m tools.javascript`."""
 
-from pathlib import Path
-
 from calcgpt.inference import spelling
 from tools.javascript import operations
-from tools.javascript.expressions import TRANSLATED
+from tools.javascript.expressions import ENGINE, TRANSLATED
 from tools.javascript.modules import Module
-
-FOLDER = Path(__file__).parents[2] / "api" / "static" / "engine"
 
 
 def files() -> dict[str, str]:
@@ -24,4 +20,4 @@ def files() -> dict[str, str]:
 
 if __name__ == "__main__":
     for name, text in files().items():
-        (FOLDER / name).write_text(text, "utf-8")
+        (ENGINE / name).write_text(text, "utf-8")

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
@@ -37,6 +38,7 @@ TRANSLATED = (
     *("function_values", "exact", "programs", "planners", "number_planners", "planning"),
 )
 HAND = {
+    "calcgpt.base.errors": "errors",
     "calcgpt.errors": "errors",
     "calcgpt.inference.balls": "balls",
     "calcgpt.inference.effort": "effort",
@@ -48,6 +50,12 @@ HAND = {
     "datagen.operations": "operations",
     "fractions": "fractions",
     "math": "math",
+}
+ENGINE = Path(__file__).parents[2] / "api" / "static" / "engine"
+RUNTIME = {  # what python.js exports
+    name
+    for file in ("errors", "python_values", "python_sequences")
+    for name in re.findall(r"^export \S+ (\w+)", (ENGINE / f"{file}.js").read_text("utf-8"), re.M)
 }
 BY_HAND = {"shorten": "text"}  # functions of modules that are translated
 RENAMED = {"Number": "Decimal"}
@@ -79,6 +87,13 @@ def _methods() -> dict[str, Any]:
 
 
 PARAMETERS = _methods()
+
+
+def library(name: str) -> str:
+    """Returns a name of Python's own, which the page has by hand."""
+    if name not in RUNTIME:
+        raise ValueError(f"python.js has no {name}")
+    return f"py.{name}"
 
 
 class Expressions:
@@ -330,7 +345,7 @@ class Expressions:
         if name in self.imported or name in BY_HAND:
             module, original = self.imported.get(name, (self.name, name))
             return self.from_module(module, original, vars(self.module).get(name))
-        return f"py.{name}"
+        return library(name)
 
     def from_module(self, module: str, name: str, thing: Any) -> str:
         """Returns a name that the module imports."""
@@ -338,7 +353,7 @@ class Expressions:
             file = FILES.get(thing.__name__)
             if file:
                 self.needs(file, f"* as {camel(file)}")
-            return camel(file) if file else f"py.{name}"
+            return camel(file) if file else library(name)
         if isinstance(thing, Operation):
             self.needs("operations", "OPERATIONS")
             return f"OPERATIONS[{json.dumps(thing)}]"
@@ -357,7 +372,7 @@ class Expressions:
             return name
         file = BY_HAND.get(name, FILES.get(module))
         if not file:
-            return f"py.{name}"
+            return library(name)
         name = RENAMED.get(name, camel(name))
         self.needs(file, name)
         return name

@@ -2,13 +2,13 @@
 // Written by `make tables` from calcgpt/inference/expression_stack.py. Do not edit.
 import * as py from "./python.js";
 import { Decimal } from "./arithmetic.js";
-import { ExpressionError } from "./errors.js";
+import { ConfigError, ExpressionError, unknownName } from "./errors.js";
 import { Expression, RANKS, show } from "./expression_tree.js";
 import tables from "./tables.js";
 import { shorten } from "./text.js";
 export const [PERCENT, ANGLE] = [["relative", "plain"], ["radians", "degrees"]];
 export class Style extends py.DataClass {
-__post_init__() { const self = this; let name, value, values; for ([name, value, values] of [["percent", self.percent, PERCENT], ["angle", self.angle, ANGLE]]) { if (!py.contains(values, value)) { throw new py.ConfigError(py.unknown_name(name, py.str(value), values)); } } }
+__post_init__() { const self = this; let name, value, values; for ([name, value, values] of [["percent", self.percent, PERCENT], ["angle", self.angle, ANGLE]]) { if (!py.contains(values, value)) { throw new ConfigError(unknownName(name, py.str(value), values)); } } }
 static fields = ["percent", "decimalComma", "angle"];
 constructor(percent = "relative", decimalComma = false, angle = "radians") { super(); this.percent = percent; this.decimalComma = decimalComma; this.angle = angle; this.__post_init__(); }
 }

@@ -138,17 +138,6 @@ export function fraction(n, d) {
   return make(n / divisor, d / divisor);
 }
 
-/** Returns the decimal number n / 10**places, for which no other common divisors are looked for than powers of 2 and 5.
- * @type {(n: bigint, places: number) => Fraction} */
-export function ofDecimal(n, places) {
-  let d = 10n ** BigInt(places);
-  if (!n) return whole(0n);
-  for (const divisor of [1n << 64n, 5n ** 27n, 2n, 5n]) {
-    for (; d % divisor === 0n && n % divisor === 0n; d /= divisor) n /= divisor;
-  }
-  return make(n, d);
-}
-
 /** @param {Fraction} value other than 0 */
 function inverse({ n, d }) {
   if (!n) throw new ZeroDivisionError();

@@ -216,7 +216,7 @@ export function bound(owner, name) {
 // Patterns
 
 /** A match of a pattern, by its groups. */
-export class Match {
+class Match {
   /** @param {RegExpExecArray} found */
   constructor(found) {
     this.found = found;

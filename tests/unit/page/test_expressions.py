@@ -20,7 +20,7 @@ from calcgpt.inference.spelling import MESSAGES
 from datagen.arithmetic import answer
 from datagen.notation import render_answer
 from datagen.operations import DIVISION
-from tools.javascript.__main__ import FOLDER, files
+from tools.javascript.__main__ import ENGINE, files
 from tools.node import in_node
 
 LIMITS = ScratchpadLimits(block_size=4_096)
@@ -151,7 +151,7 @@ def drawn_with_functions(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_what_the_page_has_from_python_is_up_to_date() -> None:
     for name, text in files().items():
-        assert (FOLDER / name).read_text("utf-8") == text, f"{name}: run `make tables`"
+        assert (ENGINE / name).read_text("utf-8") == text, f"{name}: run `make tables`"
 
 
 def test_the_page_reads_and_plans_what_python_does() -> None:
