@@ -51,8 +51,9 @@ export function integerRoot(value, n) {
 
 /** @type {Real} */
 export function exp(x, bits) {
-  const size = upperBits(x);
-  if (size > BigInt(4 * bits) || isWide(x)) return null;
+  const most = { m: x.m + x.r, r: 0n, e: x.e }; // the largest of the numbers
+  if (signOf(most) < 0 && upperBits(most) > 21n) return { m: 0n, r: 1n, e: -(2n ** 20n) }; // below 2**-(2**20)
+  if (upperBits(x) > BigInt(4 * bits) || isWide(x)) return null;
   const wide = BigInt(bits + GUARD);
   const [k, rest] = reduce(x, LN2, wide);
   const value = exponential(rest, wide);

@@ -117,7 +117,7 @@ def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[
     return calculation | {"prompts": prompts, "outline": outline}, [a for _, _, a in sorted(steps)]
 
 
-N_DRAWN = int(os.environ.get("EXPRESSIONS", 4_000))  # `make soak` tries more
+N_DRAWN = int(os.environ.get("EXPRESSIONS", 1_000))  # `make soak` tries more
 
 
 def drawn(n: int) -> Iterator[tuple[str, dict[str, Any]]]:
