@@ -152,11 +152,10 @@ results: .venv/dev.stamp
 openapi: .venv/dev.stamp
 	$(BIN)/python -m api.app docs/openapi.json
 
-# What the page has in common with Python, written from it: the tables by which expressions are read, and the layouts
-# of operations. Tests compare them.
+# What the page has in common with Python, written from it: the reader and the planner of expressions, their tables,
+# and the layouts of operations. A test compares them.
 tables: .venv/dev.stamp
-	$(BIN)/python -m calcgpt.inference.spelling > api/static/engine/tables.js
-	$(BIN)/python -m tools.javascript > api/static/engine/operations.js
+	$(BIN)/python -m tools.javascript
 
 # The exact versions that were tested, from a fresh environment.
 constraints:

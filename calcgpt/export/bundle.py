@@ -19,7 +19,7 @@ COMMENT = r"^[ \t]*(?://[^\n]*\n|/\*(?:(?!\*/).)*\*/[ \t]*\n?)"  # one that begi
 AT_END = r"""[ \t]+// [^\n"'`]*$"""  # one at the end of a line
 EXPORT = r"^export ((?:async )?(?:function\*?|class|const) )(\w+|[\[{][\w, ]+[\]}])"
 THE_WORKER = f'new URL("./{Path(WORKER).name}", import.meta.url)'
-ANY_IMPORT = r'(?:^import [^"]+? from |await import\()"(?P<name>\.[^"]+)"'
+ANY_IMPORT = r'(?:^import [^"]+? from |^export \* from |await import\()"(?P<name>\.[^"]+)"'
 LATER = r'await import\("(\.[^"]+)"\)'
 EARLY = '<script src="static/early.js"'
 SCRIPT = r'    <script type="module" src="static/([^"]+)"></script>\n'
@@ -74,10 +74,11 @@ def _wrapped(module: Path, static: Path) -> str:
         return _variable((module.parent / name).resolve(), static)
 
     text = re.sub(LATER, lambda m: f'(await import("./{REST}")).{variable(m[1])}', text)
+    imported = re.findall(IMPORT, text, re.M | re.S)
     imports = "".join(
-        f"const {_pattern(clause)} = {variable(name)};\n"
-        for clause, name in re.findall(IMPORT, text, re.M | re.S)
+        f"const {_pattern(clause)} = {variable(name)};\n" for clause, name in imported if clause
     )
+    names += [f"...{variable(name)}" for clause, name in imported if not clause]
     body = re.sub(EXPORT, r"\1\2", re.sub(IMPORT, "", text, flags=re.M | re.S), flags=re.M)
     body = re.sub(r"^export default ", "const exported = ", body, flags=re.M)
     exported = f"return {{ {', '.join(names)} }};\n"

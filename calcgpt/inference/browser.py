@@ -16,7 +16,7 @@ PAGE_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'"
 MAX_ADDRESS = 2_000
 SCRIPTS = ("backend.js", "calculator.js")  # the modules that the page names, in their order
 WORKER = "engine/worker.js"  # the module that runs the models
-IMPORT = r'^import (?P<names>[^"]+?) from "(?P<name>\.[^"]+)";\n'
+IMPORT = r'^(?:import (?P<names>[^"]+?)|export \*) from "(?P<name>\.[^"]+)";\n'
 PRELOAD = '    <link rel="preload" as="fetch" crossorigin href="static/backend.json">\n'
 PREVIEW = "static/preview.png"  # what a link to the page shows, beside the page
 # Links to a model with parts switched off lead through a page with another picture: no server sees

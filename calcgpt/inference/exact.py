@@ -115,7 +115,8 @@ def _residue(whole: Real, divisor: Real) -> Real | None:
     None if one of them is not whole, or the divisor is 0."""
     if not is_whole(divisor) or not divisor.exact:
         return None
-    modulus, found = divisor.floor(), dict[int, int | None]()
+    modulus = divisor.floor()
+    found: dict[int, int | None] = {}
     for part in parts(whole):
         spend(1)
         known = [found[id(operand)] for operand in part.operands if part.exact is None]

@@ -183,7 +183,7 @@ class _Reader:
                 self._read_percent(start, position)
             elif superscript := self._match("superscript", start):
                 position = superscript.end()
-                exponent = "".join(map(spelling.SUPERSCRIPTS.__getitem__, superscript[0]))
+                exponent = "".join(spelling.SUPERSCRIPTS[digit] for digit in superscript[0])
                 self._raise(exponent, start, position)
             elif postfix := self._match("postfix", start):
                 position = postfix.end()

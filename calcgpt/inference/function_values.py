@@ -102,7 +102,7 @@ def _hyperbolic(sign: int) -> Callable[[Real], Real]:
 
 
 def _sum(*numbers: Real) -> Real:
-    return reduce(Real.__add__, numbers)
+    return reduce(lambda a, b: a + b, numbers)
 
 
 def _mean(*numbers: Real) -> Real:

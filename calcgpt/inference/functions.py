@@ -15,7 +15,7 @@ model (`calcgpt.inference.programs`). A row is one of
     scaled(e, rows)         the rows, to more places: their errors are multiplied by e afterwards
 
 x and y are the first arguments, n is their number, j counts the turns of a `repeat`, and `result`
-is the value. The page has the same table and a planner of its own: `make tables`.
+is the value. The page has the same table: `make tables`.
 
 Sources: Muller, Elementary Functions (3rd edition, 2016); Abramowitz and Stegun, Handbook of
 Mathematical Functions (1964), A&S below.

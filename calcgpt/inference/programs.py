@@ -79,19 +79,18 @@ class _Run(Generic[T]):
     def rows(self, rows: Rows, turn: str = "") -> None:
         for row in rows:
             spend(_EFFORT_OF_ROW)
-            match row:
-                case ["if", condition, above, other]:
-                    self.rows(above if self._value(condition).sign() > 0 else other, turn)
-                case ["scaled", factor, inner]:
-                    self._scaled(factor, inner, turn)
-                case ["each", name, inner]:
-                    for index, argument in enumerate(self._arguments):
-                        self.names[name] = argument
-                        self.rows(inner, f"{index + 1}. ")
-                case ["repeat", until, inner]:
-                    self._repeat(until, inner)
-                case _:
-                    self._assign(row, turn)
+            if isinstance(row, str):
+                self._assign(row, turn)
+            elif row[0] == "if":
+                self.rows(row[2] if self._value(row[1]).sign() > 0 else row[3], turn)
+            elif row[0] == "scaled":
+                self._scaled(row[1], row[2], turn)
+            elif row[0] == "repeat":
+                self._repeat(row[1], row[2])
+            else:
+                for index, argument in enumerate(self._arguments):
+                    self.names[row[1]] = argument
+                    self.rows(row[2], f"{index + 1}. ")
 
     def _repeat(self, until: str, rows: Rows) -> None:
         for turn in range(1, self._max_turns + 1):
@@ -114,22 +113,22 @@ class _Run(Generic[T]):
     def _assign(self, row: str, turn: str) -> None:
         """Gives a name its value. Operations for the model belong to the row, and to its turn."""
         name, sign, text = row.split(" ", 2)
-        match sign:
-            case ":=":
-                self.names[name] = _Constant(self._value(text))
-            case "@":
-                self.names[name] = self._arguments[self._value(text).floor()]
-            case "guess":
-                self.names[name] = _Constant(_guess(*map(self._value, text.split())))
-            case "binary":
-                k = _binary(self._value(text).approximate())
-                self.names[name] = _Constant(fraction(Fraction(k)))
-            case _:
-                path = self._planner.path
-                self._planner.path = (*path, f"{turn}{row}")
-                is_tilde = sign == "~"
-                result = self._rounded(text) if is_tilde else fold(_parsed(text), self._operation)
-                self.names[name], self._planner.path = result, path
+        if sign == ":=":
+            self.names[name] = _Constant(self._value(text))
+        elif sign == "@":
+            self.names[name] = self._arguments[self._value(text).floor()]
+        elif sign == "guess":
+            self.names[name] = _Constant(_guess(*map(self._value, text.split())))
+        elif sign == "binary":
+            k = _binary(self._value(text).approximate())
+            self.names[name] = _Constant(fraction(Fraction(k)))
+        else:
+            path = self._planner.path
+            self._planner.path = (*path, f"{turn}{row}")
+            is_tilde = sign == "~"
+            result = self._rounded(text) if is_tilde else fold(_parsed(text), self._operation)
+            self.names[name] = result
+            self._planner.path = path
 
     def _rounded(self, text: str) -> Term[T]:
         name, places = text.split()

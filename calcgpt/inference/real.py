@@ -1,7 +1,7 @@
 """Real numbers, and what can be decided about them: sign, order, rounding.
 
-A number is a fraction, or an operation on numbers. Of the latter, python-flint encloses the value
-in a ball, to any precision (Johansson 2017, Arb). Two numbers are different if their balls are.
+A number is a fraction, or an operation on numbers. Of the latter, a ball encloses the value, to any
+precision (`calcgpt.inference.balls`). Two numbers are different if their balls are.
 They are equal by a theorem, never because they are near:
 - by their closed forms (`calcgpt.inference.closed_form`),
 - if they are algebraic, by a bound of how near to 0 such a number can be without being 0.
@@ -11,30 +11,23 @@ If neither decides by MAX_BITS, the question is undecided.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
-from calcgpt.inference import closed_form
+from calcgpt.inference import balls, closed_form
+from calcgpt.inference.balls import Ball
 from calcgpt.inference.closed_form import Form, TooLargeError
 from calcgpt.inference.effort import spend
 from calcgpt.inference.separation import separation
-
-if TYPE_CHECKING:
-    from flint import arb
 
 MAX_BITS = 2**15  # of enclosures
 DECIDED_DIGITS = int(MAX_BITS * math.log10(2))  # beyond which a question is undecided
 MAX_EXACT_BITS = 2**17  # of a fraction, numerator or denominator
 _FIRST_BITS = 128
 _MAX_FORM_BITS, _MAX_DEPTH = 4_000, 50  # of a fraction, and of a number, that has a form
-_MAX_ROOT = 1_000  # the degree of a root that is not worked out as a power of e
 _SIMPLE, _SIMPLE_DIGITS = 10**15, 60  # denominator of a simple fraction; digits to guess it by
-
-_precision = threading.Lock()  # flint has one precision for all threads
 
 
 class UndecidedError(ArithmeticError):
@@ -50,7 +43,7 @@ class Real:
     exponent = Fraction(1)  # of a power
     depth = 0  # of functions, roots and quotients in each other
     bits = 0  # with which `ball` was worked out
-    ball: arb
+    ball: Ball
 
     @cached_property
     def form(self) -> Form | None:
@@ -71,7 +64,7 @@ class Real:
     def __add__(self, other: Real) -> Real:
         if both := _fractions(self, other):
             return fraction(both[0] + both[1])
-        return _operation("+", self, other)
+        return _operation("+", (self, other))
 
     def __sub__(self, other: Real) -> Real:
         return self + -other
@@ -82,7 +75,7 @@ class Real:
     def __mul__(self, other: Real) -> Real:
         if both := _fractions(self, other):
             return fraction(both[0] * both[1])
-        return _operation("*", self, other)
+        return _operation("*", (self, other))
 
     def __truediv__(self, other: Real) -> Real:
         """Raises ZeroDivisionError, and UndecidedError if the divisor may be 0."""
@@ -90,18 +83,14 @@ class Real:
             raise ZeroDivisionError
         if both := _fractions(self, other):
             return fraction(both[0] / both[1])
-        return _operation("/", self, other)
+        return _operation("/", (self, other))
 
-    def enclose(self, bits: int) -> arb:
+    def enclose(self, bits: int) -> Ball:
         """Returns a ball with the value, worked out with so many binary digits. It may be wider
         than they say, or not finite."""
-        from flint import ctx
-
-        with _precision, ctx.workprec(bits):
-            for real in parts(self, lambda real: real.bits >= bits):
-                slow = real.operation not in ("", "+", "*", "/")
-                spend(1 + (bits // 400) ** (2 if slow else 1))
-                real.ball, real.bits = _ball(real), bits
+        for real in parts(self, lambda real: real.bits >= bits):
+            spend(balls.cost("" if real.exact is not None else real.operation, bits))
+            real.ball, real.bits = _ball(real, bits), bits
         return self.ball
 
     def sign(self) -> int:
@@ -111,11 +100,11 @@ class Real:
             if bits > MAX_BITS:
                 raise UndecidedError
             ball = self.enclose(bits)
-            if ball > 0 or ball < 0:
-                return 1 if ball > 0 else -1
+            if sign := balls.sign(ball):
+                return sign
             if bits == _FIRST_BITS:
                 distance = separation(parts(self))
-            if distance and ball.is_finite() and ball.abs_upper() < distance:
+            if distance is not None and balls.is_finite(ball) and balls.is_below(ball, -distance):
                 self.exact = Fraction(0)
             bits *= 2
         return (self.exact > 0) - (self.exact < 0)
@@ -151,16 +140,16 @@ class Real:
         if self.exact is not None:
             return round(self.exact)
         for near in self._approximations():
-            if near.rad() < 0.25:
-                return round(_middle(near))
+            if balls.is_narrow(near, -2):
+                return round(balls.middle(near))
         raise UndecidedError
 
-    def _approximations(self, bits: int = _FIRST_BITS) -> Iterator[arb]:
+    def _approximations(self, bits: int = _FIRST_BITS) -> Iterator[Ball]:
         """Yields balls that are smaller and smaller."""
         while bits <= MAX_BITS:
             ball = self.enclose(bits)
-            if ball.is_finite():
-                if _log2(ball) > MAX_EXACT_BITS:
+            if balls.is_finite(ball):
+                if balls.logarithm(ball) > MAX_EXACT_BITS:
                     raise OverflowError
                 yield ball
             bits *= 2
@@ -173,8 +162,8 @@ class Real:
         wanted = int(digits / math.log10(2)) + 8
         near = None
         for ball in self._approximations(wanted + 32):
-            near = _middle(ball)
-            if ball.rel_accuracy_bits() >= wanted or ball.rad() < 2.0**-1000:
+            near = balls.middle(ball)
+            if balls.accuracy(ball) >= wanted or balls.is_narrow(ball, -1000):
                 break
         if near is None:
             raise OverflowError
@@ -187,11 +176,11 @@ class Real:
             n, d = self.exact.as_integer_ratio()
             return (n.bit_length() - d.bit_length()) * math.log10(2) if n else -math.inf
         bits = 2 * _FIRST_BITS
-        while not ((ball := self.enclose(bits)) > 0 or ball < 0):
+        while not balls.sign(ball := self.enclose(bits)):
             bits *= 2
             if bits > MAX_BITS:
-                return -math.inf if ball.is_finite() else math.inf
-        return _log2(ball) * math.log10(2)
+                return -math.inf if balls.is_finite(ball) else math.inf
+        return balls.logarithm(ball) * math.log10(2)
 
     def settle(self) -> Real:
         """Returns this number, as a fraction if it is shown to be a simple one."""
@@ -221,7 +210,7 @@ def _fractions(a: Real, b: Real) -> tuple[Fraction, Fraction] | None:
 
 
 def pi() -> Real:
-    return _operation("pi")
+    return _operation("pi", ())
 
 
 def power(base: Real, exponent: Fraction) -> Real:
@@ -236,23 +225,23 @@ def power(base: Real, exponent: Fraction) -> Real:
             return fraction(root ** (n % 2 + 2))
         if _n_bits(root) * abs(n) <= MAX_EXACT_BITS:
             return fraction(root**n)
-    return _operation("^", base, exponent=exponent)
+    return _operation("^", (base,), exponent)
 
 
 def factorial(n: int) -> Real:
     """Returns n!, for n that is not negative."""
     if n <= 10_000:
         return fraction(Fraction(math.factorial(n)))
-    return _operation("!", fraction(Fraction(n)))
+    return _operation("!", (fraction(Fraction(n)),))
 
 
 def exp(x: Real) -> Real:
-    return _operation("exp", x)
+    return _operation("exp", (x,))
 
 
 def ln(x: Real) -> Real:
     """x must be positive."""
-    return _operation("ln", x)
+    return _operation("ln", (x,))
 
 
 def sin(x: Real) -> Real:
@@ -260,7 +249,7 @@ def sin(x: Real) -> Real:
 
 
 def cos(x: Real) -> Real:
-    return _operation("cos", -x if _is_below_0(x) else x)
+    return _operation("cos", (-x if _is_below_0(x) else x,))
 
 
 def asin(x: Real) -> Real:
@@ -278,15 +267,15 @@ def is_whole(real: Real) -> bool:
 
 
 def _odd(name: str, x: Real) -> Real:
-    return -_operation(name, -x) if _is_below_0(x) else _operation(name, x)
+    return -_operation(name, (-x,)) if _is_below_0(x) else _operation(name, (x,))
 
 
 def _is_below_0(x: Real) -> bool:
     """Whether a number is seen to be negative."""
-    return x.exact < 0 if x.exact is not None else x.enclose(_FIRST_BITS) < 0
+    return x.exact < 0 if x.exact is not None else balls.sign(x.enclose(_FIRST_BITS)) < 0
 
 
-def _operation(name: str, *operands: Real, exponent: Fraction = Fraction(1)) -> Real:
+def _operation(name: str, operands: tuple[Real, ...], exponent: Fraction = Fraction(1)) -> Real:
     """Returns an operation on numbers, or a fraction if its form is one."""
     spend(20)
     real = Real()
@@ -309,35 +298,14 @@ _FORMS: dict[str, Callable[..., Form]] = {
     "atan": closed_form.atan,
     "!": lambda n: closed_form.atom("!", n),
 }
-_BALLS: dict[str, Callable[..., arb]] = {
-    "+": lambda a, b: a + b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "exp": lambda x: x.exp(),
-    "ln": lambda x: x.log(),
-    "sin": lambda x: x.sin(),
-    "cos": lambda x: x.cos(),
-    "asin": lambda x: x.asin(),
-    "atan": lambda x: x.atan(),
-    "!": lambda n: (n + 1).gamma(),
-}
 
 
-def _ball(real: Real) -> arb:
+def _ball(real: Real, bits: int) -> Ball:
     """Returns the ball of a number, from those of its operands."""
-    from flint import arb, fmpq, fmpz
-
     if real.exact is not None:
-        return arb(fmpq(real.exact.numerator, real.exact.denominator))
-    if real.operation == "pi":
-        return arb.pi()
-    balls = [operand.ball for operand in real.operands]
-    if real.operation != "^":
-        return _BALLS[real.operation](*balls)
-    n, d = real.exponent.as_integer_ratio()
-    if d > _MAX_ROOT:
-        return balls[0] ** arb(fmpq(n, d))
-    return (balls[0].root(d) if d > 1 else balls[0]) ** fmpz(n)
+        return balls.of_fraction(real.exact, bits)
+    operands = [operand.ball for operand in real.operands]
+    return balls.apply(real.operation, operands, real.exponent, bits)
 
 
 def parts(real: Real, is_known: Callable[[Real], bool] = lambda _: False) -> list[Real]:
@@ -362,27 +330,9 @@ def _exact_root(value: Fraction, degree: int) -> Fraction | None:
         return value
     if degree > _n_bits(value):
         return None
-    from flint import fmpz
-
-    roots = [int(fmpz(number).root(degree)) for number in value.as_integer_ratio()]
-    root = Fraction(*roots)
+    n, d = value.as_integer_ratio()
+    root = Fraction(balls.integer_root(n, degree), balls.integer_root(d, degree))
     return root if root**degree == value else None
-
-
-def _middle(ball: arb) -> Fraction:
-    """Returns the middle of a ball, or 0 if that is tiny."""
-    if _log2(ball) < -MAX_EXACT_BITS:
-        return Fraction(0)
-    mantissa, exponent = ball.mid().man_exp()
-    return Fraction(int(mantissa)) * Fraction(2) ** int(exponent)
-
-
-def _log2(ball: arb) -> int:
-    """Returns the exponent of the middle of a ball, which is rounded first, so that it is that of
-    other balls with the same number: 0 for 0."""
-    mantissa, exponent = map(int, ball.mid().man_exp())
-    excess = max(0, mantissa.bit_length() - 64)
-    return ((abs(mantissa) + (1 << excess >> 1)) >> excess).bit_length() + excess + exponent
 
 
 def _n_bits(value: Fraction) -> int:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from calcgpt.inference import closed_form
 from calcgpt.inference.closed_form import Form
 from calcgpt.inference.effort import spend
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 class Part(Protocol):
@@ -38,11 +35,9 @@ _MAX_DEGREE = 2**12  # beyond which no enclosure is as small as the bound
 Bounds = tuple[int, int]  # a and b
 
 
-def separation(parts: Sequence[Part]) -> arb | None:
-    """Returns the distance from 0 that the last of some numbers has at least unless it is 0; None
-    if it is not algebraic or the bound too small. `parts` are what it is made of, in order."""
-    from flint import arb, fmpz
-
+def separation(parts: Sequence[Part]) -> int | None:
+    """Returns n for which the last of some numbers is 0 or at least 2**-n; None if it is not
+    algebraic or the bound too small. `parts` are what it is made of, in order."""
     bounds: dict[int, Bounds | None] = {}
     degree = 1
     for part in parts:
@@ -63,7 +58,7 @@ def separation(parts: Sequence[Part]) -> arb | None:
     last = bounds[id(parts[-1])]
     if last is None or degree > _MAX_DEGREE:
         return None
-    return arb(2) ** -fmpz((degree - 1) * last[0] + last[1])
+    return (degree - 1) * last[0] + last[1]
 
 
 def _combined(part: Part, x: Bounds, y: Bounds = (0, 0)) -> Bounds:

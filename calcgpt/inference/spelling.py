@@ -269,7 +269,7 @@ HINTS_AFTER_NUMBER = {
 
 
 # The tables that the page has, under the same names.
-_PAGE = "MAX_LENGTH MAX_OPERATIONS MAX_DIGITS MAX_EXPONENT MAX_FACTORIAL MAX_SHOWN MAX_READINGS"
+_PAGE = "MAX_LENGTH MAX_DIGITS MAX_SHOWN"
 _PAGE += (
     " SPACES NORMAL RANKS OPERATIONS SAID POSTFIXES FACTORS PAIRS LEADING TRAILING NUMBER_WORDS"
 )
@@ -300,13 +300,8 @@ def is_free_name(name: str) -> bool:
 
 def longest_first(spellings: Iterable[str]) -> re.Pattern[str]:
     """Returns the pattern of any of these spellings, the longest first: `**` before `*`."""
-    return re.compile(alternatives(spellings))
-
-
-def alternatives(spellings: Iterable[str]) -> str:
-    """Returns the source of `longest_first`, as JavaScript has it, too."""
     ordered = sorted(set(spellings), key=lambda spelling: (-len(spelling), spelling))
-    return "|".join(map(_pattern, ordered))
+    return re.compile("|".join(map(_pattern, ordered)))
 
 
 def _pattern(spelling: str) -> str:
@@ -319,23 +314,18 @@ def _pattern(spelling: str) -> str:
 def tables() -> dict[str, object]:
     """Returns all tables in the form of JSON, for the page."""
     others = {
-        "PROGRAMS": {name: f._asdict() for name, f in functions.FUNCTIONS.items()},
+        "PROGRAMS": {
+            name: {
+                "isExact" if key == "is_exact" else key: part for key, part in f._asdict().items()
+            }
+            for name, f in functions.FUNCTIONS.items()
+        },
         "ANGLED": functions.ANGLED,
         "ARCS": functions.ARCS,
         "DEFINITIONS": functions.DEFINITIONS,
         "SORTED": functions.SORTED,
     }
-    patterns = {
-        "operation": alternatives(OPERATIONS),
-        "postfix": alternatives(POSTFIXES),
-        "function": alternatives(FUNCTIONS),
-        "factor": alternatives(FACTORS),
-        "pair": alternatives(words.rpartition(" ")[0] for words in PAIRS),
-        "leading": alternatives(LEADING),
-        "number_word": alternatives(NUMBER_WORDS),
-        "scale": alternatives(SCALES),
-    }
-    known = {**globals(), **others, "PATTERNS": PATTERNS | patterns}
+    known = {**globals(), **others}
     return {name: known[name] for name in _PAGE.split()}
 
 
@@ -366,7 +356,3 @@ def _type(table: object) -> str:
 def _common_type(items: Iterable[object]) -> str:
     types = {_type(item) for item in items}
     return types.pop() if len(types) == 1 else "any"
-
-
-if __name__ == "__main__":
-    print(javascript(), end="")

@@ -15,11 +15,42 @@ const NUMBER = new RegExp(
 );
 
 /** The exact decimal `units / 10 ** places`. With 0 places, it is an integer without a point. Otherwise it has a point,
- * and no trailing zero after the first place.
- * @typedef {{units: bigint, places: number}} Decimal */
+ * and no trailing zero after the first place. */
+export class Decimal {
+  /** @param {bigint | number} units @param {number | bigint} [places] */
+  constructor(units, places = 0) {
+    this.units = BigInt(units);
+    this.places = Number(places);
+  }
 
-/** An operation. places: the decimal places to which the answer is rounded.
- * @typedef {{a: Decimal, op: string, b: Decimal, places: number}} Problem */
+  /** @type {(units: bigint, places: number, point: boolean) => Decimal} */
+  static fromUnits(units, places, point) {
+    return decimal(BigInt(units), Number(places), point);
+  }
+
+  get point() {
+    return this.places > 0;
+  }
+
+  /** @param {any} other */
+  equals(other) {
+    return other instanceof Decimal && this.units === other.units && this.places === other.places;
+  }
+}
+
+/** @param {string} text */
+export const integerFromText = (text) => BigInt(text);
+
+/** An operation, by its sign. places: the decimal places to which the answer is rounded. */
+export class Problem {
+  /** @param {Decimal} a @param {string} op @param {Decimal} b @param {number} places */
+  constructor(a, op, b, places) {
+    this.a = a;
+    this.op = op;
+    this.b = b;
+    this.places = Number(places);
+  }
+}
 
 /** Returns a power of ten.
  * @param {number} exponent
@@ -29,30 +60,41 @@ const tenTo = (exponent) => 10n ** BigInt(exponent);
 /** Returns the decimal `units / 10 ** places`, with or without a point.
  * @type {(units: bigint, places: number, point: boolean) => Decimal} */
 export function decimal(units, places, point) {
-  if (!point) return { units: units / tenTo(places), places: 0 };
-  if (places === 0) return { units: 10n * units, places: 1 };
-  if (places === 1 || units % 10n) return { units, places };
+  if (!point) return new Decimal(units / tenTo(places));
+  if (places === 0) return new Decimal(10n * units, 1);
+  if (places === 1 || units % 10n) return new Decimal(units, places);
   const zeros = Math.min(places - 1, units ? /0*$/.exec(String(units))?.[0].length ?? 0 : places);
-  return { units: units / tenTo(zeros), places: places - zeros };
+  return new Decimal(units / tenTo(zeros), places - zeros);
 }
 
-/** Returns the exact answer rounded to the problem's places, ties to even, and whether rounding changed the value. The
- * answer is null for a division by zero.
- * @type {(problem: Problem) => {value: Decimal | null, isRounded: boolean}} */
-export function answer({ a, op, b, places }) {
+/** Returns the exact answer rounded to the problem's places, ties to even; null for a division by zero.
+ * @param {Problem} problem @returns {Decimal | null} */
+export function answer(problem) {
+  const { a, op, b, places } = problem;
+  if (OPERATIONS[op].divides && !b.units) return null;
+  const [numerator, denominator] = exactAnswer(problem);
+  if (!a.places && !b.places && !OPERATIONS[op].has_point) return new Decimal(numerator);
+  return decimal(divideHalfEven(numerator * tenTo(places), denominator), places, places > 0);
+}
+
+/** Returns whether rounding changed the answer. @param {Problem} problem */
+export function isRounded(problem) {
+  const value = answer(problem);
+  const [numerator, denominator] = value ? exactAnswer(problem) : [0n, 1n];
+  return value !== null && value.units * denominator !== numerator * tenTo(value.places);
+}
+
+/** Returns the numerator and the denominator of an answer. @param {Problem} problem @returns {[bigint, bigint]} */
+function exactAnswer({ a, op, b }) {
   const common = Math.max(a.places, b.places);
   const [left, right] = [a, b].map(({ units, places }) => units * tenTo(common - places));
-  if (OPERATIONS[op].divides && !right) return { value: null, isRounded: false };
-  const [numerator, denominator] = OPERATIONS[op].exact(left, right, tenTo(common));
-  if (!OPERATIONS[op].has_point && !common) return { value: { units: numerator, places: 0 }, isRounded: false };
-  const scaled = numerator * tenTo(places);
-  const units = divideHalfEven(scaled, denominator);
-  return { value: decimal(units, places, places > 0), isRounded: units * denominator !== scaled };
+  return OPERATIONS[op].exact(left, right, tenTo(common));
 }
 
 /** Returns the quotient rounded to an integer, ties to even.
  * @type {(numerator: bigint, denominator: bigint) => bigint} */
 export function divideHalfEven(numerator, denominator) {
+  [numerator, denominator] = [BigInt(numerator), BigInt(denominator)];
   if (denominator < 0n) [numerator, denominator] = [-numerator, -denominator];
   let quotient = numerator / denominator;
   let remainder = numerator % denominator;
@@ -104,5 +146,5 @@ export function readAnswer(text, places) {
   if (number === undefined || number.padStart(WIDTH, "0") !== padded) return noAnswer;
   const [whole, fraction = ""] = number.split(".");
   if (fraction.length > places) return noAnswer;
-  return { text: number, value: { units: BigInt(whole + fraction), places: fraction.length } };
+  return { text: number, value: new Decimal(BigInt(whole + fraction), fraction.length) };
 }

@@ -1,7 +1,7 @@
 // Balls: a middle and a radius, between which a real number is known to lie (Johansson 2017, Arb). Whatever is rounded
 // makes the radius larger, so no step loses the number.
 
-import { bitLength, magnitude, whole } from "./fractions.js";
+import { bitLength, magnitude, make, whole } from "./fractions.js";
 
 const RADIUS_BITS = 32;
 
@@ -100,7 +100,7 @@ export function middleOf({ m, e }) {
   const d = 1n << -e;
   const factor = m & -m; // the largest power of two that divides it
   const common = factor && factor < d ? factor : d;
-  return { n: m / common, d: d / common };
+  return make(m / common, d / common);
 }
 
 /** Returns the exponent of the middle, which is rounded first, so that it is that of other balls with the same number: 0

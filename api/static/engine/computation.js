@@ -1,16 +1,20 @@
 // Turns an expression into questions to a model, and the answers into the result with its check and its
 // confidence (calcgpt/inference/calculator.py and results.py).
 
-import { answer, answerText, readAnswer, renderPrompt } from "./arithmetic.js";
+import { Problem, answer, answerText, isRounded, readAnswer, renderPrompt } from "./arithmetic.js";
 import { bounded } from "./effort.js";
 import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
+import { Style } from "./expression_stack.js";
 import { show } from "./expression_tree.js";
 import { Layout, shapeOf } from "./layout.js";
 import { KIND } from "./operations.js";
+import { MAX_SHOWN_WORK } from "./limits.js";
 import { makePlan } from "./planning.js";
+import { forget } from "./python.js";
+import { Text } from "./text.js";
 
-/** @import { Decimal, Problem } from "./arithmetic.js" */
+/** @import { Decimal } from "./arithmetic.js" */
 /** @import { Operand, Step } from "./planners.js" */
 /** @import { Span } from "../client.js" */
 /** @typedef {{answer: number, weakest_step: number, whole: number}} Confidence */
@@ -38,15 +42,17 @@ export class Computation {
   constructor(text, options, names) {
     const { model, limits, places } = options;
     const { percent = "relative", decimal_comma: decimalComma = false, angle = "radians" } = options;
-    const parsed = parse(text, { percent, decimalComma, angle }, names);
+    const parsed = parse(new Text(text), new Style(percent, decimalComma, angle), /** @type {any} */ (names));
     this.expression = show(parsed.expression);
     this.places = places ?? parsed.places ?? limits.defaultPlaces;
     this.#model = model;
     this.#limits = limits;
-    this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits));
+    forget();
+    this.#plan = bounded(() => makePlan(parsed.expression, this.places, limits, MAX_SHOWN_WORK));
     this.#readings = [...parsed.readings, ...this.#plan.readings];
+    const { steps } = this.#plan;
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
-    this.outline = this.#plan.steps.map(({ text, start, end, path }) => ({ expression: text, position: start, end, path }));
+    this.outline = steps.map((/** @type {Step} */ { text, start, end, path }) => ({ expression: text, position: start, end, path }));
   }
 
   /** Yields each question whose operands have values, operands first. Call `answer` before you request the next
@@ -72,7 +78,7 @@ export class Computation {
     const [a, b] = [valueOf(first), valueOf(second)];
     if (!a || !b) return null;
     if ([a, b].some((number) => this.#limits.refuseOperand(number))) return null;
-    const problem = { a, op, b, places };
+    const problem = new Problem(a, op, b, places);
     return this.#limits.refuseProblem(problem, this.#limits.nCharacters(problem)) ? null : problem;
   }
 
@@ -92,10 +98,10 @@ export class Computation {
       work: output.includes("=") ? output.slice(0, output.lastIndexOf("=")) : null,
       output,
       result: value ? plainText(value) : text,
-      exact: right.value ? plainText(right.value) : answerText(null),
-      agrees: text === answerText(right.value),
+      exact: right ? plainText(right) : answerText(null),
+      agrees: text === answerText(right),
       proved: false, // this browser has not tried all cases
-      rounded: right.isRounded,
+      rounded: isRounded(this.#problem),
       confidence: confidence(prompt, output, probabilities),
     };
     return this.#nodes[node];

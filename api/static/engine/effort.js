@@ -1,10 +1,9 @@
 // What planning takes, which is bounded: no text keeps a planner busy for long (calcgpt/inference/effort.py).
 
+import { ArithmeticError } from "./errors.js";
+
 const MAX_EFFORT = 500_000; // microseconds of a usual core, about
 let left = Infinity;
-
-/** A calculation has no result, or one that is too large. */
-export class ArithmeticError extends Error {}
 
 /** Planning an expression takes more than MAX_EFFORT. */
 export class EffortError extends ArithmeticError {}

@@ -4,7 +4,7 @@
 // Modern Computer Arithmetic, chapter 4).
 
 import { add, ball, divide, multiply, negative, ofFraction, signOf, upperBits, widen } from "./ball.js";
-import { bitLength, fraction, magnitude } from "./fractions.js";
+import { bitLength, fraction, magnitude, make } from "./fractions.js";
 
 const GUARD = 16; // bits, of which the errors of a series take less than half
 const MAX_NEWTON = 16n; // the degree of a root up to which Newton's iteration finds it, and not powers of e
@@ -51,8 +51,9 @@ export function integerRoot(value, n) {
 
 /** @type {Real} */
 export function exp(x, bits) {
-  const size = upperBits(x);
-  if (size > BigInt(4 * bits) || isWide(x)) return null;
+  const most = { m: x.m + x.r, r: 0n, e: x.e }; // the largest of the numbers
+  if (signOf(most) < 0 && upperBits(most) > 21n) return { m: 0n, r: 1n, e: -(2n ** 20n) }; // below 2**-(2**20)
+  if (upperBits(x) > BigInt(4 * bits) || isWide(x)) return null;
   const wide = BigInt(bits + GUARD);
   const [k, rest] = reduce(x, LN2, wide);
   const value = exponential(rest, wide);
@@ -99,7 +100,7 @@ export function factorial(n, bits) {
   let power = n; // n**(2k - 1)
   for (const [index, { n: b, d }] of bernoulli(Math.ceil(wide / 8)).entries()) {
     const k = BigInt(index + 1);
-    const term = ofFraction({ n: b, d: d * 2n * k * (2n * k - 1n) * power }, wide);
+    const term = ofFraction(make(b, d * 2n * k * (2n * k - 1n) * power), wide);
     if (upperBits(term) < BigInt(-wide)) return exp(widen(sum, 1n, BigInt(-wide), wide), bits);
     sum = add(sum, term, wide);
     power *= n * n;

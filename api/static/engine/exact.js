@@ -1,141 +1,25 @@
-// The value of an expression as a real number, and how people write it (calcgpt/inference/exact.py).
-
-import { decimal, divideHalfEven, numberText } from "./arithmetic.js";
-import { ArithmeticError, EffortError, spend } from "./effort.js";
-import { ExpressionError } from "./expression_errors.js";
-import { fold, isConstant } from "./expression_tree.js";
-import { magnitude, modulo, ofDecimal, powerModulo, whole } from "./fractions.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/exact.py. Do not edit.
+import * as py from "./python.js";
+import { Decimal, divideHalfEven, numberText } from "./arithmetic.js";
+import { EffortError, spend } from "./effort.js";
+import { ExpressionError } from "./errors.js";
+import { fold } from "./expression_tree.js";
+import { Fraction } from "./fractions.js";
 import { DomainError, call, constant, power } from "./function_values.js";
-import { DECIDED_DIGITS, DivisionError, UndecidedError, factorial, fraction, isWhole, partsOf } from "./real.js";
+import { UndecidedError, factorial, fraction, isWhole, parts } from "./real.js";
 import tables from "./tables.js";
-import { format, formatCount } from "./text.js";
-
-const FRACTION_DIGITS = 40; // of a fraction that is shown, numerator and denominator together
-const { MAX_FACTORIAL, MESSAGES, PROGRAMS } = tables;
-
-/** @import { Decimal } from "./arithmetic.js" */
-/** @import { Expression } from "./expression_tree.js" */
-/** @import { Fraction } from "./fractions.js" */
-/** @import { Real } from "./real.js" */
-
-/** Returns the values of the nodes of a tree in the order of `postorder`.
- * @param {Expression} root
- * @throws {ExpressionError} for a division by zero, for a factorial that is not of a whole number in its range, for a
- * function where it has no value, where that is undecided, and for a value that takes too long to work out */
-export function evaluate(root) {
-  /** @type {Real[]} */ const values = [];
-  fold(root, (node, /** @type {Real[]} */ operands) => {
-    const value = valueOfNode(node, operands);
-    values.push(value);
-    return value;
-  });
-  return values;
-}
-
-/** Returns the value of a node, given those of its operands.
- * @throws {ExpressionError}
- * @type {(node: Expression, operands: Real[]) => Real} */
-export function valueOfNode(node, operands) {
-  try {
-    return valueOf(node, operands);
-  } catch (error) {
-    if (!(error instanceof ArithmeticError)) throw error;
-    let part = node;
-    if (error instanceof DivisionError) part = node.operands[node.operands.length - 1];
-    else if (error instanceof DomainError && error.index >= 0) part = node.operands[error.index];
-    throw errorOf(error, part);
-  }
-}
-
-/** Returns the error for a part that has no value.
- * @type {(error: ArithmeticError, part: Expression) => ExpressionError} */
-export function errorOf(error, { start, end }) {
-  let [key, kind] = ["value", "out-of-range"];
-  if (error instanceof DomainError) key = error.key;
-  else if (error instanceof DivisionError) key = "division";
-  else if (error instanceof UndecidedError) [key, kind] = ["undecided", "undecided"];
-  else if (error instanceof EffortError) [key, kind] = ["effort", "too-long"];
-  if (key === "division") kind = "division-by-zero";
-  return new ExpressionError(kind, format(MESSAGES[key], { n: formatCount(DECIDED_DIGITS) }), start, end);
-}
-
-/** @type {(node: Expression, operands: Real[]) => Real} */
-function valueOf(node, operands) {
-  const { sign } = node;
-  const [a, b] = operands;
-  if (!sign) return fraction(valueOfNumber(node.number));
-  if (isConstant(node)) return constant(sign);
-  if (sign === "^") return power(a, b);
-  if (Object.hasOwn(PROGRAMS, sign)) return call(sign, operands);
-  if (sign === "%") return a.times(fraction({ n: 1n, d: 100n }));
-  if (sign === "||") return call("abs", operands);
-  if (sign === "!") return factorialOf(a);
-  if (sign === "+") return a.plus(b);
-  if (sign === "-") return a.minus(b);
-  if (sign === "*") return a.times(b);
-  if (sign === "/") return a.over(b);
-  if (sign === "+%") return a.plus(a.times(b));
-  if (sign === "-%") return a.minus(a.times(b));
-  const rest = sign === "mod" ? residue(a, b) : null;
-  if (rest !== null) return fraction(whole(rest));
-  const quotient = fraction(whole(a.over(b).floor()));
-  return sign === "//" ? quotient : a.minus(b.times(quotient));
-}
-
-/** @param {Real} x */
-function factorialOf(x) {
-  if (!isWhole(x) || x.floor() < 0n || x.floor() > MAX_FACTORIAL) throw new DomainError("factorial", -1);
-  return factorial(x.floor());
-}
-
-/** Returns the remainder of a whole number, even of one that is too long to write, by another; null if one of them is
- * not whole, or the divisor is 0.
- * @type {(number: Real, divisor: Real) => bigint | null} */
-function residue(number, { exact: divisor }) {
-  if (divisor?.d !== 1n || !divisor.n) return null;
-  /** @type {Map<Real, bigint | null>} */ const found = new Map();
-  for (const part of partsOf(number)) {
-    spend(1);
-    const [a, b = 0n] = part.operands.map((operand) => found.get(operand) ?? null);
-    let result = null;
-    if (isWhole(part)) result = part.floor();
-    else if (part.exact || a === null || b === null || a === undefined) result = null;
-    else if (part.operation === "+") result = a + b;
-    else if (part.operation === "*") result = a * b;
-    else if (part.operation === "^" && part.exponent.d === 1n && part.exponent.n >= 0n) {
-      result = powerModulo(a, part.exponent.n, divisor.n);
-    } else if (part.operation === "!" && part.operands[0].floor() >= magnitude(divisor.n)) result = 0n;
-    found.set(part, result === null ? null : modulo(result, divisor.n));
-  }
-  return found.get(number) ?? null;
-}
-
-/** Returns the value of a decimal number. @param {Decimal} number */
-export function valueOfNumber({ units, places }) {
-  return ofDecimal(units, places);
-}
-
-/** Returns a value rounded to decimal places, ties to even, as a number without superfluous zeros.
- * @type {(value: Fraction, places: number) => Decimal} */
-export function roundTo({ n, d }, places) {
-  const number = decimal(divideHalfEven(n * 10n ** BigInt(places), d), places, places > 0);
-  return number.places && number.units % 10n === 0n ? { units: number.units / 10n, places: 0 } : number;
-}
-
-/** Returns whether two numbers have the same value. @type {(a: Decimal, b: Decimal) => boolean} */
-export function areEqual(a, b) {
-  return a.units * 10n ** BigInt(b.places) === b.units * 10n ** BigInt(a.places);
-}
-
-/** Returns a number as people write it: `4`, not `4.0`. @param {Decimal} number */
-export function plainText(number) {
-  return numberText(number).replace(/\.0$/, "");
-}
-
-/** Returns a value as `5/6`, a whole one as `3`; null if it has more than FRACTION_DIGITS. @param {Fraction} value */
-export function fractionText({ n, d }) {
-  const most = 10n ** BigInt(FRACTION_DIGITS);
-  if (magnitude(n) >= most || d >= most) return null;
-  if (d === 1n) return String(n);
-  return String(magnitude(n)).length + String(d).length <= FRACTION_DIGITS ? `${n}/${d}` : null;
-}
+const CONSTANTS = py.frozenset(["e", "phi", "pi", "tau"]);
+export const FRACTION_DIGITS = 40;
+const _PERCENT = fraction(new Fraction(1, 100));
+export function evaluate(root) { let values; values = []; const keep = (node, operands) => { values.push(valueOfNode(node, operands)); return py.get(values, -1); }; fold(root, keep); return values; }
+export function valueOfNode(node, operands) { let error, kind, part, reason; try { return _value(node, ...py.each(operands)); } catch (caught) { if (caught instanceof py.ArithmeticError) { error = caught; part = node; if (py.isinstance(error, py.ZeroDivisionError)) { part = py.get(node.operands, -1); } else { if ((py.isinstance(error, DomainError) && py.ge(py.get(error.args, 1), 0))) { part = py.get(node.operands, py.get(error.args, 1)); } } [kind, reason] = reasonOf(error); throw new ExpressionError(kind, reason, part.start, part.end); } else throw caught; } }
+export function reasonOf(error) { let key, kind; [key, kind] = ["value", "out-of-range"]; if (py.isinstance(error, DomainError)) { key = py.get(error.args, 0); } else { if (py.isinstance(error, py.ZeroDivisionError)) { key = "division"; } else { if (py.isinstance(error, UndecidedError)) { [key, kind] = ["undecided", "undecided"]; } else { if (py.isinstance(error, EffortError)) { [key, kind] = ["effort", "too-long"]; } } } } kind = ((key === "division") ? "division-by-zero" : kind); return [kind, py.call(py.get(tables.MESSAGES, key), "format", { n: `${py.format(9864, `,`)}` })]; }
+function _value(node, ...operands) { let a, b, quotient, rest, sign; sign = node.sign; if (!py.truth(sign)) { return fraction(valueOfNumber(node.number)); } if (py.contains(CONSTANTS, sign)) { return constant(sign); } if ((sign === "^")) { return power(...py.each(operands)); } if (py.contains(tables.PROGRAMS, sign)) { return call(sign, operands); } [a, b] = [py.get(operands, 0), py.get(operands, -1)]; if ((sign === "%")) { return py.mul(a, _PERCENT); } if ((sign === "||")) { return call("abs", operands); } if ((sign === "!")) { return _factorial(a); } if ((sign === "+")) { return py.add(a, b); } if ((sign === "-")) { return py.sub(a, b); } if ((sign === "*")) { return py.mul(a, b); } if ((sign === "/")) { return py.truediv(a, b); } if (["+%", "-%"].includes(sign)) { return ((sign === "+%") ? py.add(a, py.mul(a, b)) : py.sub(a, py.mul(a, b))); } if (((sign === "mod") && ((rest = _residue(a, b)) != null))) { return rest; } quotient = fraction(new Fraction(py.truediv(a, b).floor())); return ((sign === "//") ? quotient : py.sub(a, py.mul(b, quotient))); }
+function _factorial(x) { if ((!py.truth(isWhole(x)) || !(py.le(0, x.floor()) && py.le(x.floor(), 1000000000)))) { throw new DomainError("factorial", -1); } return factorial(x.floor()); }
+function _residue(whole, divisor) { let a, b, found, known, modulus, part, rest, result; if ((!py.truth(isWhole(divisor)) || !py.truth(divisor.exact))) { return null; } modulus = divisor.floor(); found = py.dict([]); for (part of py.each(parts(whole))) { spend(1); known = py.seq(part.operands).filter((operand) => (part.exact == null)).map((operand) => py.get(found, py.id(operand))); result = null; if (py.truth(isWhole(part))) { result = py.mod(part.floor(), modulus); } else { if ((py.contains(known, null) || (part.exact != null))) { } else { if (py.contains("+*", part.operation)) { [a, b] = known; result = py.mod(((part.operation === "+") ? py.add(a, b) : py.mul(a, b)), modulus); } else { if (((part.operation === "^") && py.eq(part.exponent.denominator, 1) && py.ge(part.exponent, 0))) { result = py.pow(py.orElse(py.get(known, 0), () => 0), py.int(part.exponent), modulus); } else { if (((part.operation === "!") && py.ge(py.get(part.operands, 0).exact, py.abs(modulus)))) { result = 0; } } } } } py.setitem(found, py.id(part), result); } rest = py.get(found, py.id(whole)); return ((rest == null) ? null : fraction(new Fraction(rest))); }
+export function valueOfNumber(number) { return new Fraction(number.units, py.pow(10, number.places)); }
+export function roundTo(value, places) { let number, units; units = divideHalfEven(py.mul(value.numerator, py.pow(10, places)), value.denominator); number = Decimal.fromUnits(units, places, py.gt(places, 0)); return ((py.truth(number.places) && py.eq(py.mod(number.units, 10), 0)) ? new Decimal(py.floordiv(number.units, 10)) : number); }
+export function equal(a, b) { return py.eq(valueOfNumber(a), valueOfNumber(b)); }
+export function plainText(number) { return py.call(numberText(number), "removesuffix", ".0"); }
+export function fractionText(value) { let digits; if (py.ge(py.max(py.abs(value.numerator), value.denominator), py.pow(10, FRACTION_DIGITS))) { return null; } if (py.eq(value.denominator, 1)) { return py.str(value.numerator); } digits = py.add(py.len(py.str(py.abs(value.numerator))), py.len(py.str(value.denominator))); return (py.le(digits, FRACTION_DIGITS) ? `${value.numerator}/${value.denominator}` : null); }

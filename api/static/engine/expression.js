@@ -1,376 +1,48 @@
-// Expressions: text that people type to a tree of operations on numbers, and how it was read where a reader
-// could think of something else (calcgpt/inference/expression.py).
-
-import { ExpressionError, NAMES, endOfToken, errorAt, missingOperation, quoted, unknownWord } from "./expression_errors.js";
-import { RANK, Stack, arity, literal, operation } from "./expression_stack.js";
-import { expression } from "./expression_tree.js";
-import { COMMA, LIST, POINT, isProper, readNumeral } from "./numerals.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/expression.py. Do not edit.
+import * as py from "./python.js";
+import { Decimal } from "./arithmetic.js";
+import { ExpressionError } from "./errors.js";
+import { endOfToken, errorAt, missingOperation, unknownWord } from "./expression_errors.js";
+import { DEFAULT_STYLE, Part, Sign, Stack, arity, literal, operation } from "./expression_stack.js";
+import { Expression } from "./expression_tree.js";
+import { readNumeral } from "./numerals.js";
 import { withoutPhrases } from "./phrases.js";
 import tables from "./tables.js";
-import { Text, format, isDigit, match, search, shorten, singleSpaced, skip, strip, stripEnd } from "./text.js";
-
-/** @import { Reading, Style } from "./expression_stack.js" */
-/** @import { Expression } from "./expression_tree.js" */
-/** @import { Match } from "./text.js" */
-
-/** An expression as it was read. places: those that the text asks for.
- * @typedef {{expression: Expression, readings: Reading[], places: number | null}} Parsed */
-
-export const { MAX_LENGTH } = tables; // characters of an expression
-export const ANSWER = "ans"; // the name of the last answer
-const { CURRENCIES, FACTORS, MESSAGES, OPERATIONS, PAIRS, POSTFIXES, SUPERSCRIPTS } = tables;
-const TIGHT = ["/", "^", "//", "mod", "binomial", "perm"]; // signs after which 2(3) is not a product
-/** @type {Style} */ const DEFAULT_STYLE = { percent: "relative", decimalComma: false, angle: "radians" };
-
-/** Returns the expression that a text stands for. Does not check the range of numbers or division by zero. names:
- * values that the text may use.
- * @throws {ExpressionError} for any other text
- * @type {(typed: string, style?: Style, names?: Map<string, Expression>) => Parsed} */
-export function parse(typed, style = DEFAULT_STYLE, names = new Map()) {
-  const text = new Text(typed);
-  if (text.length > MAX_LENGTH) {
-    throw new ExpressionError("too-long", MESSAGES["too-long"], MAX_LENGTH, text.length);
-  }
-  return new Reader(text, style, names).read();
+import { longestFirst, normalize, shorten, singleSpaced } from "./text.js";
+const DIGITS = py.frozenset(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+const NAMES = py.frozenset(["!", "abs", "acos", "asin", "atan", "atan2", "cbrt", "ceil", "cos", "cosh", "degrees", "exp", "exp2", "expm1", "floor", "frac", "gamma", "gcd", "hypot", "lcm", "ln", "log", "log1p", "log2", "max", "mean", "median", "min", "root", "round", "sign", "sin", "sinh", "sqrt", "stdev", "sum", "tan", "tanh", "trunc", "\u00b0"]);
+const _PATTERNS = py.or(py.dict(py.seq(py.call(tables.PATTERNS, "items")).map(([name, source]) => [name, py.re.compile(source)])), py.dict([["operation", longestFirst(tables.OPERATIONS)], ["postfix", longestFirst(tables.POSTFIXES)], ["function", longestFirst(tables.FUNCTIONS)], ["factor", longestFirst(tables.FACTORS)], ["pair", longestFirst(py.seq(tables.PAIRS).map((words) => py.get(py.call(words, "rpartition", " "), 0)))]]));
+const _TIGHT = ["/", "^", "//", "mod", "binomial", "perm"];
+export const ANSWER = "ans";
+const _SYNTAX = "syntax";
+export class Parsed extends py.DataClass {
+static fields = ["expression", "readings", "places"];
+constructor(expression, readings, places) { super(); this.expression = expression; this.readings = readings; this.places = places; }
 }
-
-/** Reads an expression from left to right: operands and operations in turn. */
-class Reader {
-  #text;
-  #style;
-  #names;
-  #normal;
-  #places;
-  #stack;
-  #hasCurrency = false;
-
-  /** @param {Text} text @param {Style} style @param {Map<string, Expression>} names */
-  constructor(text, style, names) {
-    this.#text = text;
-    this.#style = style;
-    this.#names = names;
-    [this.#normal, this.#places] = withoutPhrases(text.normalize());
-    this.#stack = new Stack(text, this.#normal, style);
-  }
-
-  /** Returns the whole expression.
-   * @returns {Parsed}
-   * @throws {ExpressionError} */
-  read() {
-    if (this.#match("date", 0)) {
-      const reason = format(MESSAGES.date, { typed: strip(this.#text.slice(0)) });
-      throw new ExpressionError("syntax", reason, 0, this.#text.length);
-    }
-    const [start, character] = this.#next(0);
-    /** @type {number | null} */ let position = character === "=" ? start + 1 : 0; // as spreadsheets begin
-    const isPrefix = this.#match("prefix", start);
-    const continues = this.#names.has(ANSWER) && character === "+";
-    const isOperation = this.#match("operation", start) && !this.#name(start);
-    if (continues || (isOperation && !isPrefix && !this.#match("function", start))) position = this.#continue(start);
-    while (position !== null) position = this.#readOperation(this.#readOperand(position));
-    const whole = this.#stack.pop();
-    if (this.#hasCurrency) {
-      this.#stack.readings = this.#stack.readings.filter(({ alternative }) => alternative);
-      this.#stack.say(this.#text.slice(0), whole.node.text);
-    }
-    return { expression: whole.node, readings: this.#stack.readings, places: this.#places };
-  }
-
-  /** Reads an operation on the last answer. Returns where the operation ends. @param {number} start */
-  #continue(start) {
-    const answer = this.#names.get(ANSWER);
-    if (!answer) throw this.#error(start, true);
-    this.#stack.parts.push({ node: answer, start, end: start });
-    const typed = strip(this.#text.slice(0));
-    this.#stack.say(typed, `${ANSWER}${shorten(typed)}`);
-    return this.#readOperation(start);
-  }
-
-  /** Reads a number and all signs and parentheses before it. Returns where it ends. @param {number} position */
-  #readOperand(position) {
-    for (;;) {
-      const [start, character] = this.#next(position);
-      position = start + 1;
-      /** @type {Match | null} */ let found;
-      let numeral;
-      let name;
-      if (character === "(" || character === "|") {
-        this.#stack.push({ character, rank: RANK.OPENING, start });
-      } else if ((found = this.#match("factor", start))) {
-        this.#readFactor(found);
-        position = found.end;
-      } else if ((numeral = readNumeral(this.#normal, start, this.#forms()))) {
-        this.#addNumeral(start, numeral);
-        return this.#skipCurrency(numeral.end);
-      } else if ((found = this.#match("the", start))) position = found.end;
-      else if ((found = this.#match("pair", start))) {
-        this.#stack.push({ character: found[0], rank: RANK.OPENING, start });
-        position = found.end;
-      } else if ((name = this.#name(start))) {
-        const end = start + name.word.length;
-        this.#stack.parts.push({ node: name.value, start, end });
-        return end;
-      } else if ((found = this.#match("log", start) ?? this.#match("function", start))) {
-        position = this.#readFunction(found);
-      } else if ((found = this.#match("constant", start))) {
-        const { end } = found;
-        this.#stack.parts.push({ node: expression(tables.CONSTANTS[found[0]], [], start, end), start, end });
-        return end;
-      } else if ((found = this.#match("prefix", start))) {
-        const sign = found[0] === "+" || found[0] === "plus" ? "+" : "-";
-        this.#stack.push({ character: sign, rank: RANK.PREFIX, start });
-        position = found.end;
-      } else if (character && CURRENCIES.includes(character)) this.#hasCurrency = true;
-      else throw this.#error(start, true);
-    }
-  }
-
-  /** Reads what follows an operand, up to an operation. Returns where that ends, or null at the end of the expression.
-   * @param {number} position */
-  #readOperation(position) {
-    for (;;) {
-      const [start, character] = this.#next(position);
-      position = start + 1;
-      const typed = this.#typedOperation(start);
-      if (typed) return this.#stack.wait(...typed);
-      /** @type {Match | null} */ let found;
-      let between;
-      if ((found = this.#match("percent", start))) {
-        position = found.end;
-        this.#readPercent(start, position);
-      } else if ((found = this.#match("superscript", start))) {
-        position = found.end;
-        const digits = Array.from(found[0], (superscript) => SUPERSCRIPTS[superscript]).join("");
-        this.#raise(digits, start, position);
-      } else if ((found = this.#match("postfix", start))) {
-        position = found.end;
-        this.#readPostfix(POSTFIXES[singleSpaced(found[0])], start, position);
-      } else if (this.#beginsFactor(start, character)) return this.#stack.wait("*", start, start);
-      else if ((character === ")" || character === "|") && this.#stack.closes(character)) this.#stack.close(position);
-      else if ((found = this.#match("separator", start)) && this.#stack.separate(start)) return found.end;
-      else if ((between = this.#pair(start))) return this.#stack.waitForSecond(...between);
-      else if (!character || character === "=") {
-        this.#end(start, position);
-        return null;
-      } else throw this.#error(start);
-    }
-  }
-
-  // Operands
-
-  /** @type {(start: number, numeral: import("./numerals.js").Numeral) => void} */
-  #addNumeral(start, { end, whole, fraction, reading, alternative }) {
-    const typed = this.#text.slice(start, end);
-    const isDigitOf = (/** @type {number} */ index) => isDigit(this.#normal[start + index]);
-    const scripts = Array.from(typed, (digit, index) =>
-      isDigitOf(index) ? digit.charCodeAt(0) - this.#normal.charCodeAt(start + index) : []).flat();
-    if (new Set(scripts).size > 1) {
-      throw new ExpressionError("syntax", format(MESSAGES.scripts, { typed: quoted(shorten(typed)) }), start, end);
-    }
-    let node = whole && literal(whole, start, end);
-    if (fraction) {
-      const quotient = expression("/", fraction.map((number) => literal(number, start, end)), start, end);
-      node = node ? expression("+", [node, quotient], start, end) : quotient;
-    }
-    this.#stack.parts.push({ node: /** @type {Expression} */ (node), start, end });
-    if (reading !== null) this.#stack.say(typed, reading, start, end, alternative);
-  }
-
-  /** Adds the factor of words such as `half of`, and the product that waits. @param {Match} factor */
-  #readFactor({ 0: words, index: start, end }) {
-    const numbers = FACTORS[singleSpaced(words)].split("/").map((n) => integer(n, start, end));
-    const node = numbers.length > 1 ? expression("/", numbers, start, end) : numbers[0];
-    this.#stack.parts.push({ node, start, end });
-    this.#stack.wait("*", start, end);
-  }
-
-  /** Returns how numbers are written here. */
-  #forms() {
-    if (this.#style.decimalComma) return COMMA;
-    return this.#stack.last.inList ? LIST : POINT;
-  }
-
-  /** Adds a function to the signs that wait. Returns where its name ends, or the parenthesis after it.
-   * @param {Match} typed */
-  #readFunction({ 0: words, 1: digits, index: start, end: after }) {
-    const called = this.#match("called", after);
-    if (called && this.#normal[after - 1] < "\x80") throw unknownWord(this.#text, start, called.end - 1);
-    const name = digits ? "log" : tables.FUNCTIONS[singleSpaced(words)];
-    const first = start + words.search(/[0-9]/);
-    const base = digits ? integer(digits, first, first + digits.length) : null; // log 2(8)
-    const { 0: of, end } = /** @type {Match} */ (this.#match("function_of", after));
-    if (this.#normal[end] !== "(" && of.trim() && arity(name).most === 0) { // average of 1, 2 and 3
-      const list = { name, base: null, nBefore: 0 };
-      this.#stack.push({ character: "of", rank: RANK.OPENING, start, isSaid: true, called: list });
-      return end;
-    }
-    if (this.#normal[end] !== "(") {
-      const isSaid = end === after && isDigit(this.#normal.charAt(end)) && this.#normal[end - 1] < "\x80"; // sin2
-      this.#stack.push({ character: name, rank: RANK.FUNCTION, start, isSaid });
-      return end;
-    }
-    this.#stack.push({ character: "(", rank: RANK.OPENING, start, called: { name, base, nBefore: 0 } });
-    return end + 1;
-  }
-
-  /** @param {number} start */
-  #name(start) {
-    const word = this.#match("name", start)?.[0] ?? "";
-    const value = this.#names.get(word);
-    return value && { word, value };
-  }
-
-  /** @param {number} end */
-  #skipCurrency(end) {
-    const [after, character] = this.#next(end);
-    if (!character || !CURRENCIES.includes(character)) return end;
-    this.#hasCurrency = true;
-    return after + 1;
-  }
-
-  // What follows an operand
-
-  /** Returns the operation at `start` and its position, or null. `of` is one only after a percentage or a fraction, `%`
-   * only before a number. The x of 0x10 is not one.
-   * @type {(start: number) => [string, number, number] | null} */
-  #typedOperation(start) {
-    if (this.#match("remainder", start)) return ["mod", start, start + 1];
-    for (const [word, sign] of [["of", "*"], ["off", "off"]]) {
-      const typed = this.#match(word, start);
-      if (typed && this.#mayFollow(word, start)) return [sign, start, typed.end];
-    }
-    const typed = this.#match("operation", start);
-    if (!typed || this.#match("no_product", start - 1)) return null;
-    const time = typed[0] === ":" && this.#time(start);
-    if (time) {
-      throw new ExpressionError("syntax", format(MESSAGES.time, { typed: time[0] }), time.index, time.end);
-    }
-    return [OPERATIONS[singleSpaced(typed[0])], start, typed.end];
-  }
-
-  /** @type {(word: string, start: number) => boolean} */
-  #mayFollow(word, start) {
-    const before = this.#before(start);
-    if (search("ends_in_percent", before)) return this.#stack.last.last !== "/";
-    return word === "of" && search("ends_in_fraction", before) !== null;
-  }
-
-  /** Returns the time of day whose first `:` is at `colon`, such as 17:00. @param {number} colon */
-  #time(colon) {
-    let first = colon;
-    while (first > 0 && isDigit(this.#normal[first - 1])) first -= 1;
-    return this.#match("time", first);
-  }
-
-  /** Makes a percentage of the last part. @type {(start: number, end: number) => void} */
-  #readPercent(start, end) {
-    if (this.#match("product_of_percent", start)) {
-      throw missingOperation(this.#normal, this.#next(end)[0], MESSAGES["percent-of"]);
-    }
-    const part = this.#stack.pop();
-    const spaced = this.#match("spaced_percent", start - 1);
-    if (spaced) {
-      const typed = this.#text.slice(part.start, spaced.end);
-      const last = this.#text.slice(spaced.end - 2, spaced.end);
-      this.#stack.say(typed, `${stripEnd(this.#text.slice(part.start, start))}%${last}`);
-    }
-    const node = expression("%", [part.node], part.start, end);
-    this.#stack.parts.push({ node, start: part.start, end, isPercentage: true });
-  }
-
-  /** @type {(postfix: string, start: number, end: number) => void} */
-  #readPostfix(postfix, start, end) {
-    if (postfix[0] === "^") return this.#raise(postfix.slice(1), start, end);
-    const part = this.#stack.pop();
-    const isDouble = postfix === "!" && part.node.sign === "!" && part.end === part.node.end; // 3!! means another
-    if (isDouble) throw this.#error(start);
-    this.#stack.parts.push({ node: expression(postfix, [part.node], part.start, end), start: part.start, end });
-  }
-
-  /** Makes a power of the last part. That of sin 2² is said. @type {(exponent: string, start: number, end: number) => void} */
-  #raise(exponent, start, end) {
-    this.#stack.sayLast();
-    const part = { node: integer(exponent, start, end), start, end };
-    this.#stack.parts.push(operation("^", this.#stack.pop(), part));
-  }
-
-  /** Returns whether a factor begins at `start`: 2(3+4) is a product. 6/2(3) is refused, and 2^3(4) and sin 2(3) as
-   * well, because people read them in two ways.
-   * @type {(start: number, character: string) => boolean} */
-  #beginsFactor(start, character) {
-    const isBracket = character === "(" || (character === "|" && !this.#stack.closes("|"));
-    const isFunction = this.#match("function", start) !== null;
-    const isConstant = character !== "e" && this.#match("constant", start) !== null;
-    const sign = this.#stack.last.last;
-    if (!(isBracket || isFunction || isConstant) || TIGHT.includes(sign)) return false;
-    if (NAMES.has(sign) && !isFunction) return false;
-    const before = this.#before(start);
-    if (!search("ends_in_factor", before)) return false;
-    if (NAMES.has(sign)) this.#stack.sayLast(); // sin3cos4 is sin(3)*cos(4)
-    const isMixed = isDigit(before.slice(-1)) && this.#normal[start - 1] === " "; // but for the space
-    const fraction = isMixed && this.#match("in_parentheses", start);
-    if (fraction && isProper(fraction[1], fraction[2])) {
-      const first = this.#stack.parts[this.#stack.parts.length - 1].start;
-      const read = `${stripEnd(this.#text.slice(first, start))}*${this.#text.slice(start, fraction.end)}`;
-      this.#stack.say(this.#text.slice(first, fraction.end), read);
-    }
-    return true;
-  }
-
-  /** Returns the word between two operands of `sum of 3 and 4`, as an operation and its position, or null.
-   * @type {(start: number) => [string, number, number] | null} */
-  #pair(start) {
-    const typed = this.#match("between", start);
-    const opening = this.#stack.lastOpening();
-    const words = typed && opening ? `${singleSpaced(opening.character)} ${typed[0]}` : "";
-    return typed && Object.hasOwn(PAIRS, words) ? [words, start, typed.end] : null;
-  }
-
-  /** Reads the end of the text, or a = at its end. @type {(start: number, position: number) => void} */
-  #end(start, position) {
-    this.#stack.complete(RANK.OPENING);
-    const closed = [];
-    for (let opening; (opening = this.#stack.lastOpening()); this.#stack.complete(RANK.OPENING)) {
-      if (opening.character !== "(" && opening.character !== "of") throw this.#error(start);
-      if (opening.character === "(") closed.push(opening.start);
-      this.#stack.close(start);
-    }
-    if (closed.length) {
-      const typed = stripEnd(this.#text.slice(closed[closed.length - 1], start));
-      this.#stack.say(typed, shorten(typed) + ")".repeat(Math.min(closed.length, tables.MAX_SHOWN)));
-    }
-    const [end, more] = this.#next(position);
-    if (more) throw new ExpressionError("syntax", MESSAGES.end, end, endOfToken(this.#normal, end));
-  }
-
-  // The text
-
-  /** @type {(pattern: string, position: number) => Match | null} */
-  #match(pattern, position) {
-    return match(pattern, this.#normal, position);
-  }
-
-  /** Returns the position of the next character that is not a space, and it; "" at the end.
-   * @type {(position: number) => [number, string]} */
-  #next(position) {
-    position = skip(this.#normal, position);
-    return [position, this.#normal.charAt(position)];
-  }
-
-  /** Returns the text just before a position, without spaces at its end. @param {number} position */
-  #before(position) {
-    return stripEnd(this.#normal.slice(Math.max(0, position - 100), position));
-  }
-
-  /** Returns the error for what is at `start`, where an operation or operand is expected. @param {number} start */
-  #error(start, isOperand = false) {
-    const opening = this.#stack.lastOpening() ?? { character: "", start: 0 };
-    const lastSign = this.#stack.last.last;
-    return errorAt({ text: this.#text, normal: this.#normal, isOperand, lastSign, opening }, start);
-  }
-}
-
-/** @type {(digits: string, start: number, end: number) => Expression} */
-function integer(digits, start, end) {
-  return literal({ units: BigInt(digits), places: 0 }, start, end);
+export function parse(text, style = DEFAULT_STYLE, names = null) { let reason; if (py.gt(py.len(text), 10000)) { reason = py.get(tables.MESSAGES, "too-long"); throw new ExpressionError("too-long", reason, 10000, py.len(text)); } return new _Reader(text, style, py.orElse(names, () => py.dict([]))).read(); }
+class _Reader {
+constructor(text, style, names) { const self = this; [self._text, self._style, self._names] = [text, style, names]; [self._normal, self._places] = withoutPhrases(normalize(text)); self._stack = new Stack(text, self._normal, style); self._hasCurrency = false; }
+read() { const self = this; let character, continues, isFunction, isOperation, isPrefix, position, readings, start, typed, whole; if (py.truth(self._match("date", 0))) { typed = py.call(self._normal, "strip", " "); throw new ExpressionError(_SYNTAX, py.call(py.get(tables.MESSAGES, "date"), "format", { typed: typed }), 0, py.len(self._text)); } [start, character] = self._next(0); position = ((character === "=") ? py.add(start, 1) : 0); isPrefix = (self._match("prefix", start) != null); continues = (py.contains(self._names, ANSWER) && (character === "+")); isOperation = py.andElse(self._match("operation", start), () => !py.truth(self._name(start))); isFunction = (self._match("function", start) != null); if ((py.truth(continues) || (py.truth(isOperation) && !py.truth(isPrefix) && !py.truth(isFunction)))) { position = self._continue(start); } while ((position != null)) { position = self._readOperation(self._readOperand(position)); } whole = self._stack.parts.pop(); readings = self._stack.readings; if (py.truth(self._hasCurrency)) { py.setslice(readings, undefined, undefined, py.seq(readings).filter((reading) => py.truth(reading.alternative)).map((reading) => reading)); self._stack.say(self._text, whole.node.text); } return new Parsed(whole.node, py.tuple(readings), self._places); }
+_continue(start) { const self = this; let answer, position, typed; if (!py.contains(self._names, ANSWER)) { throw self._error(start, true); } answer = py.get(self._names, ANSWER); self._stack.parts.push(new Part(answer, start, start)); typed = py.call(self._text, "strip", tables.SPACES); self._stack.say(typed, `${ANSWER}${shorten(typed)}`); position = self._readOperation(start); return position; }
+_readOperand(position) { const self = this; let character, constant, factor, name, node, numeral, pair, prefix, sign, start, the, typed; while (true) { [start, character] = self._next(position); position = py.add(start, 1); if (["(", "|"].includes(character)) { self._stack.push(new Sign(character, 0, start)); } else { if (py.truth((factor = self._match("factor", start)))) { self._readFactor(factor); position = factor.end(); } else { if (py.truth((numeral = readNumeral(self._normal, start, self._forms())))) { self._addNumeral(start, numeral); return self._skipCurrency(numeral.end); } else { if (py.truth((the = self._match("the", start)))) { position = the.end(); } else { if (py.truth((pair = self._match("pair", start)))) { self._stack.push(new Sign(py.get(pair, 0), 0, start)); position = pair.end(); } else { if (py.truth((name = self._name(start)))) { self._stack.parts.push(new Part(py.get(self._names, name), start, py.add(start, py.len(name)))); return py.add(start, py.len(name)); } else { if (py.truth((typed = py.orElse(self._match("log", start), () => self._match("function", start))))) { position = self._readFunction(typed); } else { if (py.truth((constant = self._match("constant", start)))) { node = new Expression(py.get(tables.CONSTANTS, py.get(constant, 0)), [], ...py.each(constant.span())); self._stack.parts.push(new Part(node, ...py.each(constant.span()))); return constant.end(); } else { if (py.truth((prefix = self._match("prefix", start)))) { sign = (["+", "plus"].includes(py.get(prefix, 0)) ? "+" : "-"); self._stack.push(new Sign(sign, 3, start)); position = prefix.end(); } else { if (!(py.truth(character) && py.contains(tables.CURRENCIES, character))) { throw self._error(start, true); } else { self._hasCurrency = true; } } } } } } } } } } } }
+_readOperation(position) { const self = this; let between, character, comma, exponent, percent, postfix, start, superscript, typed; while (true) { [start, character] = self._next(position); position = py.add(start, 1); if (["", "="].includes(character)) { self._end(start, position); return null; } if (py.truth((typed = self._typedOperation(start)))) { return self._stack.wait(...py.each(typed)); } if (py.truth((percent = self._match("percent", start)))) { position = percent.end(); self._readPercent(start, position); } else { if (py.truth((superscript = self._match("superscript", start)))) { position = superscript.end(); exponent = py.call("", "join", py.seq(py.get(superscript, 0)).map((digit) => py.get(tables.SUPERSCRIPTS, digit))); self._raise(exponent, start, position); } else { if (py.truth((postfix = self._match("postfix", start)))) { position = postfix.end(); self._readPostfix(py.get(tables.POSTFIXES, singleSpaced(py.get(postfix, 0))), start, position); } else { if (py.truth(self._beginsFactor(start, character))) { return self._stack.wait("*", start, start); } else { if (([")", "|"].includes(character) && py.truth(self._stack.closes(character)))) { self._stack.close(position); } else { if ((py.truth((comma = self._match("separator", start))) && py.truth(self._stack.separate(start)))) { return comma.end(); } else { if (py.truth((between = self._pair(start)))) { return self._stack.waitForSecond(...py.each(between)); } else { throw self._error(start); } } } } } } } } }
+_addNumeral(start, numeral) { const self = this; let a, b, end, fraction, node, reason, typed; end = numeral.end; typed = py.zip(py.slice(self._text, start, end), py.slice(self._normal, start, end)); if (py.gt(py.len(py.frozenset(py.seq(typed).filter(([digit, usual]) => py.contains(DIGITS, usual)).map(([digit, usual]) => py.sub(py.ord(digit), py.ord(usual))))), 1)) { reason = py.call(py.get(tables.MESSAGES, "scripts"), "format", { typed: py.repr(shorten(py.slice(self._text, start, end))) }); throw new ExpressionError(_SYNTAX, reason, start, end); } node = ((numeral.whole == null) ? null : literal(numeral.whole, start, end)); if (py.truth(numeral.fraction)) { [a, b] = (function* () { for (const number of py.each(numeral.fraction)) { yield literal(number, start, end); } })(); fraction = new Expression("/", [a, b], start, end); node = (py.truth(node) ? new Expression("+", [node, fraction], start, end) : fraction); } self._stack.parts.push(new Part(node, start, end)); if ((numeral.reading != null)) { self._stack.say(py.slice(self._text, start, end), numeral.reading, start, end, numeral.alternative); } }
+_readFactor(factor) { const self = this; let _, denominator, end, node, numbers, numerator, start; [start, end] = factor.span(); [numerator, _, denominator] = py.call(py.get(tables.FACTORS, singleSpaced(py.get(factor, 0))), "partition", "/"); numbers = py.seq([numerator, py.orElse(denominator, () => "1")]).map((n) => literal(new Decimal(py.int(n)), start, end)); node = (py.truth(denominator) ? new Expression("/", [py.get(numbers, 0), py.get(numbers, 1)], start, end) : py.get(numbers, 0)); self._stack.parts.push(new Part(node, start, end)); self._stack.wait("*", start, end); }
+_forms() { const self = this; if (py.truth(self._style.decimalComma)) { return 1; } return (py.truth(self._stack.last.inList) ? 2 : 0); }
+_readFunction(typed) { const self = this; let base, called, end, isJoined, isSaid, name, of, start; [start, end] = typed.span(); called = self._match("called", end); if ((py.truth(called) && py.truth(py.call(py.get(self._normal, py.sub(end, 1)), "isascii")))) { throw unknownWord(self._text, start, py.sub(called.end(), 1)); } name = (py.truth(typed.lastindex) ? "log" : py.get(tables.FUNCTIONS, singleSpaced(py.get(typed, 0)))); base = (py.truth(typed.lastindex) ? literal(new Decimal(py.int(py.get(typed, 1))), ...py.each(typed.span(1))) : null); of = self._match("function_of", end); end = (py.truth(of) ? of.end() : end); if ((py.slice(self._normal, end, py.add(end, 1)) !== "(")) { if ((py.truth(of) && py.truth(py.call(py.get(of, 0), "strip")) && py.eq(py.get(arity(name), 1), 0))) { self._stack.push(new Sign("of", 0, start, true, undefined, name)); return end; } isJoined = (py.eq(end, typed.end()) && py.contains(DIGITS, py.slice(self._normal, end, py.add(end, 1)))); isSaid = py.andElse(isJoined, () => py.call(py.get(self._normal, py.sub(end, 1)), "isascii")); self._stack.push(new Sign(name, 5, start, isSaid)); return end; } self._stack.push(new Sign("(", 0, start, undefined, undefined, name, base)); return py.add(end, 1); }
+_name(start) { const self = this; let name; name = self._match("name", start); return ((py.truth(name) && py.contains(self._names, py.get(name, 0))) ? py.get(name, 0) : ""); }
+_skipCurrency(end) { const self = this; let after, character; [after, character] = self._next(end); if ((!py.truth(character) || !py.contains(tables.CURRENCIES, character))) { return end; } self._hasCurrency = true; return py.add(after, 1); }
+_typedOperation(start) { const self = this; let reason, sign, time, typed, word; if (py.truth(self._match("remainder", start))) { return ["mod", start, py.add(start, 1)]; } for ([word, sign] of [["of", "*"], ["off", "off"]]) { if ((py.truth((typed = self._match(word, start))) && py.truth(self._mayFollow(word, start)))) { return [sign, start, typed.end()]; } } typed = self._match("operation", start); if ((!py.truth(typed) || py.truth(self._match("no_product", py.sub(start, 1))))) { return null; } if (((py.get(typed, 0) === ":") && py.truth((time = self._time(start))))) { reason = py.call(py.get(tables.MESSAGES, "time"), "format", { typed: py.get(time, 0) }); throw new ExpressionError(_SYNTAX, reason, ...py.each(time.span())); } return [py.get(tables.OPERATIONS, singleSpaced(py.get(typed, 0))), start, typed.end()]; }
+_mayFollow(word, start) { const self = this; let before; before = py.call(py.slice(self._normal, py.max(0, py.sub(start, 100)), start), "rstrip", " "); if (py.truth(py.get(_PATTERNS, "ends_in_percent").search(before))) { return (self._stack.last.last !== "/"); } return ((word === "of") && (py.get(_PATTERNS, "ends_in_fraction").search(before) != null)); }
+_time(colon) { const self = this; let first; first = colon; while ((py.gt(first, 0) && py.contains(DIGITS, py.get(self._normal, py.sub(first, 1))))) { first = py.sub(first, 1); } return self._match("time", first); }
+_readPercent(start, end) { const self = this; let after, before, first, node, part, read, spaced; if (py.truth(self._match("product_of_percent", start))) { throw missingOperation(self._normal, py.get(self._next(end), 0), py.get(tables.MESSAGES, "percent-of")); } if (py.truth((spaced = self._match("spaced_percent", py.sub(start, 1))))) { first = py.get(self._stack.parts, -1).start; [before, after] = [py.slice(self._text, first, start), py.slice(self._text, end, spaced.end())]; read = `${py.call(before, "rstrip", tables.SPACES)}%${py.call(after, "strip", tables.SPACES)}`; self._stack.say(py.slice(self._text, first, spaced.end()), read); } part = self._stack.parts.pop(); node = new Expression("%", [part.node], part.start, end); self._stack.parts.push(new Part(node, part.start, end, true)); }
+_readPostfix(postfix, start, end) { const self = this; let isDouble, node, part; if ((py.get(postfix, 0) === "^")) { self._raise(py.slice(postfix, 1, undefined), start, end); return null; } part = self._stack.parts.pop(); isDouble = (((postfix === "!") && ("!" === part.node.sign)) && py.eq(part.end, part.node.end)); if (py.truth(isDouble)) { throw self._error(start); } node = new Expression(postfix, [part.node], part.start, end); self._stack.parts.push(new Part(node, part.start, end)); }
+_raise(exponent, start, end) { const self = this; let power; self._stack.sayLast(); power = new Part(literal(new Decimal(py.int(exponent)), start, end), start, end); self._stack.parts.push(operation("^", self._stack.parts.pop(), power)); }
+_beginsFactor(start, character) { const self = this; let before, first, fraction, isFunction, isOpening, isSpaced, read, sign; isFunction = (self._match("function", start) != null); isOpening = ((character === "(") || ((character === "|") && !py.truth(self._stack.closes("|")))); isOpening = py.or(isOpening, ((character !== "e") && (self._match("constant", start) != null))); before = py.call(py.slice(self._normal, py.max(0, py.sub(start, 100)), start), "rstrip", " "); sign = self._stack.last.last; if ((!(py.truth(isOpening) || py.truth(isFunction)) || py.contains(_TIGHT, sign))) { return false; } if ((py.contains(NAMES, sign) && !py.truth(isFunction))) { return false; } if (!py.truth(py.get(_PATTERNS, "ends_in_factor").search(before))) { return false; } if (py.contains(NAMES, sign)) { self._stack.sayLast(); } isSpaced = (py.contains(DIGITS, py.get(before, -1)) && (py.get(self._normal, py.sub(start, 1)) === " ")); fraction = (py.truth(isSpaced) ? self._match("in_parentheses", start) : null); if ((py.truth(fraction) && (py.lt(0, py.int(py.get(fraction, 1))) && py.lt(py.int(py.get(fraction, 1)), py.int(py.get(fraction, 2)))))) { first = py.get(self._stack.parts, -1).start; read = `${py.call(py.slice(self._text, first, start), "rstrip", tables.SPACES)}*${py.slice(self._text, start, fraction.end())}`; self._stack.say(py.slice(self._text, first, fraction.end()), read); } return true; }
+_pair(start) { const self = this; let opening, typed, words; typed = self._match("between", start); opening = self._stack.lastOpening(); if ((!py.truth(typed) || !py.truth(opening))) { return null; } words = `${singleSpaced(opening.character)} ${py.get(typed, 0)}`; return (py.contains(tables.PAIRS, words) ? [words, start, typed.end()] : null); }
+_end(start, position) { const self = this; let closed, end, more, opening, typed; self._stack.complete(0); closed = []; while (py.truth((opening = self._stack.lastOpening()))) { if (!["(", "of"].includes(opening.character)) { throw self._error(start); } closed = py.iadd(closed, ((opening.character === "(") ? [opening.start] : [])); self._stack.close(start); self._stack.complete(0); } if (py.truth(closed)) { typed = py.call(py.slice(self._text, py.get(closed, -1), start), "rstrip", tables.SPACES); self._stack.say(typed, py.add(shorten(typed), py.mul(")", py.min(py.len(closed), 60)))); } [end, more] = self._next(position); if (py.truth(more)) { throw new ExpressionError(_SYNTAX, py.get(tables.MESSAGES, "end"), end, endOfToken(self._normal, end)); } }
+_match(pattern, position) { const self = this; return py.get(_PATTERNS, pattern).match(self._normal, position); }
+_next(position) { const self = this; while ((py.slice(self._normal, position, py.add(position, 1)) === " ")) { position = py.iadd(position, 1); } return [position, py.slice(self._normal, position, py.add(position, 1))]; }
+_error(start, isOperand = false) { const self = this; let lastSign, opening, where; opening = self._stack.lastOpening(); where = (py.truth(opening) ? [opening.character, opening.start] : ["", 0]); lastSign = self._stack.last.last; return errorAt(start, self._text, self._normal, isOperand, lastSign, where); }
 }

@@ -1,107 +1,19 @@
-// Errors of expressions: what is not understood at a position, in plain words
-// (calcgpt/inference/expression_errors.py).
-
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/expression_errors.py. Do not edit.
+import * as py from "./python.js";
+import { ExpressionError } from "./errors.js";
 import tables from "./tables.js";
-import { format, isDigit, match, shorten, singleSpaced } from "./text.js";
-
-const { HINTS, HINTS_AFTER_NUMBER, MESSAGES, ONLY } = tables;
-const OPERATIONS = Object.values(tables.OPERATIONS);
-export const NAMES = new Set(Object.values(tables.FUNCTIONS).filter((name) => !OPERATIONS.includes(name)));
-
-/** What a reader knows where it does not understand the text. isOperand: whether an operand is expected, not an
- * operation; lastSign: before the last operand, "" for none; opening: the last parenthesis, bar or pair of words that
- * is open, and where.
- * @typedef {{text: import("./text.js").Text, normal: string, isOperand: boolean, lastSign: string,
- * opening: {character: string, start: number}}} Context */
-
-/** An error in an expression: a message of one line, and the position in code points. */
-export class ExpressionError extends Error {
-  /** @param {string} kind
-   * @param {string} reason
-   * @param {number} position
-   * @param {number} [end] */
-  constructor(kind, reason, position, end = position + 1) {
-    super(reason);
-    this.kind = kind;
-    this.position = position;
-    this.end = end;
-  }
-}
-
-/** Returns the error for what is at `start`. @type {(context: Context, start: number) => ExpressionError} */
-export function errorAt({ text, normal, isOperand, lastSign, opening }, start) {
-  const end = endOfToken(normal, start);
-  const character = normal.charAt(start);
-  const typed = quoted(shorten(text.slice(start, end)));
-  let reason;
-  if (character === "," && isDigit(normal.charAt(start + 1))) {
-    return new ExpressionError("decimal-comma", MESSAGES.comma, start);
-  }
-  const isFunction = match("function", normal, start) ?? match("constant", normal, start);
-  if (isFunction && !isOperand && character !== "e") {
-    return missingOperation(normal, start, factorHint(lastSign));
-  }
-  const unknown = isOperand && match("unknown", normal, start);
-  if (unknown) return unknownWord(text, start, unknown.end);
-  if (match("word", normal, start)) {
-    const word = normal.slice(start, end);
-    const name = word === "of" || word === "off" ? word : "unit";
-    reason = format(MESSAGES[name], { typed, only: ONLY });
-  } else if (isOperand) {
-    const shown = start < end ? typed : MESSAGES["the-end"];
-    reason = format(MESSAGES.operand, { typed: shown, hint: HINTS[character] ?? "" });
-  } else if (isDigit(character) || character === "(" || character === "|") {
-    return missingOperation(normal, start, isDigit(character) ? "" : factorHint(lastSign));
-  } else if (character === "," || character === ";") reason = MESSAGES.one;
-  else if (character === ")") reason = MESSAGES.closing;
-  else if (!character || character === "=") reason = notClosed(opening);
-  else reason = format(MESSAGES.sign, { typed, hint: HINTS_AFTER_NUMBER[character] ?? "" });
-  return new ExpressionError("syntax", reason, start, end);
-}
-
-/** Returns the error for a word that is not known.
- * @type {(text: import("./text.js").Text, start: number, end: number) => ExpressionError} */
-export function unknownWord(text, start, end) {
-  const typed = quoted(shorten(text.slice(start, end)));
-  return new ExpressionError("syntax", format(MESSAGES.word, { typed, only: ONLY }), start, end);
-}
-
-/** Returns why a product needs its sign after these: 6/2(3), sin 2(3). @param {string} lastSign */
-function factorHint(lastSign) {
-  if (lastSign === "/" || lastSign === "^") return format(MESSAGES.factor, { sign: lastSign });
-  return NAMES.has(lastSign) ? format(MESSAGES.argument, { name: lastSign }) : "";
-}
-
-/** Returns the error for an operand where an operation is expected.
- * @type {(normal: string, start: number, hint: string) => ExpressionError} */
-export function missingOperation(normal, start, hint) {
-  const reason = format(MESSAGES["no-operation"], { hint });
-  return new ExpressionError("no-operation", reason, start, endOfToken(normal, start));
-}
-
-/** @param {{character: string, start: number}} opening */
-function notClosed({ character, start }) {
-  if (character === "|") return format(MESSAGES.bar, { n: start });
-  const words = singleSpaced(character);
-  const pairs = Object.keys(tables.PAIRS).filter((pair) => pair.startsWith(words));
-  const between = pairs.map((pair) => pair.slice(pair.lastIndexOf(" ") + 1));
-  return format(MESSAGES.pair, { word: quoted(between.join(" or ")) });
-}
-
-/** Returns the end of the number, word or character at `start`. @type {(normal: string, start: number) => number} */
-export function endOfToken(normal, start) {
-  return match("token", normal, start)?.end ?? Math.min(start + 1, normal.length);
-}
-
-/** Returns a text in quotation marks, as Python's repr does: an invisible character is escaped. @param {string} text */
-export function quoted(text) {
-  if (text === "'") return `"'"`;
-  return `'${text.replace(/\\/g, "\\\\").replace(/(?! )[\p{C}\p{Z}]/gu, escaped)}'`;
-}
-
-/** @param {string} character */
-function escaped(character) {
-  const code = (character.codePointAt(0) ?? 0).toString(16);
-  const [letter, length] = code.length <= 2 ? ["x", 2] : code.length <= 4 ? ["u", 4] : ["U", 8];
-  return `\\${letter}${code.padStart(length, "0")}`;
-}
+import { longestFirst, shorten, singleSpaced } from "./text.js";
+const DIGITS = py.frozenset(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+export const NAMES = py.sub(py.set(py.call(tables.FUNCTIONS, "values")), py.set(py.call(tables.OPERATIONS, "values")));
+const _UNKNOWN = py.re.compile(py.get(tables.PATTERNS, "unknown"));
+const _WORD = py.re.compile(py.get(tables.PATTERNS, "word"));
+const _FUNCTION = longestFirst(tables.FUNCTIONS);
+const _CONSTANT = py.re.compile(py.get(tables.PATTERNS, "constant"));
+const _TOKEN = py.re.compile(py.get(tables.PATTERNS, "token"));
+export function errorAt(start, text, normal, isOperand, lastSign, opening) { let character, end, hint, isFunction, name, reason, shown, typed, unknown, word; end = endOfToken(normal, start); [character, typed] = [py.slice(normal, start, py.add(start, 1)), py.slice(text, start, end)]; if (((character === ",") && py.contains(DIGITS, py.slice(normal, py.add(start, 1), py.add(start, 2))))) { return new ExpressionError("decimal-comma", py.get(tables.MESSAGES, "comma"), start); } isFunction = py.orElse(_FUNCTION.match(normal, start), () => _CONSTANT.match(normal, start)); if ((py.truth(isFunction) && !py.truth(isOperand) && (character !== "e"))) { return missingOperation(normal, start, _factorHint(lastSign)); } if ((py.truth(isOperand) && py.truth((unknown = _UNKNOWN.match(normal, start))))) { return unknownWord(text, ...py.each(unknown.span())); } if (py.truth(_WORD.match(normal, start))) { word = py.slice(normal, start, end); name = (["of", "off"].includes(word) ? word : "unit"); reason = py.call(py.get(tables.MESSAGES, name), "format", { typed: py.repr(shorten(typed)), only: tables.ONLY }); } else { if (py.truth(isOperand)) { shown = (py.truth(typed) ? py.repr(typed) : py.get(tables.MESSAGES, "the-end")); hint = py.call(tables.HINTS, "get", character, ""); reason = py.call(py.get(tables.MESSAGES, "operand"), "format", { typed: shown, hint: hint }); } else { if ((py.contains(DIGITS, character) || ["(", "|"].includes(character))) { hint = (py.contains(DIGITS, character) ? "" : _factorHint(lastSign)); return missingOperation(normal, start, hint); } else { if ([",", ";"].includes(character)) { reason = py.get(tables.MESSAGES, "one"); } else { if ((character === ")")) { reason = py.get(tables.MESSAGES, "closing"); } else { if (["", "="].includes(character)) { reason = _notClosed(...py.each(opening)); } else { hint = py.call(tables.HINTS_AFTER_NUMBER, "get", character, ""); reason = py.call(py.get(tables.MESSAGES, "sign"), "format", { typed: py.repr(typed), hint: hint }); } } } } } } return new ExpressionError("syntax", reason, start, end); }
+export function unknownWord(text, start, end) { let reason, typed; typed = py.repr(shorten(py.slice(text, start, end))); reason = py.call(py.get(tables.MESSAGES, "word"), "format", { typed: typed, only: tables.ONLY }); return new ExpressionError("syntax", reason, start, end); }
+function _factorHint(lastSign) { if (["/", "^"].includes(lastSign)) { return py.call(py.get(tables.MESSAGES, "factor"), "format", { sign: lastSign }); } return (py.contains(NAMES, lastSign) ? py.call(py.get(tables.MESSAGES, "argument"), "format", { name: lastSign }) : ""); }
+export function missingOperation(normal, start, hint) { let end, reason; [reason, end] = [py.call(py.get(tables.MESSAGES, "no-operation"), "format", { hint: hint }), endOfToken(normal, start)]; return new ExpressionError("no-operation", reason, start, end); }
+function _notClosed(opening, position) { let between, words; if ((opening === "|")) { return py.call(py.get(tables.MESSAGES, "bar"), "format", { n: position }); } words = singleSpaced(opening); between = py.seq(tables.PAIRS).filter((pair) => py.truth(pair.startsWith(words))).map((pair) => py.get(py.call(pair, "rpartition", " "), 2)); return py.call(py.get(tables.MESSAGES, "pair"), "format", { word: py.repr(py.call(" or ", "join", between)) }); }
+export function endOfToken(normal, start) { let token; token = _TOKEN.match(normal, start); return (py.truth(token) ? token.end() : py.min(py.add(start, 1), py.len(normal))); }

@@ -1,136 +1,24 @@
-// The tree of an expression: numbers and operations, each with the position of its text. A tree may be a
-// thousand operations deep, so nothing here is recursive (calcgpt/inference/expression_tree.py).
-
-import { numberText } from "./arithmetic.js";
-import { ExpressionError } from "./expression_errors.js";
-import { bitLength, magnitude } from "./fractions.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/expression_tree.py. Do not edit.
+import * as py from "./python.js";
+import { Decimal, numberText } from "./arithmetic.js";
+import { ExpressionError } from "./errors.js";
+import * as math from "./math.js";
 import tables from "./tables.js";
 import { shorten } from "./text.js";
-
-/** @typedef {import("./arithmetic.js").Decimal} Decimal */
-
-/** A number, or an operation on other expressions, with its position in code points. The parentheses around an operand
- * belong to the operation that uses it. sign: "" for a number, else one of RANKS; the name of a function or a constant;
- * text: as `show` returns it, but without its middle if it is long.
- * @typedef {{sign: string, operands: Expression[], start: number, end: number, number: Decimal, text: string,
- * nOperations: number}} Expression */
-
-const { MAX_OPERATIONS, MAX_SHOWN, MESSAGES, PROGRAMS } = tables;
-const CONSTANTS = new Set(Object.values(tables.CONSTANTS));
-const NAMED = new Set(Object.keys(PROGRAMS).filter((name) => name !== "^" && name !== "°")); // others are signs
-/** @type {Decimal} */ const NO_NUMBER = { units: 0n, places: 0 }; // of an operation
-/** Sign -> precedence. `+%` and `-%` add and subtract a percentage of their left operand, `%` is a
- * hundredth, and `||` a magnitude.
- * @type {Record<string, number>} */
-export const RANKS = {
-  ...tables.RANKS,
-  ...Object.fromEntries([...NAMED, ...CONSTANTS].map((name) => [name, 5])),
-  ...{ "+%": 1, "-%": 1, "!": 4, "%": 4, "°": 4, "||": 5, "": 5 },
-};
-
-/** Returns a node.
- * @throws {ExpressionError} for more than MAX_OPERATIONS
- * @type {(sign: string, operands: Expression[], start: number, end: number, number?: Decimal) => Expression} */
-export function expression(sign, operands, start, end, number = NO_NUMBER) {
-  const nOperations = operands.reduce((sum, operand) => sum + operand.nOperations, sign ? 1 : 0);
-  if (nOperations > MAX_OPERATIONS) throw new ExpressionError("too-long", MESSAGES.operations, start, end);
-  const node = { sign, operands, start, end, number, text: "", nOperations };
-  if (sign) node.text = shorten(piecesOf(node).map((piece) => (typeof piece === "string" ? piece : piece.text)).join(""));
-  else node.text = short(number);
-  return node;
+const CONSTANTS = py.frozenset(["e", "phi", "pi", "tau"]);
+export const NO_NUMBER = new Decimal(0);
+export class Expression extends py.DataClass {
+__post_init__() { const self = this; let kind, nOperations, pieces, text; nOperations = py.add(py.bool(self.sign), py.sum(py.seq(self.operands).map((operand) => operand.nOperations))); if (py.gt(nOperations, 1000)) { kind = "too-long"; throw new ExpressionError(kind, py.get(tables.MESSAGES, "operations"), self.start, self.end); } if (py.truth(self.sign)) { pieces = (function* () { for (const piece of py.each(_pieces(self))) { yield ((typeof piece === "string") ? piece : piece.text); } })(); text = shorten(py.call("", "join", pieces)); } else { text = _short(self.number.units, self.number.places); } self.text = text; self.nOperations = nOperations; }
+isNumber(value) { const self = this; return (!py.truth(self.sign) && py.eq(self.number.units, py.mul(value, py.pow(10, self.number.places)))); }
+static fields = ["sign", "operands", "start", "end", "number"];
+constructor(sign, operands, start, end, number = NO_NUMBER) { super(); this.sign = sign; this.operands = operands; this.start = start; this.end = end; this.number = number; this.__post_init__(); }
 }
-
-/** @type {Map<bigint, {places: number, text: string}>} */ const known = new Map(); // -(-(-(9...9))) has two numbers
-
-/** Returns the text of a number as `shorten` does. @param {Decimal} number */
-function short(number) {
-  const found = known.get(number.units);
-  if (found?.places === number.places) return found.text;
-  if (known.size > 64) known.clear();
-  const text = shortened(number);
-  known.set(number.units, { places: number.places, text });
-  return text;
-}
-
-/** One of the many digits of 1e9990 is not written out, which takes long. @param {Decimal} number */
-function shortened(number) {
-  const { units, places } = number;
-  const nDropped = Math.floor(bitLength(units) * Math.log10(2)) - 2 * MAX_SHOWN;
-  if (places || nDropped <= 0) return shorten(numberText(number));
-  const half = MAX_SHOWN / 2;
-  const first = `${units < 0n ? "-" : ""}${magnitude(units) / 10n ** BigInt(nDropped)}`;
-  return `${first.slice(0, half)}...${String(magnitude(units) % 10n ** BigInt(half)).padStart(half, "0")}`;
-}
-
-/** Returns whether a node is a number of this value. @type {(node: Expression, value: bigint) => boolean} */
-export function isNumber({ sign, number }, value) {
-  return !sign && number.units === value * 10n ** BigInt(number.places);
-}
-
-/** Returns whether a node is a constant such as pi. @param {Expression} node */
-export function isConstant({ sign }) {
-  return CONSTANTS.has(sign);
-}
-
-/** Returns all nodes of a tree, operands before the operation that uses them. @param {Expression} root */
-export function postorder(root) {
-  const nodes = [];
-  const waiting = [root];
-  for (let node; (node = waiting.pop()); waiting.push(...node.operands)) nodes.push(node);
-  return nodes.reverse();
-}
-
-/** Returns what `combine` makes of a tree. It is called with each node, operands first, and with what it has made of
- * the operands.
- * @template T
- * @param {Expression} root
- * @param {(node: Expression, operands: T[]) => T} combine
- * @returns {T} */
-export function fold(root, combine) {
-  /** @type {T[]} */ const made = [];
-  for (const node of postorder(root)) made.push(combine(node, made.splice(made.length - node.operands.length)));
-  return made[0];
-}
-
-/** Returns the canonical text of a tree, without spaces and superfluous parentheses. `parse` returns the same tree for
- * it, except for positions.
- * @type {(root: Expression) => string} */
-export function show(root) {
-  let text = "";
-  /** @type {(string | Expression)[]} */ const waiting = [root];
-  for (let piece; (piece = waiting.pop()) !== undefined; ) {
-    if (typeof piece === "string") text += piece;
-    else waiting.push(...piecesOf(piece).reverse());
-  }
-  return text;
-}
-
-/** Returns the canonical text of a node, in which operands stand for their texts.
- * @type {(node: Expression) => (string | Expression)[]} */
-function piecesOf(node) {
-  const { sign, operands, number } = node;
-  if (!sign) return [numberText(number)];
-  if (!operands.length) return [sign];
-  if (sign === "||") return ["|", operands[0], "|"];
-  if (NAMED.has(sign) && !sign.endsWith("°")) {
-    return [`${sign}(`, operands[0], ...operands.slice(1).flatMap((operand) => [", ", operand]), ")"];
-  }
-  const parts = operands.map((operand, index) => (needsParentheses(node, index) ? ["(", operand, ")"] : [operand]));
-  if (NAMED.has(sign)) return [`${sign.slice(0, -1)}(`, ...parts[0], "°)"];
-  if (parts.length === 1) return [...parts[0], sign];
-  return [...parts[0], sign === "mod" ? " mod " : sign.replace("%", ""), ...parts[1]];
-}
-
-/** Returns whether an operand of a node is written in parentheses.
- * @type {(node: Expression, index: number) => boolean} */
-function needsParentheses({ sign, operands }, index) {
-  const operand = operands[index];
-  const [rank, operandRank] = [RANKS[sign], RANKS[operand.sign] ?? 5]; // a program has names, too
-  const isNegative = !operand.sign && operand.number.units < 0n;
-  if (sign === "^") return index ? Boolean(operand.sign) : operandRank <= rank || isNegative;
-  if (sign === "!") return operandRank <= rank || isNegative;
-  if ((sign === "+" || sign === "-") && index) {
-    return operandRank <= rank || operand.sign === "%"; // 100-10% is 100-10% of 100
-  }
-  return operandRank < rank + index;
-}
+const _NAMED = py.sub(py.set(tables.PROGRAMS), py.frozenset(["^", "\u00b0"]));
+export const RANKS = py.dict([...py.items(tables.RANKS), ...py.items(py.dict.fromkeys(["+%", "-%"], 1)), ...py.items(py.dict.fromkeys(["!", "%", "\u00b0"], 4)), ...py.items(py.dict.fromkeys([...py.each(_NAMED), ...py.each(CONSTANTS), "||", ""], 5))]);
+export function postorder(root) { let nodes, waiting; [nodes, waiting] = [[], [root]]; while (py.truth(waiting)) { nodes.push(waiting.pop()); py.call(waiting, "extend", py.get(nodes, -1).operands); } return py.slice(nodes, undefined, undefined, -1); }
+export function fold(root, combine) { let first, made, node; made = []; for (node of py.each(postorder(root))) { first = py.sub(py.len(made), py.len(node.operands)); py.setslice(made, first, undefined, [combine(node, py.slice(made, first, undefined))]); } return py.get(made, 0); }
+export function show(root) { let piece, pieces, waiting; pieces = []; waiting = [root]; while (py.truth(waiting)) { piece = waiting.pop(); if ((typeof piece === "string")) { pieces.push(piece); } else { py.call(waiting, "extend", py.reversed(_pieces(piece))); } } return py.call("", "join", pieces); }
+function _pieces(node) { let operands, others, parts, sign; [sign, operands] = [node.sign, node.operands]; if (!py.truth(sign)) { return [numberText(node.number)]; } if (!py.truth(operands)) { return [sign]; } if ((sign === "||")) { return ["|", ...py.each(operands), "|"]; } if ((py.contains(_NAMED, sign) && !py.truth(py.call(sign, "endswith", "\u00b0")))) { others = (function* () { for (const operand of py.each(py.slice(operands, 1, undefined))) { for (const piece of [", ", operand]) { yield piece; } } })(); return [`${sign}(`, py.get(operands, 0), ...py.each(others), ")"]; } parts = py.seq(py.enumerate(operands)).map(([index, operand]) => (py.truth(_needsParentheses(node, index)) ? ["(", operand, ")"] : [operand])); if (py.contains(_NAMED, sign)) { return [`${py.slice(sign, undefined, -1)}(`, ...py.each(py.get(parts, 0)), "\u00b0)"]; } if (py.eq(py.len(parts), 1)) { return [...py.each(py.get(parts, 0)), sign]; } return [...py.each(py.get(parts, 0)), ((sign === "mod") ? " mod " : py.call(sign, "rstrip", "%")), ...py.each(py.get(parts, 1))]; }
+function _needsParentheses(node, index) { let isNegative, operand, operandRank, rank, sign; [sign, operand] = [node.sign, py.get(node.operands, index)]; [rank, operandRank] = [py.get(RANKS, sign), py.call(RANKS, "get", operand.sign, 5)]; isNegative = (!py.truth(operand.sign) && py.lt(operand.number.units, 0)); if ((sign === "^")) { return (py.truth(index) ? py.bool(operand.sign) : py.orElse(py.le(operandRank, rank), () => isNegative)); } if ((sign === "!")) { return py.orElse(py.le(operandRank, rank), () => isNegative); } if ((["+", "-"].includes(sign) && py.truth(index))) { return (py.le(operandRank, rank) || (operand.sign === "%")); } return py.lt(operandRank, py.add(rank, index)); }
+const _short = py.cached(64, (units, places) => { let first, half, nDropped; nDropped = py.sub(py.int(py.mul(py.call(units, "bit_length"), math.log10(2))), py.mul(2, 60)); if ((py.truth(places) || py.le(nDropped, 0))) { return shorten(numberText(new Decimal(units, places))); } half = py.floordiv(60, 2); first = `${py.mul("-", py.lt(units, 0))}${py.floordiv(py.abs(units), py.pow(10, nDropped))}`; return `${py.slice(first, undefined, half)}...${py.format(py.mod(py.abs(units), py.pow(10, half)), `0${half}`)}`; });

@@ -1,87 +1,147 @@
 // Fractions of integers. Their greatest common divisors are found from their parts, which are shorter (Knuth, The Art
 // of Computer Programming, 4.5.1).
 
+import { divideHalfEven } from "./arithmetic.js";
 import { spend } from "./effort.js";
+import { ZeroDivisionError } from "./errors.js";
 
 const LONG = 500n; // bits of a number for which Lehmer's algorithm is faster
 
-/** @typedef {{n: bigint, d: bigint}} Fraction n / d in lowest terms; d is positive */
+/** n / d in lowest terms; d is positive. The methods are those of Python's. */
+export class Fraction {
+  /** @param {any} n @param {any} [d] other than 0 @param {boolean} [isLowest] whether they have no common divisor */
+  constructor(n, d = 1n, isLowest = false) {
+    let value = { n, d };
+    if (typeof n === "object" || typeof d === "object") value = Fraction.from(n).__truediv__(d);
+    else if (!isLowest) value = fraction(BigInt(n), BigInt(d));
+    /** @type {bigint} */ this.n = value.n;
+    /** @type {bigint} */ this.d = value.d;
+  }
+
+  /** Returns a fraction or an integer as a fraction. @param {any} x @returns {Fraction} */
+  static from(x) {
+    return x instanceof Fraction ? x : make(BigInt(x), 1n);
+  }
+
+  get numerator() {
+    return this.n;
+  }
+
+  get denominator() {
+    return this.d;
+  }
+
+  get hash() {
+    return this.d === 1n ? this.n : `\0${this.n.toString(32)}/${this.d.toString(32)}`;
+  }
+
+  asIntegerRatio() {
+    return [this.n, this.d];
+  }
+
+  /** @param {any} other */
+  equals(other) {
+    return other instanceof Fraction ? this.n === other.n && this.d === other.d : this.d === 1n && this.n == other;
+  }
+
+  /** Returns -1, 0 or 1, with the sign of the difference. @param {any} other */
+  compare(other) {
+    const { n, d } = Fraction.from(other);
+    const [left, right] = [this.n * d, n * this.d];
+    return Number(left > right) - Number(left < right);
+  }
+
+  /** @param {any} other */
+  __add__(other) {
+    const b = Fraction.from(other);
+    const divisor = gcd(this.d, b.d);
+    const rest = this.d / divisor;
+    const n = this.n * (b.d / divisor) + b.n * rest;
+    const common = gcd(n, divisor);
+    return make(n / common, rest * (b.d / common));
+  }
+
+  /** @param {any} other */
+  __sub__(other) {
+    return this.__add__(Fraction.from(other).__neg__());
+  }
+
+  __neg__() {
+    return make(-this.n, this.d);
+  }
+
+  /** @param {any} other */
+  __mul__(other) {
+    const b = Fraction.from(other);
+    const [left, right] = [fraction(this.n, b.d), fraction(b.n, this.d)];
+    return make(left.n * right.n, left.d * right.d);
+  }
+
+  /** @param {any} other other than 0 */
+  __truediv__(other) {
+    return this.__mul__(inverse(Fraction.from(other)));
+  }
+
+  /** @param {any} other other than 0 */
+  __mod__(other) {
+    const quotient = this.__truediv__(other).__floor__();
+    return this.__sub__(Fraction.from(other).__mul__(quotient));
+  }
+
+  /** Returns a power. A value of 0 needs an exponent that is not negative. @param {any} exponent a whole one */
+  __pow__(exponent) {
+    const { n, d } = exponent < 0 ? inverse(this) : this;
+    return make(n ** magnitude(BigInt(exponent)), d ** magnitude(BigInt(exponent)));
+  }
+
+  __floor__() {
+    return this.n / this.d - (this.n < 0n && this.n % this.d ? 1n : 0n);
+  }
+
+  __int__() {
+    return this.n / this.d;
+  }
+
+  __round__() {
+    return divideHalfEven(this.n, this.d);
+  }
+
+  /** Returns the last convergent of the continued fraction whose denominator is at most `most`. If a fraction with such
+   * a denominator is near, it is this one (Legendre). @param {any} most */
+  limitDenominator(most) {
+    let [before, last] = [{ n: 0n, d: 1n }, { n: 1n, d: 0n }];
+    for (let [n, d] = [this.n, this.d]; d; ) {
+      const quotient = make(n, d).__floor__();
+      const next = { n: before.n + quotient * last.n, d: before.d + quotient * last.d };
+      if (next.d > most) break;
+      [before, last] = [last, next];
+      [n, d] = [d, n - quotient * d];
+    }
+    return make(last.n, last.d);
+  }
+}
+
+/** Returns a fraction that is in lowest terms. @type {(n: bigint, d: bigint) => Fraction} */
+export function make(n, d) {
+  return new Fraction(n, d, true);
+}
 
 /** @param {bigint} n */
 export function whole(n) {
-  return { n, d: 1n };
+  return make(n, 1n);
 }
 
 /** d: other than 0. @type {(n: bigint, d: bigint) => Fraction} */
 export function fraction(n, d) {
+  if (!d) throw new ZeroDivisionError();
   const divisor = d < 0n ? -gcd(n, d) : gcd(n, d);
-  return { n: n / divisor, d: d / divisor };
-}
-
-/** Returns the decimal number n / 10**places, for which no other common divisors are looked for than powers of 2 and 5.
- * @type {(n: bigint, places: number) => Fraction} */
-export function ofDecimal(n, places) {
-  let d = 10n ** BigInt(places);
-  if (!n) return whole(0n);
-  for (const divisor of [1n << 64n, 5n ** 27n, 2n, 5n]) {
-    for (; d % divisor === 0n && n % divisor === 0n; d /= divisor) n /= divisor;
-  }
-  return { n, d };
-}
-
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-export function add(a, b) {
-  const divisor = gcd(a.d, b.d);
-  const rest = a.d / divisor;
-  const n = a.n * (b.d / divisor) + b.n * rest;
-  const common = gcd(n, divisor);
-  return { n: n / common, d: rest * (b.d / common) };
-}
-
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-export function subtract(a, b) {
-  return add(a, negative(b));
-}
-
-/** @type {(a: Fraction, b: Fraction) => Fraction} */
-export function multiply(a, b) {
-  const [left, right] = [fraction(a.n, b.d), fraction(b.n, a.d)];
-  return { n: left.n * right.n, d: left.d * right.d };
-}
-
-/** @param {Fraction} value */
-export function negative({ n, d }) {
-  return { n: -n, d };
+  return make(n / divisor, d / divisor);
 }
 
 /** @param {Fraction} value other than 0 */
-export function inverse({ n, d }) {
-  return n < 0n ? { n: -d, d: -n } : { n: d, d: n };
-}
-
-/** Returns a power. A value of 0 needs an exponent that is not negative.
- * @type {(a: Fraction, exponent: bigint) => Fraction} */
-export function power(a, exponent) {
-  const { n, d } = exponent < 0n ? inverse(a) : a;
-  return { n: n ** magnitude(exponent), d: d ** magnitude(exponent) };
-}
-
-/** Returns a / b rounded down. @type {(a: Fraction, b?: Fraction) => bigint} */
-export function floor(a, b = whole(1n)) {
-  const { n, d } = multiply(a, inverse(b));
-  return n / d - (n < 0n && n % d ? 1n : 0n);
-}
-
-/** Returns value * 10**exponent. @type {(value: Fraction, exponent: number) => Fraction} */
-export function timesTen({ n, d }, exponent) {
-  const power = 10n ** BigInt(Math.abs(exponent));
-  return exponent < 0 ? fraction(n, d * power) : fraction(n * power, d);
-}
-
-/** Returns -1, 0 or 1, with the sign of a - b. @type {(a: Fraction, b: Fraction) => number} */
-export function compare(a, b) {
-  const [left, right] = [a.n * b.d, b.n * a.d];
-  return Number(left > right) - Number(left < right);
+function inverse({ n, d }) {
+  if (!n) throw new ZeroDivisionError();
+  return n < 0n ? make(-d, -n) : make(d, n);
 }
 
 /** @type {(a: bigint, b: bigint) => bigint} */
@@ -112,23 +172,6 @@ function shortened(a, b) {
   return [a, b];
 }
 
-/** Returns the remainder with the sign of the modulus. @type {(n: bigint, modulus: bigint) => bigint} */
-export function modulo(n, modulus) {
-  const rest = n % modulus;
-  return rest && rest < 0n !== modulus < 0n ? rest + modulus : rest;
-}
-
-/** Returns the remainder of a power with an exponent >= 0.
- * @type {(base: bigint, exponent: bigint, modulus: bigint) => bigint} */
-export function powerModulo(base, exponent, modulus) {
-  let result = 1n;
-  for (const digit of exponent.toString(2)) {
-    result = (result * result) % modulus;
-    if (digit === "1") result = (result * base) % modulus;
-  }
-  return modulo(result, modulus);
-}
-
 /** Returns the product of the whole numbers from `least` to `most`. @type {(least: bigint, most: bigint) => bigint} */
 export function product(least, most) {
   if (most - least > 8n) {
@@ -151,26 +194,6 @@ export function bitLength(n) {
   return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
 }
 
-/** Returns the number of binary digits of the longer one of numerator and denominator. @param {Fraction} value */
-export function sizeOf({ n, d }) {
-  return Math.max(bitLength(n), bitLength(d));
-}
-
-/** Returns the last convergent of a value's continued fraction whose denominator is at most `most`. If a fraction with
- * such a denominator is near, it is this one (Legendre).
- * @type {(value: Fraction, most: bigint) => Fraction} */
-export function simplified(value, most) {
-  let [before, last] = [{ n: 0n, d: 1n }, { n: 1n, d: 0n }];
-  for (let { n, d } = value; d; ) {
-    const quotient = floor({ n, d });
-    const next = { n: before.n + quotient * last.n, d: before.d + quotient * last.d };
-    if (next.d > most) break;
-    [before, last] = [last, next];
-    [n, d] = [d, n - quotient * d];
-  }
-  return last;
-}
-
 /** Returns the decimal digits of a fraction without its sign, and the period that they end in, "" for none. Returns null
  * if there are more than `most` digits.
  * @type {(value: Fraction, most: number) => {whole: string, digits: string, period: string} | null} */
@@ -188,6 +211,8 @@ export function decimal({ n, d }, most) {
   return { whole, digits: digits.slice(0, start), period: digits.slice(start) };
 }
 
+/** @type {(value: Fraction, places: number) => Fraction} */
+const timesTen = (value, places) => value.__mul__(10n ** BigInt(places));
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
 /** Returns the fraction of a text such as `1/7`, `3` or `-4.125`. @param {string} text */
@@ -202,7 +227,7 @@ export function parse(text) {
  * @type {(answer: string | null, exact: string | null, places: number) => boolean} */
 export function breaksTie(answer, exact, places) {
   if (!exact || !NUMBER.test(answer ?? "") || !isTie(parse(exact), places)) return false;
-  const { n, d } = timesTen(subtract(parse(exact), parse(answer ?? "")), places);
+  const { n, d } = timesTen(parse(exact).__sub__(parse(answer ?? "")), places);
   return d === 2n && magnitude(n) === 1n;
 }
 

@@ -1,153 +1,29 @@
-// How people write numbers: digits with their separators, fractions, mixed numbers, and words
-// (calcgpt/inference/numerals.py).
-
-import { MAX_PLACES, numberText } from "./arithmetic.js";
-import { ExpressionError } from "./expression_errors.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/numerals.py. Do not edit.
+import * as py from "./python.js";
+import { Decimal, integerFromText, numberText } from "./arithmetic.js";
+import { ExpressionError } from "./errors.js";
 import tables from "./tables.js";
-import { format, formatCount, isDigit, match, search, skip, sticky, stripEnd } from "./text.js";
-
-const { MAX_DIGITS, MAX_EXPONENT, MESSAGES, NUMBER_WORDS, SCALES, VULGAR } = tables;
-export const [POINT, COMMA, LIST] = [0, 1, 2]; // how numbers are written
-const NUMBERS = tables.NUMBERS.map((forms) => forms.map(([form, mark]) => ({ form: sticky(form), mark })));
-
-/** @import { Decimal } from "./arithmetic.js" */
-/** @import { Match } from "./text.js" */
-
-/** A number as it was typed up to `end`: `whole`, plus `fraction` (numerator and denominator) if it is mixed. reading:
- * the usual spelling, if a reader could think of another number; alternative: another reading.
- * @typedef {{end: number, whole: Decimal | null, fraction: Decimal[] | null, reading: string | null,
- * alternative: string | null}} Numeral */
-
-/** Returns the numeral at `start` of a normal text, or null. forms: POINT, COMMA or LIST.
- * @throws {ExpressionError}
- * @type {(normal: string, start: number, forms: number) => Numeral | null} */
-export function readNumeral(normal, start, forms) {
-  const fraction = match("fraction", normal, start);
-  if (fraction) return numeral(fraction.end, null, integers(fraction[1], fraction[2]));
-  const vulgar = VULGAR[normal.charAt(start)];
-  if (vulgar) return numeral(start + 1, null, integers(...vulgar));
-  const typed = digits(normal, start, forms);
-  if (!typed?.whole) return words(normal, start);
-  if (forms === COMMA) {
-    const other = digits(normal, start, POINT); // only what others read in another way needs to be said
-    const [text, usual] = [typed, other].map((numeral) => numeral?.whole && numberText(numeral.whole));
-    const isSaid = other?.end !== typed.end || text !== usual;
-    typed.reading = isSaid ? (text ?? null) : null;
-    if (isSaid && usual && other?.end === typed.end) typed.alternative = usual.replace(".", ","); // 12500, not 12,500
-  }
-  return mixed(normal, start, typed);
+import { longestFirst } from "./text.js";
+const DIGITS = py.frozenset(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+const _NUMBERS = py.seq(tables.NUMBERS).map((forms) => py.seq(forms).map(([form, mark]) => [py.re.compile(form), mark]));
+const _EXPONENT = py.re.compile(py.get(tables.PATTERNS, "exponent"));
+const _FRACTION = py.re.compile(py.get(tables.PATTERNS, "fraction"));
+const _AFTER_WHOLE = py.re.compile(py.get(tables.PATTERNS, "after_whole"));
+const _AFTER_GROUPED = py.re.compile(py.get(tables.PATTERNS, "after_grouped"));
+const _IN_PARENTHESES = py.re.compile(py.get(tables.PATTERNS, "in_parentheses"));
+const _GROUPED = py.re.compile(py.get(tables.PATTERNS, "grouped"));
+const _JOINT = py.re.compile(py.get(tables.PATTERNS, "joint"));
+const _NUMBER_WORD = longestFirst(tables.NUMBER_WORDS);
+const _SCALE = longestFirst(tables.SCALES);
+export class Numeral extends py.NamedTuple {
+static fields = ["end", "whole", "fraction", "reading", "alternative"];
+constructor(end, whole, fraction = null, reading = null, alternative = null) { super(); this.end = end; this.whole = whole; this.fraction = fraction; this.reading = reading; this.alternative = alternative; }
 }
-
-/** Returns the numeral of digits with an exponent or scale, or null: 1,000.5, 1e3, 5 million.
- * @type {(normal: string, start: number, forms: number) => Numeral | null} */
-function digits(normal, start, forms) {
-  for (const { form, mark } of NUMBERS[forms]) {
-    const typed = match(form, normal, start);
-    if (typed) return digitsOf(normal, typed, mark);
-  }
-  return null;
-}
-
-/** @type {(normal: string, typed: Match, mark: string) => Numeral} */
-function digitsOf(normal, typed, mark) {
-  const [whole, places = ""] = typed[0].split(mark);
-  const exponent = match("exponent", normal, typed.end);
-  const scale = match("scale", normal, skip(normal, typed.end));
-  let [end, shift] = [typed.end, 0];
-  if (exponent) {
-    if (exponent[1].length > 6 || Math.abs(Number(exponent[1])) > MAX_EXPONENT) {
-      throw new ExpressionError("out-of-range", MESSAGES["large-exponent"], exponent.index, exponent.end);
-    }
-    [end, shift] = [exponent.end, Number(exponent[1])];
-  } else if (scale) [end, shift] = [scale.end, String(SCALES[scale[0]]).length - 1];
-  const number = numberOf(whole.replace(/[^0-9]/g, ""), places, shift, typed.index, end);
-  return numeral(end, number, null, mark === "," && typed[0].includes(",") ? numberText(number) : null);
-}
-
-/** Returns a number times 10**shift.
- * @throws {ExpressionError} if it has more than MAX_PLACES places
- * @type {(whole: string, places: string, shift: number, start: number,
- *   end: number) => { units: bigint; places: number; }} */
-function numberOf(whole, places, shift, start, end) {
-  const kept = stripEnd(places, "0");
-  if (whole.length + kept.length + Math.max(shift, 0) > MAX_DIGITS) {
-    throw new ExpressionError("out-of-range", MESSAGES.digits, start, end);
-  }
-  const [units, n] = [BigInt(whole + kept), kept.length - shift];
-  if (!units) return { units, places: 0 };
-  if (n > MAX_PLACES) {
-    const first = shift ? start : end - places.length + MAX_PLACES;
-    throw new ExpressionError("too-many-places", format(MESSAGES.places, { n: formatCount(MAX_PLACES) }), first, end);
-  }
-  if (n < 0) return { units: units * 10n ** BigInt(-n), places: 0 };
-  const zeros = kept ? 0 : Math.min(n, whole.length - stripEnd(whole, "0").length);
-  return { units: units / 10n ** BigInt(zeros), places: n - zeros }; // 50e-1 is 5
-}
-
-/** Returns the mixed number that begins with a numeral, or the numeral itself: 1 1/2, 1½, 3(3/4).
- * @throws {ExpressionError} for 1 100/200, which is read in two ways
- * @type {(normal: string, start: number, typed: Numeral) => Numeral} */
-function mixed(normal, start, typed) {
-  const { whole, end } = typed;
-  if (!whole || whole.places || whole.units < 1n || !isDigit(normal[end - 1])) return typed;
-  const grouped = search("grouped", normal.slice(start, end));
-  const over = grouped && match("after_grouped", normal, end);
-  if (over && isProper(grouped[1], over[1])) {
-    const first = normal.slice(start, end - 4).replaceAll(" ", "");
-    const reason = format(MESSAGES.grouped, {
-      typed: normal.slice(start, over.end),
-      grouped: `${whole.units}/${over[1]}`,
-      mixed: `${first}+${grouped[1]}/${over[1]}`,
-    });
-    throw new ExpressionError("no-operation", reason, start, over.end);
-  }
-  const next = skip(normal, end);
-  const vulgar = VULGAR[normal.charAt(next)];
-  if (vulgar) return numeral(next + 1, whole, integers(...vulgar));
-  const after = match("after_whole", normal, end) ?? match("in_parentheses", normal, end);
-  if (!after || !isProper(after[1], after[2])) return typed;
-  const [text, fraction] = [String(whole.units), `${after[1]}/${after[2]}`];
-  const alternative = after[0].startsWith("(") ? `${text}*(${fraction})` : null;
-  return numeral(after.end, whole, integers(after[1], after[2]), `${text}+${fraction}`, alternative);
-}
-
-/** Returns the numeral of words, or null: twelve, twenty-five, two hundred and six million.
- * @type {(normal: string, start: number) => Numeral | null} */
-function words(normal, start) {
-  let [total, current, end] = [0n, 0n, start];
-  let [smallest, largest] = [10n ** 18n, 10n ** 18n]; // what may still be added, and a scale, are below these
-  for (;;) {
-    const position = end > start ? (match("joint", normal, end)?.end ?? end) : end;
-    const word = match("number_word", normal, position);
-    const scaled = !word && end > start ? match("scale", normal, position) : null;
-    if (word) {
-      const n = BigInt(NUMBER_WORDS[word[0]]);
-      if (n >= smallest || (!n && end > start)) break;
-      [current, end] = [current + n, word.end];
-      smallest = n % 10n || n < 20n ? 1n : 10n;
-    } else if (scaled) {
-      const scale = BigInt(SCALES[scaled[0]]);
-      if (!current || scale >= largest || (scale === 100n && current >= 100n)) break; // two thousand million
-      if (scale === 100n) current *= scale;
-      else [total, current, largest] = [total + current * scale, 0n, scale];
-      [end, smallest] = [scaled.end, scale];
-    } else break;
-  }
-  return end > start ? numeral(end, { units: total + current, places: 0 }) : null;
-}
-
-/** @type {(end: number, whole: Decimal | null, fraction?: Decimal[] | null, reading?: string | null,
- *   alternative?: string | null) => Numeral} */
-function numeral(end, whole, fraction = null, reading = null, alternative = null) {
-  return { end, whole, fraction, reading, alternative };
-}
-
-/** Returns whether a fraction is between 0 and 1. @type {(numerator: string, denominator: string) => boolean} */
-export function isProper(numerator, denominator) {
-  return 0n < BigInt(numerator) && BigInt(numerator) < BigInt(denominator);
-}
-
-/** Returns whole numbers. @type {(...values: (string | number)[]) => Decimal[]} */
-function integers(...values) {
-  return values.map((value) => ({ units: BigInt(value), places: 0 }));
-}
+export function readNumeral(normal, start, forms) { let fraction, isSaid, numeral, other, vulgar; if (py.truth((fraction = _FRACTION.match(normal, start)))) { return new Numeral(fraction.end(), null, _fraction(...py.each(fraction.groups()))); } if (py.truth((vulgar = py.call(tables.VULGAR, "get", py.slice(normal, start, py.add(start, 1)))))) { return new Numeral(py.add(start, 1), null, _fraction(...py.each(vulgar))); } numeral = _digits(normal, start, forms); if (!py.truth(numeral)) { return _words(normal, start); } if (py.eq(forms, 1)) { other = _digits(normal, start, 0); isSaid = (!py.truth(other) || !py.eq([other.end, other.whole], [numeral.end, numeral.whole])); numeral = py.replace(numeral, { reading: (py.truth(isSaid) ? numberText(numeral.whole) : null) }); if ((py.truth(isSaid) && py.truth(other) && py.truth(other.whole) && py.eq(other.end, numeral.end))) { numeral = py.replace(numeral, { alternative: py.call(numberText(other.whole), "replace", ".", ",") }); } } return _mixed(normal, start, numeral); }
+function _digits(normal, start, forms) { let _, digits, end, exponent, mark, matches, number, places, reason, said, scale, shift, typed, whole; matches = (function* () { for (const [form, mark] of py.each(py.get(_NUMBERS, forms))) { yield [form.match(normal, start), mark]; } })(); [typed, mark] = py.next(py.seq(matches).filter((found) => py.truth(py.get(found, 0))).map((found) => found), [null, ""]); if (!py.truth(typed)) { return null; } [whole, _, places] = py.call(py.get(typed, 0), "partition", mark); [digits, end] = [py.re.sub("[^0-9]", "", whole), typed.end()]; [exponent, scale] = [_EXPONENT.match(normal, end), _SCALE.match(normal, _skip(normal, end))]; shift = 0; if (py.truth(exponent)) { if ((py.gt(py.len(py.get(exponent, 1)), 6) || py.gt(py.abs(py.int(py.get(exponent, 1))), 10000))) { reason = py.get(tables.MESSAGES, "large-exponent"); throw new ExpressionError("out-of-range", reason, exponent.start(), exponent.end()); } [end, shift] = [exponent.end(), py.int(py.get(exponent, 1))]; } else { if (py.truth(scale)) { [end, shift] = [scale.end(), py.sub(py.len(py.str(py.get(tables.SCALES, py.get(scale, 0)))), 1)]; } } number = _number(digits, places, shift, typed.start(), end); said = (((mark === ",") && py.contains(py.get(typed, 0), ",")) ? numberText(number) : null); return new Numeral(end, number, undefined, said); }
+function _number(digits, places, shift, start, end) { let first, kept, nPlaces, nZeros, reason, units; kept = py.call(places, "rstrip", "0"); if (py.gt(py.add(py.add(py.len(digits), py.len(kept)), py.max(shift, 0)), 10000)) { reason = py.get(tables.MESSAGES, "digits"); throw new ExpressionError("out-of-range", reason, start, end); } [units, nPlaces] = [integerFromText(py.orElse(py.add(digits, kept), () => "0")), py.sub(py.len(kept), shift)]; if (!py.truth(units)) { return new Decimal(0); } if (py.gt(nPlaces, 9999)) { reason = py.call(py.get(tables.MESSAGES, "places"), "format", { n: `${py.format(9999, `,`)}` }); first = (py.truth(shift) ? start : py.add(py.sub(end, py.len(places)), 9999)); throw new ExpressionError("too-many-places", reason, first, end); } if (py.lt(nPlaces, 0)) { return new Decimal(py.mul(units, py.pow(10, py.neg(nPlaces)))); } nZeros = py.min(nPlaces, (!py.truth(kept) ? py.sub(py.len(digits), py.len(py.call(digits, "rstrip", "0"))) : 0)); return new Decimal(py.floordiv(units, py.pow(10, nZeros)), py.sub(nPlaces, nZeros)); }
+function _mixed(normal, start, numeral) { let after, alternative, denominator, end, first, grouped, inParentheses, numerator, over, reading, reason, text, typed, vulgar, whole; [whole, end] = [numeral.whole, numeral.end]; if (((whole == null) || py.truth(whole.point) || py.lt(whole.units, 1) || !py.contains(DIGITS, py.get(normal, py.sub(end, 1))))) { return numeral; } grouped = _GROUPED.search(py.slice(normal, start, end)); if ((py.truth(grouped) && py.truth((over = _AFTER_GROUPED.match(normal, end))))) { [first, numerator, denominator] = [py.slice(normal, start, py.sub(end, 4)), py.get(grouped, 1), py.get(over, 1)]; if ((py.lt(0, py.int(numerator)) && py.lt(py.int(numerator), py.int(denominator)))) { typed = py.slice(normal, start, over.end()); reason = py.call(py.get(tables.MESSAGES, "grouped"), "format", { typed: typed, grouped: `${numberText(whole)}/${denominator}`, mixed: `${py.call(first, "replace", " ", "")}+${numerator}/${denominator}` }); throw new ExpressionError("no-operation", reason, start, over.end()); } } if (py.truth((vulgar = py.call(tables.VULGAR, "get", py.slice(normal, _skip(normal, end), py.add(_skip(normal, end), 1)))))) { return new Numeral(py.add(_skip(normal, end), 1), whole, _fraction(...py.each(vulgar))); } after = py.orElse(_AFTER_WHOLE.match(normal, end), () => _IN_PARENTHESES.match(normal, end)); if ((!py.truth(after) || !(py.lt(0, py.int(py.get(after, 1))) && py.lt(py.int(py.get(after, 1)), py.int(py.get(after, 2)))))) { return numeral; } text = numberText(whole); reading = `${text}+${py.get(after, 1)}/${py.get(after, 2)}`; inParentheses = py.get(after, 0).startsWith("("); alternative = (py.truth(inParentheses) ? `${text}*(${py.get(after, 1)}/${py.get(after, 2)})` : null); return new Numeral(after.end(), whole, _fraction(...py.each(after.groups())), reading, alternative); }
+function _words(normal, start) { let current, end, joint, largest, n, position, scale, smallest, total, word; current = 0; total = current; largest = py.pow(10, 18); smallest = largest; end = start; while (true) { joint = (py.gt(end, start) ? _JOINT.match(normal, end) : null); position = (py.truth(joint) ? joint.end() : end); if (py.truth((word = _NUMBER_WORD.match(normal, position)))) { n = py.get(tables.NUMBER_WORDS, py.get(word, 0)); if ((py.ge(n, smallest) || (!py.truth(n) && py.gt(end, start)))) { break; } [current, end] = [py.add(current, n), word.end()]; smallest = ((py.truth(py.mod(n, 10)) || py.lt(n, 20)) ? 1 : 10); } else { if ((py.gt(end, start) && py.truth((word = _SCALE.match(normal, position))))) { scale = py.get(tables.SCALES, py.get(word, 0)); if ((!py.truth(current) || py.ge(scale, largest) || (py.eq(scale, 100) && py.ge(current, 100)))) { break; } if (py.eq(scale, 100)) { current = py.mul(current, scale); } else { [total, current, largest] = [py.add(total, py.mul(current, scale)), 0, scale]; } [end, smallest] = [word.end(), (py.eq(scale, 100) ? 100 : scale)]; } else { break; } } } return (py.gt(end, start) ? new Numeral(end, new Decimal(py.add(total, current))) : null); }
+function _fraction(numerator, denominator) { return [new Decimal(py.int(numerator)), new Decimal(py.int(denominator))]; }
+function _skip(normal, position) { while ((py.slice(normal, position, py.add(position, 1)) === " ")) { position = py.iadd(position, 1); } return position; }

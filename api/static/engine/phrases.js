@@ -1,48 +1,13 @@
-// What people say around a calculation, and the decimal places that they ask for
-// (calcgpt/inference/phrases.py).
-
-import { MAX_ASKED_PLACES } from "./arithmetic.js";
-import { ExpressionError } from "./expression_errors.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/phrases.py. Do not edit.
+import * as py from "./python.js";
+import { ExpressionError } from "./errors.js";
 import tables from "./tables.js";
-import { format, isDigit, match, search } from "./text.js";
-
-const TAIL = 60; // characters of the end of a text in which places are asked for
-/** @type {Map<string, number>} */ const NEAREST = new Map(Object.entries(tables.NEAREST));
-/** @type {Map<string, number>} */ const NUMBER_WORDS = new Map(Object.entries(tables.NUMBER_WORDS));
-
-/** Returns a normal text in which what people say around a calculation is replaced by spaces, and the decimal places
- * that they ask for: what is 1/3 to 4 places?
- * @throws {ExpressionError}
- * @type {(normal: string) => [string, number | null]} */
-export function withoutPhrases(normal) {
-  let [start, end] = [0, normal.length];
-  /** @type {number | null} */ let places = null;
-  for (let leading; (leading = match("leading", normal, start)); ) {
-    start = leading.end;
-    while ([" ", ",", ":"].includes(normal[start])) start += 1;
-  }
-  for (let [isChanged, between] = [true, " "]; isChanged; between = " ,") {
-    while (end > start && between.includes(normal[end - 1])) end -= 1;
-    /** @param {number} index */
-    const isLetter = (index) => index >= start && /[a-z]/.test(normal[index]);
-    const phrase = tables.TRAILING.find((words) => {
-      const first = end - words.length;
-      return first >= start && normal.endsWith(words, end) && !(isLetter(first) && isLetter(first - 1));
-    });
-    isChanged = phrase !== undefined;
-    end -= phrase?.length ?? 0;
-    if (places !== null) continue;
-    const tail = Math.max(start, end - TAIL);
-    const digits = search("places", normal.slice(tail, end));
-    const asked = digits ?? search("nearest", normal.slice(tail, end));
-    if (!asked) continue;
-    const word = asked[1];
-    places = digits && isDigit(word[0]) ? Number(word) : ((digits ? NUMBER_WORDS : NEAREST).get(word) ?? null);
-    if (places !== null) [end, isChanged] = [tail + asked.index, true];
-  }
-  if (places !== null && places > MAX_ASKED_PLACES) {
-    const reason = format(tables.MESSAGES["asked-places"], { n: MAX_ASKED_PLACES });
-    throw new ExpressionError("too-many-places", reason, end, normal.length);
-  }
-  return [" ".repeat(start) + normal.slice(start, end) + " ".repeat(normal.length - end), places];
-}
+import { longestFirst } from "./text.js";
+const DIGITS = py.frozenset(["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+const _LEADING = longestFirst(tables.LEADING);
+const _PLACES = py.re.compile(py.get(tables.PATTERNS, "places"));
+const _NEAREST = py.re.compile(py.get(tables.PATTERNS, "nearest"));
+const _LETTERS = py.frozenset("abcdefghijklmnopqrstuvwxyz");
+const _TAIL = 60;
+export function withoutPhrases(normal) { let asked, between, end, first, isChanged, leading, number, phrase, places, reason, start, tail; [start, end, places] = [0, py.len(normal), null]; while (py.truth((leading = _LEADING.match(normal, start)))) { start = leading.end(); while ([" ", ",", ":"].includes(py.slice(normal, start, py.add(start, 1)))) { start = py.iadd(start, 1); } } [isChanged, between] = [true, " "]; while (py.truth(isChanged)) { while ((py.gt(end, start) && py.contains(between, py.get(normal, py.sub(end, 1))))) { end = py.sub(end, 1); } [isChanged, between] = [false, " ,"]; for (phrase of py.each(tables.TRAILING)) { first = py.sub(end, py.len(phrase)); if ((py.truth(py.call(normal, "endswith", phrase, start, end)) && !(py.contains(_LETTERS, py.get(phrase, 0)) && py.gt(first, start) && py.contains(_LETTERS, py.get(normal, py.sub(first, 1)))))) { [end, isChanged] = [first, true]; break; } } tail = py.max(start, py.sub(end, _TAIL)); if (((places == null) && py.truth((asked = _PLACES.search(py.slice(normal, tail, end)))))) { number = py.get(asked, 1); places = (py.contains(DIGITS, py.get(number, 0)) ? py.int(number) : py.call(tables.NUMBER_WORDS, "get", number)); } else { if (((places == null) && py.truth((asked = _NEAREST.search(py.slice(normal, tail, end)))))) { places = py.call(tables.NEAREST, "get", py.get(asked, 1)); } else { continue; } } if ((places != null)) { [end, isChanged] = [py.add(tail, asked.start()), true]; } } if (((places != null) && py.gt(places, 30))) { reason = py.call(py.get(tables.MESSAGES, "asked-places"), "format", { n: 30 }); throw new ExpressionError("too-many-places", reason, end, py.len(normal)); } return [py.add(py.add(py.mul(" ", start), py.slice(normal, start, end)), py.mul(" ", py.sub(py.len(normal), end))), places]; }

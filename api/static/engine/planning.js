@@ -1,198 +1,35 @@
-// Plans: which operations the model is asked, so that the whole expression is rounded once
-// (calcgpt/inference/planning.py).
-//
-// Operations before the last keep guard places: the fewest with which the result is the value of the expression,
-// rounded to the places asked for. That value is known (exact.js), and the plan calculates what the model should answer,
-// so it knows whether it ends there. If no number of guard places is enough, as for 1/3*3+0.5 to 0 places, a plan works
-// out the numerator and the denominator of the value, and divides once.
-
-import { MAX_PLACES } from "./arithmetic.js";
-import { ArithmeticError } from "./effort.js";
-import { areEqual, errorOf, evaluate, plainText, roundTo } from "./exact.js";
-import { ExpressionError } from "./expression_errors.js";
-import { isConstant, postorder } from "./expression_tree.js";
-import { refuseWork } from "./limits.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/planning.py. Do not edit.
+import * as py from "./python.js";
+import { EffortError } from "./effort.js";
+import { ExpressionError } from "./errors.js";
+import { equal, evaluate, plainText, reasonOf, roundTo } from "./exact.js";
+import { postorder } from "./expression_tree.js";
+import { Refusal, refuseWork } from "./limits.js";
+import { Fractions, Rounding } from "./number_planners.js";
 import { OPERATIONS } from "./operations.js";
-import { Planner, fractions, problemOf, rounding } from "./planners.js";
+import { Parts } from "./planners.js";
 import { UndecidedError, isWhole } from "./real.js";
 import { morePlaces } from "./sensitivity.js";
 import { simplify } from "./simplify.js";
 import tables from "./tables.js";
 import { shorten } from "./text.js";
-
-// Guard places to try, of arithmetic and of functions. Between two of them, the fewest are found by bisection.
-const GUARDS = [0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48];
-const GUARDS_OF_FUNCTIONS = [3, 7, 15, 30, 60, 120, 240, 480];
-const { MAX_DIGITS, MESSAGES, PROGRAMS } = tables;
-
-/** @import { Reading } from "./expression_stack.js" */
-/** @import { Expression } from "./expression_tree.js" */
-/** @import { Fraction } from "./fractions.js" */
-/** @import { Limits, Refusal } from "./limits.js" */
-/** @import { Operand, Step, Way } from "./planners.js" */
-/** @import { Real } from "./real.js" */
-/** @typedef {{refusal: Refusal, start: number, end: number}} Refused a refusal and the position of its part */
-
-/** The operations of an expression, operands first, and its value by them. value: without rounding; isRounded: whether
- * it differs from the rounded one, null if that is undecided; guardPlaces: the
- * places that operations before the last keep beyond those of the result, or beyond what a function of it needs; null
- * if numerator and denominator are worked out instead.
- * @typedef {{steps: Step[], result: Operand, value: Real, rounded: Fraction, isRounded: boolean | null,
- * guardPlaces: number | null, readings: Reading[]}} Plan */
-
-/** Returns why a model is not asked all operations of a plan, or null.
- * @type {(plan: Plan, root: Expression, limits: Limits) => Refused | null} */
-function refusalOf({ steps, guardPlaces }, root, limits) {
-  // As a fraction, a number may have any number of places. A model whose places are fixed would be asked products and
-  // quotients where a person has typed a sum.
-  const areFractions = guardPlaces === null && limits.mostPlaces === MAX_PLACES;
-  for (const { sign, number, start, end } of steps.length && !areFractions ? postorder(root) : []) {
-    const refusal = sign ? null : limits.refuseOperand(number);
-    if (refusal) return { refusal, start, end };
-  }
-  let total = 0;
-  for (const step of steps) {
-    for (const { number, step: index } of [step.a, step.b]) {
-      const refusal = limits.refuseOperand(number);
-      if (!refusal) continue;
-      const { text, start, end } = index === null ? step : steps[index];
-      const reason = `${text} needs ${shorten(plainText(number))}: ${refusal.reason}`;
-      return { refusal: { ...refusal, reason }, start, end };
-    }
-    const { text, start, end } = step;
-    const nCharacters = limits.nCharacters(problemOf(step));
-    const refusal = limits.refuseProblem(problemOf(step), nCharacters);
-    if (refusal) return { refusal: { ...refusal, reason: `${text}: ${refusal.reason}` }, start, end };
-    total += nCharacters;
-  }
-  const refusal = refuseWork(total);
-  return refusal && { refusal, start: root.start, end: root.end };
+const CONSTANTS = py.frozenset(["e", "phi", "pi", "tau"]);
+const _GUARDS = [0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 27, 36, 48];
+const _GUARDS_OF_FUNCTIONS = [3, 7, 15, 30, 60, 120, 240, 480];
+export class Plan extends py.DataClass {
+refusal(root, limits, work) { const self = this; let areFractions, index, nCharacters, node, number, reason, refusal, source, step, total, typed; areFractions = ((self.guardPlaces == null) && py.eq(limits.mostPlaces, 9999)); typed = ((py.truth(self.steps) && !py.truth(areFractions)) ? postorder(root) : []); for (node of py.each(typed)) { if ((!py.truth(node.sign) && py.truth((refusal = limits.refuseOperand(node.number))))) { return [refusal, node.start, node.end]; } } total = 0; for (step of py.each(self.steps)) { for ([number, index] of [step.a, step.b]) { if (py.truth((refusal = limits.refuseOperand(number)))) { source = ((index == null) ? step : py.get(self.steps, index)); reason = `${source.text} needs ${shorten(plainText(number))}: ${refusal.reason}`; return [new Refusal(refusal.kind, reason), source.start, source.end]; } } nCharacters = limits.nCharacters(step.problem); if (py.truth((refusal = limits.refuseProblem(step.problem, nCharacters)))) { reason = `${step.text}: ${refusal.reason}`; return [new Refusal(refusal.kind, reason), step.start, step.end]; } total = py.iadd(total, nCharacters); } refusal = refuseWork(total, work); return py.andElse(refusal, () => [refusal, root.start, root.end]); }
+static fields = ["steps", "result", "value", "rounded", "isRounded", "guardPlaces", "readings"];
+constructor(steps, result, value, rounded, isRounded, guardPlaces, readings = []) { super(); this.steps = steps; this.result = result; this.value = value; this.rounded = rounded; this.isRounded = isRounded; this.guardPlaces = guardPlaces; this.readings = readings; }
 }
-
-/** Returns the plan of an expression whose result is rounded to `places`. The result of a model whose places are fixed
- * may be off.
- * @throws {ExpressionError} if the expression has no value, if its value is not decided, or if it is outside the limits
- * @type {(root: Expression, places: number, limits: Limits) => Plan} */
-export function makePlan(root, places, limits) {
-  try {
-    const plans = new Plans(root, places, limits);
-    let first = null;
-    for (const plan of plans.inOrder()) {
-      const refused = refusalOf(plan, root, limits);
-      if (!refused) return plan;
-      first ??= refused;
-    }
-    if (first) throw new ExpressionError(first.refusal.kind, first.refusal.reason, first.start, first.end);
-    throw plans.error ?? new ExpressionError("out-of-range", MESSAGES["no-plan"], root.start, root.end);
-  } catch (error) {
-    throw error instanceof ArithmeticError ? errorOf(error, root) : error;
-  }
+export function makePlan(root, places, limits, work = 2500000) { let end, error, first, kind, plan, plans, reason, refusal, refused, start; try { plans = new _Plans(root, places, limits); first = null; for (plan of py.each(plans.inOrder())) { if (!py.truth((refusal = plan.refusal(root, limits, work)))) { return plan; } first = py.orElse(first, () => refusal); } } catch (caught) { if (caught instanceof EffortError || caught instanceof py.ArithmeticError) { error = caught; [kind, reason] = reasonOf(error); throw new ExpressionError(kind, reason, root.start, root.end); } else throw caught; } if ((!py.truth(first) && py.truth(plans.error))) { throw plans.error; } if (!py.truth(first)) { [kind, reason] = ["out-of-range", py.get(tables.MESSAGES, "no-plan")]; throw new ExpressionError(kind, reason, root.start, root.end); } [refused, start, end] = first; throw new ExpressionError(refused.kind, refused.reason, start, end); }
+class _Plans {
+constructor(root, places, limits) { const self = this; let kind, known, more, nodes, reason, simpler, values; self.error = null; values = evaluate(root); [self._value, self._places, self._limits] = [py.get(values, -1).settle(), places, limits]; if (py.gt(self._value.size(), 10000)) { throw new py.OverflowError(); } self._rounded = self._value.rounded(places); self._isRounded = _differ(py.bound(self, "_value"), py.bound(self, "_rounded")); self._right = roundTo(py.bound(self, "_rounded"), places); if (((simpler = simplify(root, values)) !== root)) { [root, values] = [simpler, evaluate(simpler)]; } nodes = postorder(root); self._approaches = _approaches(nodes, values); if ((py.truth(self._approaches) && py.lt(limits.mostPlaces, 9999))) { reason = py.get(tables.MESSAGES, "direct"); kind = "out-of-range"; throw new ExpressionError(kind, reason, root.start, root.end); } more = (py.truth(self._approaches) ? morePlaces(nodes, values) : py.mul([0], py.len(nodes))); known = py.dict(py.seq(limits.operations).map((sign) => [py.get(py.get(OPERATIONS, sign).spellings, 0), py.get(OPERATIONS, sign)])); self._parts = new Parts(nodes, values, more, known, self._right); }
+*inOrder() { const self = this; let byFractions, guardPlaces, guards, most, plan, tooFew; most = py.sub(self._limits.mostPlaces, self._places); guards = (py.truth(self._approaches) ? _GUARDS_OF_FUNCTIONS : _GUARDS); tooFew = -1; for (guardPlaces of py.each((function* () { for (const n of py.each(guards)) { if (py.le(n, most)) yield n; } })())) { if (py.truth((plan = self._rightPlan(guardPlaces)))) { yield _fewest(py.bound(self, "_rightPlan"), py.add(tooFew, 1), plan); break; } tooFew = guardPlaces; } byFractions = (py.truth(self._approaches) ? null : new Fractions(self._parts, self._places)); if ((py.truth(byFractions) && py.truth((plan = self._plan(byFractions))))) { yield plan; } if ((py.lt(most, py.sub(9999, self._places)) && py.truth((plan = self._roundingPlan(0))))) { yield plan; } }
+_rightPlan(guardPlaces) { const self = this; let plan; plan = self._roundingPlan(guardPlaces); return ((py.truth(plan) && py.truth(equal(plan.result.number, self._right))) ? plan : null); }
+_roundingPlan(guardPlaces) { const self = this; return self._plan(new Rounding(self._parts, self._places, guardPlaces), guardPlaces); }
+_plan(planner, guardPlaces = null) { const self = this; let error, readings, result, steps, values; try { result = planner.plan(); } catch (caught) { if (caught instanceof ExpressionError) { error = caught; self.error = py.orElse(self.error, () => error); return null; } else throw caught; } if ((result == null)) { return null; } [steps, readings] = [py.tuple(planner.steps), py.tuple(planner.readings)]; values = [self._value, self._rounded, self._isRounded]; return new Plan(steps, result, ...py.each(values), guardPlaces, readings); }
 }
-
-/** Returns whether a value was changed by rounding; null if that is undecided.
- * @type {(value: Real, rounded: Fraction) => boolean | null} */
-function differ(value, rounded) {
-  try {
-    return value.compare(rounded) !== 0;
-  } catch (error) {
-    if (error instanceof UndecidedError) return null;
-    throw error;
-  }
-}
-
-/** The plans of an expression that are right, in the order in which they are to be tried. */
-class Plans {
-  /** @type {ExpressionError | null} */ error = null; // the first
-  #value;
-  #rounded;
-  #isRounded;
-  #places;
-  #mostPlaces;
-  #approaches;
-  #parts;
-
-  /** @param {Expression} root @param {number} places @param {Limits} limits */
-  constructor(root, places, { mostPlaces, operations: known }) {
-    let values = evaluate(root);
-    this.#value = values[values.length - 1].settle();
-    this.#places = places;
-    this.#mostPlaces = mostPlaces;
-    if (this.#value.size() > MAX_DIGITS) throw new ArithmeticError();
-    this.#rounded = this.#value.rounded(places);
-    this.#isRounded = differ(this.#value, this.#rounded);
-    const simpler = simplify(root, values);
-    if (simpler !== root) [root, values] = [simpler, evaluate(simpler)];
-    const nodes = postorder(root);
-    this.#approaches = approaches(nodes, values);
-    if (this.#approaches && mostPlaces < MAX_PLACES) {
-      throw new ExpressionError("out-of-range", MESSAGES.direct, root.start, root.end);
-    }
-    const more = this.#approaches ? morePlaces(nodes, values) : nodes.map(() => 0);
-    const operations = Object.fromEntries(known.map((sign) => [OPERATIONS[sign].spellings[0], sign]));
-    this.#parts = { nodes, values, morePlaces: more, operations, right: roundTo(this.#rounded, places) };
-  }
-
-  /** Yields plans. All are right, except the last one of a model whose places are fixed. @returns {Generator<Plan>} */
-  *inOrder() {
-    const most = this.#mostPlaces - this.#places;
-    let tooFew = -1;
-    for (const guardPlaces of this.#approaches ? GUARDS_OF_FUNCTIONS : GUARDS) {
-      if (guardPlaces > most) break;
-      const plan = this.#rightPlan(guardPlaces);
-      if (plan) {
-        yield this.#fewest(tooFew + 1, guardPlaces, plan);
-        break;
-      }
-      tooFew = guardPlaces;
-    }
-    const byFractions = this.#approaches ? null : this.#plan(fractions, 0, null);
-    if (byFractions) yield byFractions;
-    const last = most < MAX_PLACES - this.#places ? this.#plan(rounding, 0) : null;
-    if (last) yield last;
-  }
-
-  /** Returns the plan with the fewest guard places from `least` on, given one that is right.
-   * @type {(least: number, guardPlaces: number, plan: Plan) => Plan} */
-  #fewest(least, guardPlaces, plan) {
-    while (least < guardPlaces) {
-      const middle = (least + guardPlaces) >> 1;
-      const better = this.#rightPlan(middle);
-      if (better) [plan, guardPlaces] = [better, middle];
-      else least = middle + 1;
-    }
-    return plan;
-  }
-
-  /** @param {number} guardPlaces */
-  #rightPlan(guardPlaces) {
-    const plan = this.#plan(rounding, guardPlaces);
-    return plan && areEqual(plan.result.number, this.#parts.right) ? plan : null;
-  }
-
-  /** @type {(way: (planner: Planner<any>) => Way<any>, more: number, guardPlaces?: number | null) => Plan | null} */
-  #plan(way, more, guardPlaces = more) {
-    const planner = new Planner(this.#parts, this.#places, this.#places + more, way);
-    let result;
-    try {
-      result = planner.plan();
-    } catch (error) {
-      if (!(error instanceof ExpressionError)) throw error;
-      this.error ??= error; // too many operations, perhaps because a series diverges
-      return null;
-    }
-    if (!result) return null;
-    const { steps, readings } = planner;
-    const values = { value: this.#value, rounded: this.#rounded, isRounded: this.#isRounded };
-    return { steps, result, ...values, guardPlaces, readings };
-  }
-}
-
-/** Returns whether a part has a program that only approaches its value.
- * @type {(nodes: Expression[], values: Real[]) => boolean} */
-function approaches(nodes, values) {
-  const valueOf = new Map(nodes.map((node, index) => [node, values[index]]));
-  return nodes.some((node) => {
-    if (node.sign === "^") return !isWhole(/** @type {Real} */ (valueOf.get(node.operands[1])));
-    return isConstant(node) || (Object.hasOwn(PROGRAMS, node.sign) && !PROGRAMS[node.sign].is_exact);
-  });
-}
+function _differ(value, rounded) { try { return !py.eq(value.compare(rounded), 0); } catch (caught) { if (caught instanceof UndecidedError) { return null; } else throw caught; } }
+function _fewest(make, least, plan) { let better, middle; while (py.lt(least, plan.guardPlaces)) { middle = py.floordiv(py.add(least, plan.guardPlaces), 2); if (py.truth((better = make(middle)))) { plan = better; } else { least = py.add(middle, 1); } } return plan; }
+function _approaches(nodes, values) { let valueOf; valueOf = py.dict(py.zip(nodes, values)); const approaches = (node) => { let isFunction; if ((node.sign === "^")) { return !py.truth(isWhole(py.get(valueOf, py.get(node.operands, 1)))); } isFunction = (py.contains(tables.PROGRAMS, node.sign) && !py.truth(py.get(tables.PROGRAMS, node.sign).isExact)); return py.orElse(isFunction, () => py.contains(CONSTANTS, node.sign)); }; return py.any(py.map(approaches, nodes)); }

@@ -1,380 +1,62 @@
-// Real numbers, and what can be decided about them: sign, order, rounding (calcgpt/inference/real.py).
-//
-// A number is a fraction, or an operation on numbers. Of the latter, a ball encloses the value, to any precision
-// (ball.js). Two numbers are different if their balls are. They are equal by a theorem, never because they are near:
-// - by their closed forms (closed_form.js),
-// - if they are algebraic, by a bound of how near to 0 such a number can be without being 0.
-// If neither decides by MAX_BITS, the question is undecided.
-
-import { divideHalfEven } from "./arithmetic.js";
-import * as balls from "./ball.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/real.py. Do not edit.
+import * as py from "./python.js";
+import * as balls from "./balls.js";
 import * as closedForm from "./closed_form.js";
-import { ArithmeticError, EffortError, spend } from "./effort.js";
-import * as elementary from "./elementary.js";
-import * as fractions from "./fractions.js";
-import { bitLength, magnitude, product, sizeOf, whole } from "./fractions.js";
+import { TooLargeError } from "./closed_form.js";
+import { spend } from "./effort.js";
+import { Fraction } from "./fractions.js";
+import * as math from "./math.js";
 import { separation } from "./separation.js";
-
-const MAX_BITS = 2 ** 15; // of enclosures
-export const DECIDED_DIGITS = Math.floor(MAX_BITS * Math.log10(2)); // beyond which a question is undecided
-export const MAX_EXACT_BITS = 2 ** 17; // of a fraction, numerator or denominator
-const FIRST_BITS = 128;
-const [MAX_FORM_BITS, MAX_DEPTH] = [4_000, 50]; // of a fraction, and of a number, that has a form
-const [SIMPLE, SIMPLE_DIGITS] = [10n ** 15n, 60]; // denominator of a simple fraction; digits to guess it by
-const LONGEST_FACTORIAL = 10_000n; // that is written out
-
-/** @import { Ball } from "./ball.js" */
-/** @import { Form } from "./closed_form.js" */
-/** @import { Fraction } from "./fractions.js" */
-
-/** An operation divides by 0. */
-export class DivisionError extends ArithmeticError {}
-
-/** No theorem says whether a number is 0, and no enclosure shows that it is not. */
-export class UndecidedError extends ArithmeticError {}
-
-/** A real number. `exact` is its value if that is known to be a fraction, else null. */
+export const MAX_BITS = py.pow(2, 15);
+export const DECIDED_DIGITS = py.int(py.mul(MAX_BITS, math.log10(2)));
+export const MAX_EXACT_BITS = py.pow(2, 17);
+const _FIRST_BITS = 128;
+export const [_MAX_FORM_BITS, _MAX_DEPTH] = [4000, 50];
+export const [_SIMPLE, _SIMPLE_DIGITS] = [py.pow(10, 15), 60];
+export class UndecidedError extends py.ArithmeticError {
+}
 export class Real {
-  /** @type {Fraction | null} */ exact = null;
-  operation = "";
-  /** @type {Real[]} */ operands = [];
-  exponent = whole(1n); // of a power
-  depth = 0; // of functions, roots and quotients in each other
-  bits = 0; // with which `ball` was worked out
-  /** @type {Ball | null} */ ball = null;
-  /** @type {Form | null | undefined} */ #form;
-
-  /** The closed form, or null if there is none of a moderate size. */
-  get form() {
-    if (this.#form === undefined) this.#form = formOf(this);
-    return this.#form;
-  }
-
-  /** @param {Real} other */
-  plus(other) {
-    if (areExact(this, other)) return fraction(fractions.add(exactOf(this), exactOf(other)));
-    return operationOn("+", [this, other]);
-  }
-
-  /** @param {Real} other */
-  minus(other) {
-    return this.plus(other.negative());
-  }
-
-  negative() {
-    return this.exact ? fraction(fractions.negative(this.exact)) : fraction(whole(-1n)).times(this);
-  }
-
-  /** @param {Real} other */
-  times(other) {
-    if (areExact(this, other)) return fraction(fractions.multiply(exactOf(this), exactOf(other)));
-    return operationOn("*", [this, other]);
-  }
-
-  /** @param {Real} other
-   * @throws {DivisionError}
-   * @throws {UndecidedError} if the divisor may be 0 */
-  over(other) {
-    if (!other.sign()) throw new DivisionError();
-    if (areExact(this, other)) return fraction(fractions.multiply(exactOf(this), fractions.inverse(exactOf(other))));
-    return operationOn("/", [this, other]);
-  }
-
-  /** Returns a ball with the value, worked out with so many binary digits. It may be wider than they say, or null.
-   * @param {number} bits */
-  enclose(bits) {
-    for (const real of partsOf(this, (part) => part.bits >= bits)) {
-      spend(costOf(real, bits));
-      [real.ball, real.bits] = [ballOf(real, bits), bits];
-    }
-    return this.ball;
-  }
-
-  /** Returns -1, 0 or 1. @throws {UndecidedError} */
-  sign() {
-    let distance = null;
-    for (let bits = FIRST_BITS; !this.exact; bits *= 2) {
-      if (bits > MAX_BITS) throw new UndecidedError();
-      const ball = this.enclose(bits);
-      const sign = balls.signOf(ball);
-      if (sign) return sign;
-      if (bits === FIRST_BITS) distance = separation(partsOf(this));
-      if (ball && distance !== null && balls.isBelow(ball, -distance)) this.exact = whole(0n);
-    }
-    return Number(this.exact.n > 0n) - Number(this.exact.n < 0n);
-  }
-
-  /** Returns the sign of this number minus a fraction. @param {Fraction} value @throws {UndecidedError} */
-  compare(value) {
-    const order = this.minus(fraction(value)).sign();
-    if (!order) this.exact = value;
-    return order;
-  }
-
-  /** Returns the number rounded down. @throws {UndecidedError} @throws {ArithmeticError} if it has more than
-   * MAX_EXACT_BITS */
-  floor() {
-    if (this.exact) return fractions.floor(this.exact);
-    const nearest = this.#nearest();
-    return nearest - (this.compare(whole(nearest)) < 0 ? 1n : 0n);
-  }
-
-  /** Returns the number rounded to decimal places, which may be negative; ties to even.
-   * @param {number} places @throws {ArithmeticError} what `floor` throws @returns {Fraction} */
-  rounded(places) {
-    const [n, d] = places < 0 ? [1n, 10n ** BigInt(-places)] : [10n ** BigInt(places), 1n]; // what it is multiplied by
-    let units;
-    if (this.exact) units = divideHalfEven(this.exact.n * n, this.exact.d * d);
-    else {
-      let halves = this.times(fraction(fractions.fraction(2n * n, d))).#nearest();
-      if (halves % 2n) halves += BigInt(this.compare(fractions.fraction(halves * d, 2n * n)));
-      units = divideHalfEven(halves, 2n);
-    }
-    return places < 0 ? whole(units * d) : fractions.ofDecimal(units, places);
-  }
-
-  /** Returns a whole number that is less than 1 from this number. */
-  #nearest() {
-    if (this.exact) return divideHalfEven(this.exact.n, this.exact.d);
-    for (const ball of this.#approximations()) {
-      if (ball.r && BigInt(bitLength(ball.r)) + ball.e > -2n) continue;
-      const { n, d } = balls.middleOf(ball);
-      return divideHalfEven(n, d);
-    }
-    throw new UndecidedError();
-  }
-
-  /** Yields balls that are smaller and smaller. @param {number} bits */
-  *#approximations(bits = FIRST_BITS) {
-    for (; bits <= MAX_BITS; bits *= 2) {
-      const ball = this.enclose(bits);
-      if (!ball) continue;
-      if (balls.logarithm(ball) > MAX_EXACT_BITS) throw new ArithmeticError();
-      yield ball;
-    }
-  }
-
-  /** Returns the number, or one that is near it, to so many digits unless it is nearly 0. It decides nothing.
-   * @throws {ArithmeticError} if it has more than MAX_EXACT_BITS */
-  approximate(digits = 40) {
-    if (this.exact) return this.exact;
-    const wanted = Math.floor(digits / Math.log10(2)) + 8;
-    let last = null;
-    for (const ball of this.#approximations(wanted + 32)) {
-      last = ball;
-      if (balls.accuracy(ball) >= wanted || BigInt(bitLength(ball.r)) + ball.e <= -1000n) break;
-    }
-    if (!last) throw new ArithmeticError();
-    return balls.middleOf(last);
-  }
-
-  /** Returns the decimal logarithm of the magnitude, about: -Infinity for 0, also if the number may be 0. It decides
-   * nothing. @throws {ArithmeticError} for a number that has too many digits for a logarithm */
-  size() {
-    if (this.exact) {
-      const { n, d } = this.exact;
-      return n ? (bitLength(n) - bitLength(d)) * Math.log10(2) : -Infinity;
-    }
-    let ball = null;
-    for (let bits = 2 * FIRST_BITS; bits <= MAX_BITS; bits *= 2) {
-      ball = this.enclose(bits);
-      if (!ball || !balls.signOf(ball)) continue;
-      const size = Number(balls.logarithm(ball)) * Math.log10(2);
-      if (!Number.isFinite(size)) throw new ArithmeticError();
-      return size;
-    }
-    return ball ? -Infinity : Infinity;
-  }
-
-  /** Returns this number, as a fraction if it is shown to be a simple one. */
-  settle() {
-    if (this.exact) return this;
-    try {
-      const near = this.approximate(2 * SIMPLE_DIGITS);
-      const simple = fractions.simplified(near, SIMPLE);
-      const { n, d } = fractions.subtract(simple, near);
-      if (magnitude(n) * 10n ** BigInt(SIMPLE_DIGITS) < d) this.compare(simple);
-    } catch (error) {
-      if (!(error instanceof ArithmeticError) || error instanceof EffortError) throw error;
-    }
-    return this;
-  }
+exact = null;
+operation = "";
+operands = [];
+exponent = new Fraction(1);
+depth = 0;
+bits = 0;
+get form() { return py.kept(this, "form", () => { const self = this; let forms, isShort; if (py.gt(self.depth, _MAX_DEPTH)) { return null; } try { if ((self.exact != null)) { isShort = py.le(_nBits(self.exact), _MAX_FORM_BITS); return (py.truth(isShort) ? closedForm.rational(self.exact) : null); } forms = py.seq(self.operands).map((operand) => operand.form); if (py.seq(forms).every((form) => (form != null))) { if ((self.operation === "^")) { return closedForm.power(...py.each(forms), self.exponent); } return py.get(_FORMS, self.operation)(...py.each(forms)); } } catch (caught) { if (!(caught instanceof TooLargeError)) throw caught; } return null; }); }
+__add__(other) { const self = this; let both; if (py.truth((both = _fractions(self, other)))) { return fraction(py.add(py.get(both, 0), py.get(both, 1))); } return _operation("+", [self, other]); }
+__sub__(other) { const self = this; return py.add(self, py.neg(other)); }
+__neg__() { const self = this; return ((self.exact == null) ? py.mul(fraction(new Fraction(-1)), self) : fraction(py.neg(self.exact))); }
+__mul__(other) { const self = this; let both; if (py.truth((both = _fractions(self, other)))) { return fraction(py.mul(py.get(both, 0), py.get(both, 1))); } return _operation("*", [self, other]); }
+__truediv__(other) { const self = this; let both; if (!py.truth(other.sign())) { throw new py.ZeroDivisionError(); } if (py.truth((both = _fractions(self, other)))) { return fraction(py.truediv(py.get(both, 0), py.get(both, 1))); } return _operation("/", [self, other]); }
+enclose(bits) { const self = this; let real; for (real of py.each(parts(self, ((real) => py.ge(real.bits, bits))))) { spend(balls.cost(((real.exact != null) ? "" : real.operation), bits)); [real.ball, real.bits] = [_ball(real, bits), bits]; } return self.ball; }
+sign() { const self = this; let ball, bits, distance, sign; [bits, distance] = [_FIRST_BITS, null]; while ((self.exact == null)) { if (py.gt(bits, MAX_BITS)) { throw new UndecidedError(); } ball = self.enclose(bits); if (py.truth((sign = balls.sign(ball)))) { return sign; } if (py.eq(bits, _FIRST_BITS)) { distance = separation(parts(self)); } if (((distance != null) && py.truth(balls.isFinite(ball)) && py.truth(balls.isBelow(ball, py.neg(distance))))) { self.exact = new Fraction(0); } bits = py.mul(bits, 2); } return py.sub(py.gt(self.exact, 0), py.lt(self.exact, 0)); }
+compare(value) { const self = this; let order; order = py.sub(self, fraction(new Fraction(value))).sign(); if (!py.truth(order)) { self.exact = new Fraction(value); } return order; }
+floor() { const self = this; let nearest; if ((self.exact != null)) { return math.floor(self.exact); } nearest = self._nearest(); return py.sub(nearest, py.lt(self.compare(nearest), 0)); }
+rounded(places) { const self = this; let halves, order, scale; scale = py.pow(new Fraction(10), places); if ((self.exact != null)) { return py.truediv(py.round(py.mul(self.exact, scale)), scale); } halves = py.mul(self, fraction(py.mul(2, scale)))._nearest(); if ((py.truth(py.mod(halves, 2)) && py.truth((order = self.compare(py.truediv(halves, py.mul(2, scale))))))) { halves = py.iadd(halves, order); } return py.truediv(py.round(new Fraction(halves, 2)), scale); }
+_nearest() { const self = this; let near; if ((self.exact != null)) { return py.round(self.exact); } for (near of py.each(self._approximations())) { if (py.truth(balls.isNarrow(near, -2))) { return py.round(balls.middle(near)); } } throw new UndecidedError(); }
+*_approximations(bits = _FIRST_BITS) { const self = this; let ball; while (py.le(bits, MAX_BITS)) { ball = self.enclose(bits); if (py.truth(balls.isFinite(ball))) { if (py.gt(balls.logarithm(ball), MAX_EXACT_BITS)) { throw new py.OverflowError(); } yield ball; } bits = py.mul(bits, 2); } }
+approximate(digits = 40) { const self = this; let ball, near, wanted; if ((self.exact != null)) { return self.exact; } wanted = py.add(py.int(py.truediv(digits, math.log10(2))), 8); near = null; for (ball of py.each(self._approximations(py.add(wanted, 32)))) { near = balls.middle(ball); if ((py.ge(balls.accuracy(ball), wanted) || py.truth(balls.isNarrow(ball, -1000)))) { break; } } if ((near == null)) { throw new py.OverflowError(); } return near; }
+size() { const self = this; let ball, bits, d, n; if ((self.exact != null)) { [n, d] = self.exact.asIntegerRatio(); return (py.truth(n) ? py.mul(py.sub(py.call(n, "bit_length"), py.call(d, "bit_length")), math.log10(2)) : py.neg(math.inf)); } bits = py.mul(2, _FIRST_BITS); while (!py.truth(balls.sign((ball = self.enclose(bits))))) { bits = py.mul(bits, 2); if (py.gt(bits, MAX_BITS)) { return (py.truth(balls.isFinite(ball)) ? py.neg(math.inf) : math.inf); } } return py.mul(balls.logarithm(ball), math.log10(2)); }
+settle() { const self = this; let near, simple; if ((self.exact == null)) { try { near = self.approximate(py.mul(2, _SIMPLE_DIGITS)); simple = near.limitDenominator(_SIMPLE); if (py.lt(py.abs(py.sub(simple, near)), new Fraction(1, py.pow(10, _SIMPLE_DIGITS)))) { self.compare(simple); } } catch (caught) { if (!(caught instanceof UndecidedError || caught instanceof py.OverflowError)) throw caught; } } return self; }
 }
-
-/** Returns a fraction as a real number. @param {Fraction} value */
-export function fraction(value) {
-  spend(1 + sizeOf(value) / 1_000);
-  const real = new Real();
-  real.exact = value;
-  return real;
-}
-
-/** Whether both numbers are fractions, and short enough to calculate with. @type {(a: Real, b: Real) => boolean} */
-function areExact(a, b) {
-  return Boolean(a.exact && b.exact) && sizeOf(exactOf(a)) + sizeOf(exactOf(b)) <= MAX_EXACT_BITS;
-}
-
-/** @param {Real} real */
-function exactOf(real) {
-  return /** @type {Fraction} */ (real.exact);
-}
-
-export function pi() {
-  return operationOn("pi", []);
-}
-
-/** Returns a power. The base is not 0 if the exponent is negative; a negative base needs an exponent with an odd
- * denominator, and gives the real power.
- * @throws {UndecidedError}
- * @type {(base: Real, exponent: Fraction) => Real} */
-export function power(base, exponent) {
-  const { n, d } = exponent;
-  if (d > 1n && base.sign() < 0) {
-    const result = power(base.negative(), exponent);
-    return n % 2n ? result.negative() : result;
-  }
-  const root = base.exact && exactRoot(base.exact, d);
-  if (root) {
-    if (sizeOf(root) <= 1) return fraction(fractions.power(root, n % 2n ? 1n : 2n));
-    if (BigInt(sizeOf(root)) * magnitude(n) <= MAX_EXACT_BITS) return fraction(fractions.power(root, n));
-  }
-  return operationOn("^", [base], exponent);
-}
-
-/** Returns n!, for n that is not negative. @param {bigint} n */
-export function factorial(n) {
-  if (n <= LONGEST_FACTORIAL) return fraction(whole(product(1n, n)));
-  return operationOn("!", [fraction(whole(n))]);
-}
-
-/** @param {Real} x */
-export function exp(x) {
-  return operationOn("exp", [x]);
-}
-
-/** @param {Real} x positive */
-export function ln(x) {
-  return operationOn("ln", [x]);
-}
-
-/** @param {Real} x */
-export function sin(x) {
-  return odd("sin", x);
-}
-
-/** @param {Real} x */
-export function cos(x) {
-  return operationOn("cos", [isBelow0(x) ? x.negative() : x]);
-}
-
-/** @param {Real} x from -1 to 1 */
-export function asin(x) {
-  return odd("asin", x);
-}
-
-/** @param {Real} x */
-export function atan(x) {
-  return odd("atan", x);
-}
-
-/** Whether a number is known to be whole. @param {Real} real */
-export function isWhole({ exact }) {
-  return exact?.d === 1n;
-}
-
-/** @type {(name: string, x: Real) => Real} */
-function odd(name, x) {
-  return isBelow0(x) ? operationOn(name, [x.negative()]).negative() : operationOn(name, [x]);
-}
-
-/** Whether a number is seen to be negative. @param {Real} x */
-function isBelow0(x) {
-  return x.exact ? x.exact.n < 0n : balls.signOf(x.enclose(FIRST_BITS)) < 0;
-}
-
-/** Returns an operation on numbers, or a fraction if its form is one.
- * @type {(name: string, operands: Real[], exponent?: Fraction) => Real} */
-function operationOn(name, operands, exponent = whole(1n)) {
-  spend(20);
-  const real = new Real();
-  Object.assign(real, { operation: name, operands, exponent });
-  real.depth = Math.max(0, ...operands.map(({ depth }) => depth)) + Number(name !== "+" && name !== "*");
-  real.exact = real.form && closedForm.rationalOf(real.form);
-  return real;
-}
-
-/** @type {Record<string, (...forms: Form[]) => Form>} */
-const FORMS = {
-  pi: () => closedForm.PI,
-  "+": closedForm.add,
-  "*": closedForm.multiply,
-  "/": (a, b) => closedForm.multiply(a, closedForm.inverse(b)),
-  ...{ exp: closedForm.exp, ln: closedForm.ln, sin: closedForm.sin, cos: closedForm.cos },
-  ...{ asin: closedForm.asin, atan: closedForm.atan, "!": (n) => closedForm.atom("!", n) },
-};
-
-/** @type {(real: Real) => Form | null} */
-function formOf({ exact, depth, operation, operands, exponent }) {
-  if (depth > MAX_DEPTH) return null;
-  try {
-    if (exact) return sizeOf(exact) <= MAX_FORM_BITS ? closedForm.rational(exact) : null;
-    const forms = operands.map(({ form }) => form).filter((form) => form !== null);
-    if (forms.length < operands.length) return null;
-    return operation === "^" ? closedForm.power(forms[0], exponent) : FORMS[operation](...forms);
-  } catch (error) {
-    if (error instanceof closedForm.TooLargeError) return null;
-    throw error;
-  }
-}
-
-/** Returns the ball of a number, from those of its operands. @type {(real: Real, bits: number) => Ball | null} */
-function ballOf({ exact, operation, operands, exponent: { n, d } }, bits) {
-  if (exact) return balls.ofFraction(exact, bits);
-  if (operation === "pi") return elementary.pi(bits);
-  if (operation === "!") return elementary.factorial(exactOf(operands[0]).n, bits);
-  const [a, b] = operands.map(({ ball }) => ball);
-  if (!a || b === null) return null;
-  if (operation === "+") return balls.add(a, b, bits);
-  if (operation === "*") return balls.multiply(a, b, bits);
-  if (operation === "/") return balls.divide(a, b, bits);
-  if (operation !== "^") return ELEMENTARY[operation](a, bits);
-  const root = d > 1n ? elementary.root(a, d, bits) : a;
-  return root && balls.power(root, n, bits);
-}
-
-const { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf, atan: atanOf } = elementary;
-/** @type {Record<string, elementary.Real>} */
-const ELEMENTARY = { exp: expOf, ln: lnOf, sin: sinOf, cos: cosOf, asin: asinOf, atan: atanOf };
-
-/** Returns the microseconds that a ball takes, about. @type {(real: Real, bits: number) => number} */
-function costOf({ exact, operation }, bits) {
-  if (exact || ["+", "*", "/"].includes(operation)) return 2 + bits / 400;
-  return operation === "!" ? 400 + (bits / 100) ** 3 : 20 + (bits / 180) ** 2;
-}
-
-/** Returns the numbers that one is made of, operands first, without those that are known and what these are made of.
- * @type {(real: Real, isKnown?: (real: Real) => boolean) => Real[]} */
-export function partsOf(real, isKnown = () => false) {
-  /** @type {Set<Real>} */ const seen = new Set();
-  const ordered = [];
-  /** @type {[Real, boolean][]} */ const waiting = [[real, false]];
-  for (let next; (next = waiting.pop()); ) {
-    const [part, isComplete] = next;
-    if (isComplete) ordered.push(part);
-    else if (!seen.has(part) && !isKnown(part)) {
-      seen.add(part);
-      waiting.push([part, true]);
-      for (const operand of part.exact ? [] : part.operands) waiting.push([operand, false]);
-    }
-  }
-  return ordered;
-}
-
-/** Returns the root of a number that is not negative if it is a fraction, else null.
- * @type {(value: Fraction, degree: bigint) => Fraction | null} */
-function exactRoot(value, degree) {
-  if (degree === 1n || !value.n || (value.n === 1n && value.d === 1n)) return value;
-  if (degree > sizeOf(value)) return null;
-  const root = { n: elementary.integerRoot(value.n, degree), d: elementary.integerRoot(value.d, degree) };
-  return root.n ** degree === value.n && root.d ** degree === value.d ? root : null;
-}
+export function fraction(value) { let real; spend(py.add(1, py.pow(py.floordiv(_nBits(value), 2000), 2))); real = new Real(); real.exact = value; return real; }
+function _fractions(a, b) { let isShort; if (((a.exact == null) || (b.exact == null))) { return null; } isShort = py.le(py.add(_nBits(a.exact), _nBits(b.exact)), MAX_EXACT_BITS); return (py.truth(isShort) ? [a.exact, b.exact] : null); }
+export function pi() { return _operation("pi", []); }
+export function power(base, exponent) { let d, n, result, root; [n, d] = exponent.asIntegerRatio(); if ((py.gt(d, 1) && py.lt(base.sign(), 0))) { result = power(py.neg(base), exponent); return (py.truth(py.mod(n, 2)) ? py.neg(result) : result); } if (((base.exact != null) && ((root = _exactRoot(base.exact, d)) != null))) { if (py.le(_nBits(root), 1)) { return fraction(py.pow(root, py.add(py.mod(n, 2), 2))); } if (py.le(py.mul(_nBits(root), py.abs(n)), MAX_EXACT_BITS)) { return fraction(py.pow(root, n)); } } return _operation("^", [base], exponent); }
+export function factorial(n) { if (py.le(n, 10000)) { return fraction(new Fraction(math.factorial(n))); } return _operation("!", [fraction(new Fraction(n))]); }
+export function exp(x) { return _operation("exp", [x]); }
+export function ln(x) { return _operation("ln", [x]); }
+export function sin(x) { return _odd("sin", x); }
+export function cos(x) { return _operation("cos", [(py.truth(_isBelow0(x)) ? py.neg(x) : x)]); }
+export function asin(x) { return _odd("asin", x); }
+export function atan(x) { return _odd("atan", x); }
+export function isWhole(real) { return ((real.exact != null) && py.eq(real.exact.denominator, 1)); }
+function _odd(name, x) { return (py.truth(_isBelow0(x)) ? py.neg(_operation(name, [py.neg(x)])) : _operation(name, [x])); }
+function _isBelow0(x) { return ((x.exact != null) ? py.lt(x.exact, 0) : py.lt(balls.sign(x.enclose(_FIRST_BITS)), 0)); }
+function _operation(name, operands, exponent = new Fraction(1)) { let real; spend(20); real = new Real(); [real.operation, real.operands, real.exponent] = [name, operands, exponent]; real.depth = py.add(py.max(py.seq(operands).map((x) => x.depth), { default: 0 }), !["+", "*"].includes(name)); real.exact = (py.truth(real.form) ? real.form.rational : null); return real; }
+const _FORMS = py.dict([["pi", (() => closedForm.PI)], ["+", closedForm.add], ["*", closedForm.multiply], ["/", ((a, b) => closedForm.multiply(a, closedForm.inverse(b)))], ["exp", closedForm.exp], ["ln", closedForm.ln], ["sin", closedForm.sin], ["cos", closedForm.cos], ["asin", closedForm.asin], ["atan", closedForm.atan], ["!", ((n) => closedForm.atom("!", n))]]);
+function _ball(real, bits) { let operands; if ((real.exact != null)) { return balls.ofFraction(real.exact, bits); } operands = py.seq(real.operands).map((operand) => operand.ball); return balls.apply(real.operation, operands, real.exponent, bits); }
+export function parts(real, isKnown = ((_) => false)) { let isComplete, ordered, part, seen, waiting; [ordered, waiting, seen] = [[], [[real, false]], py.set()]; while (py.truth(waiting)) { [part, isComplete] = waiting.pop(); if (py.truth(isComplete)) { ordered.push(part); } else { if ((!py.contains(seen, py.id(part)) && !py.truth(isKnown(part)))) { py.call(seen, "add", py.id(part)); waiting.push([part, true]); if ((part.exact == null)) { py.call(waiting, "extend", py.seq(part.operands).map((operand) => [operand, false])); } } } } return ordered; }
+function _exactRoot(value, degree) { let d, n, root; if ((py.eq(degree, 1) || py.contains([0, 1], value))) { return value; } if (py.gt(degree, _nBits(value))) { return null; } [n, d] = value.asIntegerRatio(); root = new Fraction(balls.integerRoot(n, degree), balls.integerRoot(d, degree)); return (py.eq(py.pow(root, degree), value) ? root : null); }
+function _nBits(value) { return py.max(py.call(value.numerator, "bit_length"), py.call(value.denominator, "bit_length")); }

@@ -1,61 +1,9 @@
-// How near to 0 an algebraic number can be without being 0 (calcgpt/inference/separation.py).
-//
-// A number that is made of fractions by + - * /, roots and sines of rational parts of pi is a quotient of two algebraic
-// integers of a degree of at most D. If all conjugates of these are at most 2^a and 2^b, the number is 0 or at least
-// 1 / 2^((D - 1) a + b) (Burnikel, Funke, Mehlhorn, Schirra and Schmitt 2001, A separation bound for real algebraic
-// expressions, theorem 1).
-
-import { halfTurns } from "./closed_form.js";
+// @ts-nocheck
+// Written by `make tables` from calcgpt/inference/separation.py. Do not edit.
+import * as py from "./python.js";
+import * as closedForm from "./closed_form.js";
 import { spend } from "./effort.js";
-import { bitLength } from "./fractions.js";
-
-const MAX_DEGREE = 2n ** 12n; // beyond which no enclosure is as small as the bound
-
-/** @import { Real } from "./real.js" */
-/** @typedef {[bigint, bigint]} Bounds a and b */
-
-/** Returns n for which the last of some numbers is 0 or at least 2**-n; null if it is not algebraic or the bound too
- * small. parts: what it is made of, in order. @param {Real[]} parts */
-export function separation(parts) {
-  /** @type {Map<Real, Bounds | null>} */ const bounds = new Map();
-  let degree = 1n;
-  for (const part of parts) {
-    spend(1);
-    const turns = halfTurnsOf(part);
-    /** @type {Bounds | null} */ let bound = null;
-    if (part.exact) bound = [BigInt(bitLength(part.exact.n)), BigInt(bitLength(part.exact.d))];
-    else if (turns) {
-      bound = [1n, 1n]; // twice this number is a sum of two roots of unity
-      degree *= 2n * turns.d;
-    } else if (["+", "*", "/", "^"].includes(part.operation)) {
-      const known = part.operands.map((operand) => bounds.get(operand) ?? null);
-      if (known.every((bound) => bound !== null)) bound = combined(part, known[0], known[1]);
-      degree *= part.exponent.d;
-    }
-    bounds.set(part, bound);
-  }
-  const last = bounds.get(parts[parts.length - 1]);
-  return last && degree <= MAX_DEGREE ? (degree - 1n) * last[0] + last[1] : null;
-}
-
-/** Returns the bounds of an operation (table 1 of the paper), rounded up.
- * @type {(part: Real, x: Bounds, y?: Bounds) => Bounds} */
-function combined({ operation, exponent }, [a, b], [c, d] = [0n, 0n]) {
-  if (operation === "+") return [(a + d > c + b ? a + d : c + b) + 1n, b + d];
-  if (operation === "*") return [a + c, b + d];
-  if (operation === "/") return [a + d, b + c];
-  const { n, d: root } = exponent;
-  [a, b] = n > 0n ? [a * n, b * n] : [-b * n, -a * n];
-  return a >= b ? [ceil(a + (root - 1n) * b, root), b] : [a, ceil((root - 1n) * a + b, root)];
-}
-
-/** @type {(n: bigint, d: bigint) => bigint} */
-function ceil(n, d) {
-  return (n + d - 1n) / d;
-}
-
-/** Returns q for the sine or cosine of q*pi, else null. @param {Real} part */
-function halfTurnsOf({ operation, operands }) {
-  const form = operation === "sin" || operation === "cos" ? operands[0].form : null;
-  return form && halfTurns(form);
-}
+const _MAX_DEGREE = py.pow(2, 12);
+export function separation(parts) { let bound, bounds, d, degree, known, last, n, part, turns; bounds = py.dict([]); degree = 1; for (part of py.each(parts)) { spend(1); known = py.seq(part.operands).filter((operand) => (part.exact == null)).map((operand) => py.get(bounds, py.id(operand))); turns = _halfTurns(part); bound = null; if ((part.exact != null)) { [n, d] = part.exact.asIntegerRatio(); bound = [py.call(n, "bit_length"), py.call(d, "bit_length")]; } else { if ((turns != null)) { bound = [1, 1]; degree = py.mul(degree, py.mul(2, turns.denominator)); } else { if ((py.all(known) && ["+", "*", "/", "^"].includes(part.operation))) { bound = _combined(part, ...py.each(known)); degree = py.mul(degree, part.exponent.denominator); } } } py.setitem(bounds, py.id(part), bound); } last = py.get(bounds, py.id(py.get(parts, -1))); if (((last == null) || py.gt(degree, _MAX_DEGREE))) { return null; } return py.add(py.mul(py.sub(degree, 1), py.get(last, 0)), py.get(last, 1)); }
+function _combined(part, x, y = [0, 0]) { let a, b, c, d, n, root; [[a, b], [c, d]] = [x, y]; if ((part.operation === "+")) { return [py.add(py.max(py.add(a, d), py.add(c, b)), 1), py.add(b, d)]; } if ((part.operation === "*")) { return [py.add(a, c), py.add(b, d)]; } if ((part.operation === "/")) { return [py.add(a, d), py.add(b, c)]; } [n, root] = part.exponent.asIntegerRatio(); [a, b] = (py.gt(n, 0) ? [py.mul(a, n), py.mul(b, n)] : [py.mul(py.neg(b), n), py.mul(py.neg(a), n)]); if (py.ge(a, b)) { return [py.neg(py.floordiv(py.neg(py.add(a, py.mul(py.sub(root, 1), b))), root)), b]; } return [a, py.neg(py.floordiv(py.neg(py.add(py.mul(py.sub(root, 1), a), b)), root))]; }
+function _halfTurns(part) { let form; form = (["sin", "cos"].includes(part.operation) ? py.get(part.operands, 0).form : null); return (py.truth(form) ? closedForm.halfTurns(form) : null); }

@@ -3,7 +3,7 @@
 
 import { Computation } from "./computation.js";
 import { dissect, follow } from "./dissect.js";
-import { ExpressionError } from "./expression_errors.js";
+import { ExpressionError } from "./errors.js";
 import { Limits } from "./limits.js";
 import { Network } from "./network.js";
 import { WeightsError, readWeights } from "./weights.js";

@@ -1,7 +1,6 @@
 """The layouts are those that the shipped models were trained with, slot by slot."""
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from datagen.operations import MULTIPLICATION, OPERATIONS, Operation
 from datagen.slots import LAYOUT, MAX_SLOTS, Shape, ShapeCache
 from datagen.work import render
 from datagen.work_errors import divisions, slot_groups
-from tools.javascript import javascript
 
 # Problems whose layouts have all parts: rounding, zeros brought down, padding, few and many rows,
 # results of zero, operands that fill their fields.
@@ -154,8 +152,3 @@ def test_a_shape_counts_in_the_cache_by_its_size(cache: ShapeCache[Shape, Any], 
     shapes = [shape_of(f"$7({number}{op}{number})=") for number in ("0000000111", "1" * 35)]
     small, large = (cache.n_slots(cache(shape)) for shape in shapes)
     assert 0 < small < large / 3
-
-
-def test_the_page_has_the_same_operations() -> None:
-    file = Path(__file__).parents[3] / "api" / "static" / "engine" / "operations.js"
-    assert file.read_text("utf-8") == javascript(), "run `make tables`"

@@ -21,10 +21,11 @@ EVALUATE = """async (asked) => {
     const { bounded } = await import("/static/engine/effort.js");
     const { evaluate } = await import("/static/engine/exact.js");
     const { parse } = await import("/static/engine/expression.js");
+    const { Text } = await import("/static/engine/text.js");
     return asked.map(([text, bits]) => {
         try {
             return bounded(() => {
-                const value = evaluate(parse(text).expression).pop();
+                const value = evaluate(parse(new Text(text)).expression).pop();
                 const exact = value.settle().exact;
                 if (exact) return [exact.n, exact.d].map((part) => part.toString(16));
                 const ball = value.enclose(bits);

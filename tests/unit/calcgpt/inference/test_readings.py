@@ -5,7 +5,6 @@ from pathlib import Path
 from readings import Row, rows
 
 from calcgpt.errors import ExpressionError
-from calcgpt.inference import spelling
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.exact import plain_text, round_to
 from calcgpt.inference.expression_stack import Style
@@ -44,8 +43,3 @@ def test_everything_in_the_table_is_read_as_it_says() -> None:
 def test_no_input_is_in_the_table_twice() -> None:
     keys = [(row.typed, row.options) for row in rows()]
     assert len(keys) == len(set(keys))
-
-
-def test_the_page_has_the_same_tables() -> None:
-    file = PAGE / "engine" / "tables.js"
-    assert file.read_text(encoding="utf-8") == spelling.javascript(), "run `make tables`"

@@ -1,0 +1,23 @@
+"""Writes what the page has from Python: `python -m tools.javascript`."""
+
+from calcgpt.inference import spelling
+from tools.javascript import operations
+from tools.javascript.expressions import ENGINE, TRANSLATED
+from tools.javascript.modules import Module
+
+
+def files() -> dict[str, str]:
+    """Returns the generated files, by their names."""
+    modules = {
+        f"{name}.js": Module(f"calcgpt.inference.{name}").javascript() for name in TRANSLATED
+    }
+    return {
+        "tables.js": spelling.javascript(),
+        "operations.js": operations.javascript(),
+        **modules,
+    }
+
+
+if __name__ == "__main__":
+    for name, text in files().items():
+        (ENGINE / name).write_text(text, "utf-8")
