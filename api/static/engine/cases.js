@@ -7,8 +7,8 @@
 
 import { KIND, MIN_DIVISOR } from "./operations.js";
 
-/** The cases, sorted by kind. sources: MAX_SOURCES characters for each, as ASCII codes, 0 for none; right: two characters
- * that are right, which are the same but for some quotient digits.
+/** The cases, those of a kind together, kinds with fewer cases first. sources: MAX_SOURCES characters for each, as ASCII
+ * codes, 0 for none; right: two characters that are right, which are the same but for some quotient digits.
  * @typedef {{kinds: Uint8Array, sources: Uint8Array, right: Uint8Array}} Cases */
 
 export const MAX_SOURCES = 2 * MIN_DIVISOR + 1;
@@ -225,9 +225,8 @@ export function allCases() {
 
 /** @type {(found: Found, leading: [number, number[]][]) => Cases} */
 function packed({ kinds: found }, leading) {
-  found.set(KIND.QUOTIENT_DIGIT, new Map());
-  const nQuotient = leading.reduce((sum, [, all]) => sum + all.length, 0);
-  const n = [...found.values()].reduce((sum, { size }) => sum + size, nQuotient);
+  const sizes = [...Array.from(found.values(), ({ size }) => size), ...leading.map(([, all]) => all.length)];
+  const n = sizes.reduce((sum, size) => sum + size);
   const [kinds, sources, right] = [1, MAX_SOURCES, 2].map((size) => new Uint8Array(n * size));
   let at = 0;
   const add = (/** @type {number} */ kind, /** @type {string} */ read, /** @type {string} */ characters) => {
@@ -236,12 +235,14 @@ function packed({ kinds: found }, leading) {
     for (let i = 0; i < 2; i += 1) right[2 * at + i] = characters.charCodeAt(i % characters.length);
     at += 1;
   };
-  const reversed = (/** @type {number} */ number) => [...String(number + LIMIT)].slice(1).reverse().join(""); // lowest first
-  for (const kind of [...found.keys()].sort((a, b) => a - b)) {
-    for (const [read, character] of found.get(kind) ?? []) add(kind, read, character);
-    if (kind !== KIND.QUOTIENT_DIGIT) continue;
-    for (const [d, all] of leading) {
-      for (const r of all) add(kind, reversed(mod(r, LIMIT)) + (r < 0 ? "9" : "0") + reversed(d), quotientDigits(r, d).map(Math.abs).join(""));
+  for (const [kind, cases] of [...found].sort(([, a], [, b]) => a.size - b.size)) {
+    for (const [read, character] of cases) add(kind, read, character);
+  }
+  const lowestFirst = (/** @type {number} */ n) => [...String(mod(n, LIMIT) + LIMIT)].slice(1).reverse().join("");
+  for (const [d, all] of leading) {
+    for (const r of all) {
+      const read = lowestFirst(r) + (r < 0 ? "9" : "0") + lowestFirst(d);
+      add(KIND.QUOTIENT_DIGIT, read, quotientDigits(r, d).map(Math.abs).join(""));
     }
   }
   return { kinds, sources, right };
