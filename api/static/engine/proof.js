@@ -17,7 +17,7 @@ import { layoutOf, write } from "./write.js";
 
 export const AT_ONCE = 4096; // cases
 const MAX_PROBLEMS = 300;
-const MAX_DIGITS = 3;
+const MAX_DIGITS = 4;
 /** The operations that write characters of some kinds. @type {[RegExp, string][]} */
 const SIGNS = [
   [/SUM|ADD|MAGNITUDE/, "+-"],
