@@ -11,11 +11,13 @@ import { layoutOf, write } from "./write.js";
 /** A case in which a network is wrong. read: the characters that the rule reads, "" for those that do not exist.
  * @typedef {{kind: number, read: string[], wrote: string, right: string[]}} Mistake */
 
+/** A wrong case, and a problem in which it is the first, if one is known.
+ * @typedef {{mistake: Mistake, expression?: string}} Refutation */
+
 /** What came of some cases. tried: how many were right; of: how many there are in all; kind: of the last one; margin: the
  * least lead of a right character over the best wrong one, in logits.
  * @typedef {{tried: number, of: number, kind: number, margin: number, mistake: Mistake | null}} Tried */
 
-export const AT_ONCE = 4096; // cases
 const MAX_PROBLEMS = 300;
 const MAX_DIGITS = 4;
 /** The operations that write characters of some kinds. @type {[RegExp, string][]} */
@@ -31,13 +33,13 @@ const cases = () => (found ??= allCases());
 /** Returns the text of ASCII codes. @param {Uint8Array} codes */
 const toTexts = (codes) => Array.from(codes, (code) => (code ? String.fromCharCode(code) : ""));
 
-/** Tries AT_ONCE cases, up to the first that is wrong. start: the number of the first one.
- * @type {(memory: Memory, start: number) => Tried} */
-export function tryCases({ network, vocabulary }, start) {
+/** Tries n cases, up to the first that is wrong. start: the number of the first one.
+ * @type {(memory: Memory, start: number, n: number) => Tried} */
+export function tryCases({ network, vocabulary }, start, n) {
   const { kinds, sources, right } = cases();
   const tokenOf = Int16Array.from({ length: 256 }, (_, code) => vocabulary.indexOf(String.fromCharCode(code)));
   const tokens = new Array(MAX_SOURCES);
-  const stop = Math.min(start + AT_ONCE, kinds.length);
+  const stop = Math.min(start + n, kinds.length);
   const result = { tried: 0, of: kinds.length, kind: kinds[stop - 1], margin: Infinity };
   for (let at = start; at < stop; at += 1) {
     for (let i = 0; i < MAX_SOURCES; i += 1) tokens[i] = tokenOf[sources[at * MAX_SOURCES + i]];
@@ -64,8 +66,7 @@ function mistakeAt(at, wrote) {
 
 /** Returns a small problem that a network answers wrong, and the case in which it is wrong first, or null if it is right
  * in MAX_PROBLEMS random ones. They are of the operations that write characters of a kind.
- * @type {(memory: Memory, limits: import("./limits.js").Limits, kind: number) =>
- *   {expression: string, mistake: Mistake} | null} */
+ * @type {(memory: Memory, limits: import("./limits.js").Limits, kind: number) => Refutation | null} */
 export function findProblem(memory, limits, kind) {
   const name = Object.keys(KIND).find((key) => KIND[key] === kind) ?? "";
   const signs = SIGNS.find(([kinds]) => kinds.test(name))?.[1] ?? "+-*/";

@@ -88,8 +88,8 @@ const TASKS = {
   },
 
   /** Tries some of all cases. */
-  *tryCases({ model, start, off }) {
-    yield { name: "tried", data: tryCases(memoryOf(model, off), start) };
+  *tryCases({ model, start, n, off }) {
+    yield { name: "tried", data: tryCases(memoryOf(model, off), start, n) };
   },
 
   /** Finds a problem that goes wrong. */
