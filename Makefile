@@ -9,7 +9,7 @@ WEB ?= web
 WORKERS ?= $(shell n=$$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN); echo $$((n < 3 ? n + 1 : 4)))
 ALSO := $(patsubst checkpoints/%,--also %,$(wildcard checkpoints/calculator-*))
 
-.PHONY: serve web train course test pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
+.PHONY: serve web train course test check pytest lint types docs dist audit sbom lock soak fuzz mutants results openapi tables constraints clean
 
 serve: .venv/serve.stamp
 	$(BIN)/calcgpt serve --port $(PORT)
@@ -30,13 +30,20 @@ test: .venv/dev.stamp
 	@$(MAKE) --no-print-directory --jobs 2 lint pytest
 
 pytest: .venv/dev.stamp
-	$(BIN)/pytest -q -n $(WORKERS)  # tests/conftest.py shares the files out
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow"  # tests/conftest.py shares the files out
+
+# What takes longer, before a release and at night: the tests that `make test` leaves out, attacks on
+# the service, and the service under load.
+check: test
+	$(BIN)/pytest -q -n $(WORKERS) -m slow
+	$(BIN)/python -m tools.attacks
+	$(MAKE) soak SOAK="--minutes 5"
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt datagen tools
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive api benchmarks calcgpt calcgpt_lab datagen tools
 
 # The types of the page's JavaScript, which stand in JSDoc comments. Needs npm, which nothing else does.
 types:
@@ -93,7 +100,9 @@ mutants: .venv/mutants.stamp
 # The experiments of the posts with three seeds, and their tables in research/ABLATIONS.md. Takes many hours, and
 # continues after an interruption. `make results RESULTS="attention --jobs 2"` is one suite of them.
 results: .venv/dev.stamp
-	$(BIN)/calcgpt datagen text --source tinyshakespeare
+	curl --create-dirs -o data/tinyshakespeare.txt \
+		https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt
+	$(BIN)/calcgpt datagen text --source data/tinyshakespeare.txt
 	$(BIN)/python -m research.posts $(RESULTS)
 
 .venv/bin/python:

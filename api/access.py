@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.problems import ProblemError
 from api.telemetry import Metrics
-from calcgpt.errors import ConfigError
+from calcgpt.base.errors import ConfigError
 
 log = logging.getLogger(__name__)
 

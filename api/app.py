@@ -34,10 +34,10 @@ from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.slow_clients import SlowClients
 from api.telemetry import Metrics, watch_loop
+from calcgpt.base.errors import UserError
+from calcgpt.base.files import write_json
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import UserError
 from calcgpt.inference.browser import OFF, manifest_of, with_address, with_modules
-from datagen.files import write_json
 
 log = logging.getLogger(__name__)
 

@@ -81,12 +81,12 @@ def serve(show_config: bool, **flags: Any) -> None:
 )
 def mcp(checkpoint: str, engine: str, port: int | None, plugin: Path | None) -> None:
     """Serve the calculator as tools for assistants (Model Context Protocol)."""
-    from datagen.extras import require
+    from calcgpt.base.extras import require
 
     require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, serve_stdio
     from calcgpt import plugins
-    from calcgpt.errors import UserError
+    from calcgpt.base.errors import UserError
     from calcgpt.inference.calculator import Calculator
 
     if port is None and sys.stdin is None:

@@ -42,14 +42,13 @@ from starlette.responses import Response
 
 from api.schemas.calculator import Input
 from calcgpt import __version__
-from calcgpt.errors import UserError
+from calcgpt.base.errors import UserError, unknown_name
+from calcgpt.base.files import strict_json
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation, Confidence
 from calcgpt.section import build
 from datagen import work_errors
 from datagen.arithmetic import MAX_ASKED_PLACES, answer
-from datagen.errors import unknown_name
-from datagen.files import strict_json
 from datagen.notation import answer_text, parse_prompt
 
 if TYPE_CHECKING:

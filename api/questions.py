@@ -14,7 +14,7 @@ from api.problems import QUESTION_RESPONSES, ProblemError
 from api.routing import JsonRoute, RequestStack, json_response
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
-from calcgpt.errors import DataError
+from calcgpt.base.errors import DataError
 from calcgpt.inference.generate import Written, begin, stop_token
 from calcgpt.inference.questions import prompt_of, reply_of
 from calcgpt.inference.results import Confidence

@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from api.app import create_app, prepare
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
-from datagen.extras import require
+from calcgpt.base.extras import require
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends statistics unless it is set
 

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from api.middleware import STACK
 from api.problems import ProblemError
 from api.slow_clients import UNREAD, Unread
-from datagen.files import strict_json
+from calcgpt.base.files import strict_json
 
 CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]*)', re.IGNORECASE)
 MAX_MEMBERS = 1_000  # of an object: each unknown member gets an error message

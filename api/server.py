@@ -29,8 +29,8 @@ from api.problems import RETRY, ProblemError, ending_problem
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
 from api.telemetry import Metrics, shared_folder
-from calcgpt.errors import UserError
-from datagen.parallel import end_with_parent
+from calcgpt.base.errors import UserError
+from calcgpt.base.processes import end_with_parent
 
 log = logging.getLogger(__name__)
 

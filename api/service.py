@@ -19,8 +19,8 @@ from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt import plugins
+from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import CONFIG, Checkpoint
-from calcgpt.errors import UserError
 from calcgpt.inference.browser import scores_on_test
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator
 from calcgpt.inference.engines import load_decoder

@@ -11,8 +11,8 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calcgpt.errors import ConfigError, unknown_name
-from datagen.parallel import usable_cores
+from calcgpt.base.errors import ConfigError, unknown_name
+from calcgpt.base.processes import usable_cores
 
 PREFIX = "CALCGPT_"
 OTHERS = ("CALCGPT_CACHE", "CALCGPT_COMPLETE")  # of the engine `cases`, of `calcgpt completion`

@@ -28,8 +28,8 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from api.logs import take_dropped
-from calcgpt.errors import UserError
-from datagen.files import locked
+from calcgpt.base.errors import UserError
+from calcgpt.base.files import locked
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.measure import alternate, environment, parser, positive, run, show, summary, write
+from calcgpt_lab.data.dataset import DatasetPlan, generate
 from datagen import notation, work
 from datagen.arithmetic import Number, Problem
-from datagen.dataset import DatasetPlan, generate
 from datagen.operations import OPERATIONS
 from datagen.splits import Split, split_of
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
+from calcgpt.base.errors import UserError
+from calcgpt.base.files import write_json
 from calcgpt.tables import text_table
-from calcgpt.training.environment import processor
-from datagen.errors import UserError
-from datagen.files import write_json
+from calcgpt_lab.training.environment import processor
 
 
 def parser(description: str, runs: int | None = None) -> argparse.ArgumentParser:

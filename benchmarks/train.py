@@ -28,15 +28,15 @@ from benchmarks import train_peer
 from benchmarks.measure import alternate, clock_of, environment, parser, run, show, summary, write
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
-from calcgpt.data.sources import DataFolder
-from calcgpt.evaluation.losses import Loss, summed_loss
-from calcgpt.export.hf_classes import hf_class_of
-from calcgpt.model.gpt import build_model
-from calcgpt.model.parameters import count
-from calcgpt.recipe import load_preset
-from calcgpt.training.optim import OPTIMIZERS
-from calcgpt.training.run_folder import RunFolder
-from calcgpt.training.train import Trainer
+from calcgpt.parameters import count
+from calcgpt_lab.data.sources import DataFolder
+from calcgpt_lab.evaluation.losses import Loss, summed_loss
+from calcgpt_lab.export.hf_llama import hf_class_of
+from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.recipe import load_preset
+from calcgpt_lab.training.optim import OPTIMIZERS
+from calcgpt_lab.training.run_folder import RunFolder
+from calcgpt_lab.training.train import Trainer
 
 PEER, PEER_LOOP = "transformers", "nanoGPT"
 VOCABULARY, BATCH, STEPS = 21, 16, 8

@@ -17,17 +17,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt import __version__
+from calcgpt.base import files
+from calcgpt.base.errors import ConfigError, as_path, check_items, check_types
+from calcgpt.base.extras import require
+from calcgpt.base.plugins import extension
 from calcgpt.config import Recipe
-from calcgpt.data.tokenizer import Tokenizer, tokenizer_from_json
-from calcgpt.errors import CheckpointError, ConfigError, as_path, check_items, check_types
+from calcgpt.errors import CheckpointError
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.model.parameters import count, has_formulas, n_stored
+from calcgpt.parameters import count, has_formulas, n_stored
 from calcgpt.section import build
 from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
@@ -41,14 +44,8 @@ from calcgpt.tensors import (
     unpack,
     write_tensors,
 )
-from datagen import files
-from datagen.extras import require
+from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
 from datagen.operations import SIGNS
-
-if TYPE_CHECKING:  # torch takes seconds to import, and an answer may not need it
-    import torch
-
-    from calcgpt.model.base import LanguageModel
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
@@ -92,20 +89,6 @@ class Checkpoint:
         )
 
     @classmethod
-    def from_model(
-        cls,
-        name: str,
-        recipe: Recipe,
-        tokenizer: Tokenizer,
-        model: LanguageModel,
-        metrics: dict[str, Any],
-    ) -> Checkpoint:
-        """Returns a checkpoint with a copy of the weights of a model."""
-        tensors = _stored_tensors(model).items()
-        arrays = {name: tensor.float().numpy(force=True).copy() for name, tensor in tensors}
-        return cls(name, recipe, tokenizer, arrays, metrics)
-
-    @classmethod
     def load(cls, folder: str | Path) -> Checkpoint:
         """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
         run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
@@ -134,7 +117,7 @@ class Checkpoint:
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, switches)
 
     def save(
-        self, folder: str | Path, extra: dict[str, dict[str, torch.Tensor]] | None = None
+        self, folder: str | Path, extra: Mapping[str, Mapping[str, NDArray[Any]]] | None = None
     ) -> None:
         """Writes the folder, whole or not at all.
 
@@ -151,7 +134,8 @@ class Checkpoint:
             files.write_text(staging / TOKENIZER, self.tokenizer.to_json())
             write_tensors(save_file, self.stored_arrays, staging / WEIGHTS)
             for name, tensors in (extra or {}).items():
-                _save_tensors(tensors, staging / name)
+                arrays = {key: np.asarray(array, order="C") for key, array in tensors.items()}
+                write_tensors(save_file, arrays, staging / name)
             config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
             files.write_json(staging / METRICS, self.metrics)
             if self.switches:
@@ -185,23 +169,22 @@ class Checkpoint:
     def n_parameters(self) -> int:
         """The number of trained parameters."""
         if not has_formulas(self.recipe.model):
-            return self.model.n_parameters()
+            n: int = self.model.n_parameters()
+            return n
         return sum(count(self.recipe.model, len(self.tokenizer)).values())
 
     @cached_property
-    def model(self) -> LanguageModel:
-        """The model, on the CPU, built when it is first used. Raises CheckpointError if the
-        weights do not fit the recipe, and UserError without torch."""
-        require("engine 'torch'", "torch")
-        import torch
+    def model(self) -> Any:
+        """The model of torch, on the CPU, built when it is first used. Raises CheckpointError if
+        the weights do not fit the recipe, and UserError without torch."""
+        return torch_engine().build(self)
 
-        from calcgpt.model.gpt import build_model
 
-        tensors = {name: torch.tensor(array) for name, array in self.arrays.items()}
-        model = build_model(self.recipe.model, len(self.tokenizer))
-        _check_shapes(model, tensors, f"{self.name}/{WEIGHTS}")
-        model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
-        return model.eval()
+def torch_engine() -> Any:
+    """Returns the module of the laboratory that builds models (`calcgpt_lab.model.stored`). Raises
+    UserError without torch."""
+    require("engine 'torch'", "torch")
+    return extension("calcgpt.engines", "torch")
 
 
 def _name(folder: Path) -> str:
@@ -210,10 +193,10 @@ def _name(folder: Path) -> str:
     return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
 
 
-def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
+def load_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
     """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
     file is missing, is much larger than the weights or has another hash than `config.json` says."""
-    from safetensors.torch import load_file
+    from safetensors.numpy import load_file
 
     weights = folder / WEIGHTS
     n_byte = weights.stat().st_size if weights.exists() else 0
@@ -291,47 +274,13 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def _stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
-    tensors = model.state_dict()
-    if model.config.tie_embeddings:
-        del tensors["head.weight"]  # it is the token embedding's tensor
-    return tensors
-
-
-def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    from safetensors.torch import save_file
-
-    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write_tensors(save_file, contiguous, path)
-
-
 def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:
     """Returns how many numbers the weights are. No memory is allocated for them: a config may ask
     for a model of any size."""
     if has_formulas(recipe.model):
         return n_stored(recipe.model, len(tokenizer))
-    require("a model of your own variant", "torch")
-    import torch
-
-    from calcgpt.model.gpt import build_model
-
-    with torch.device("meta"):  # slow: torch imports its compiler
-        tensors = _stored_tensors(build_model(recipe.model, len(tokenizer)))
-    return sum(tensor.numel() for tensor in tensors.values())
-
-
-def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], file: str) -> None:
-    expected = _stored_tensors(model)
-    for name in sorted(expected.keys() | tensors.keys()):
-        if name not in tensors:
-            raise CheckpointError(f"{file}: tensor {name!r} is missing")
-        if name not in expected:
-            raise CheckpointError(f"{file}: tensor {shown(name)} is not part of this model")
-        shape, expected_shape = tuple(tensors[name].shape), tuple(expected[name].shape)
-        if shape != expected_shape:
-            raise CheckpointError(
-                f"{file}: tensor {name!r} is {shape}, {CONFIG} says {expected_shape}"
-            )
+    n: int = torch_engine().n_stored(recipe.model, len(tokenizer))
+    return n
 
 
 def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:

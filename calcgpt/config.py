@@ -1,6 +1,6 @@
 """Configs: what a model is and how it is trained, as names and numbers.
 
-Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt.model.positions`. Each
+Each name stands for an entry of a table, such as `POSITIONS` in `calcgpt_lab.model.positions`. Each
 `Literal` here lists the names of one table, so a config with an unknown name is rejected. A test
 checks that the lists and the tables agree. Plug-ins add names to a `Variant`.
 """
@@ -11,7 +11,8 @@ from pydantic import Field, field_validator, model_validator
 
 from calcgpt.section import Section
 from calcgpt.variants import Variant
-from datagen.operations import SIGNS, USUAL, Sign
+from datagen.formats import has_work
+from datagen.operations import SIGNS, Sign
 
 # Names of variants, each list in alphabetical order.
 Architecture = Literal["bigram", "gpt", "sources"]
@@ -47,8 +48,6 @@ Distribution = Literal[
     "rounding",
     "tricky-12",
     "tricky-5",
-    "whole-5",
-    "whole-7",
     "wide",
     "wide-12",
     "wide-16",
@@ -254,7 +253,7 @@ Weight = Annotated[float, Field(ge=0)]
 PositiveWeight = Annotated[float, Field(gt=0)]
 
 
-WEIGHTS: dict[Sign, float] = {sign: float(sign in USUAL) for sign in SIGNS}
+WEIGHTS: dict[Sign, float] = dict.fromkeys(SIGNS, 1.0)
 
 
 class DataConfig(Section):
@@ -281,7 +280,7 @@ class DataConfig(Section):
 
 
 class Recipe(Section):
-    """A model and its training: one experiment, as a file in `calcgpt/recipes/`."""
+    """A model and its training: one experiment, as a file in `calcgpt_lab/recipes/`."""
 
     description: str = Field("", description="what it is, in one line")
     tokenizer: TokenizerName = Field("arithmetic", description="how tokens are made from text")
@@ -296,7 +295,7 @@ class Recipe(Section):
     @property
     def has_work(self) -> bool:
         """Whether the model writes worked steps."""
-        return self.data is not None and self.data.format != "direct"
+        return self.data is not None and has_work(self.data.format)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -4,18 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from datagen.errors import ArgumentError as ArgumentError
-from datagen.errors import ConfigError as ConfigError
-from datagen.errors import DataError as DataError
-from datagen.errors import UserError as UserError
-from datagen.errors import as_path as as_path
-from datagen.errors import check_integer as check_integer
-from datagen.errors import check_items as check_items
-from datagen.errors import check_types as check_types
-from datagen.errors import did_you_mean as did_you_mean
-from datagen.errors import one_line as one_line
-from datagen.errors import shown as shown
-from datagen.errors import unknown_name as unknown_name
+from calcgpt.base.errors import ConfigError, UserError, check_types, unknown_name
 
 T = TypeVar("T")
 

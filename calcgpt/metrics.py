@@ -1,38 +1,18 @@
-"""Scores and metrics of a run: their types, and the readers of the files that hold them.
+"""The scores of a model: their types, and how they are read from `metrics.json` of a checkpoint."""
 
-`metrics.jsonl` has one JSON object per line, of training or of validation; docs/RUNS.md lists the
-fields. `metrics.json` of a checkpoint and the record of `calcgpt eval --json` hold scores.
-"""
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-import json
-import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, Self
+from pydantic import BaseModel, ConfigDict, Field
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
-
-from calcgpt.errors import DataError
+from calcgpt.base.errors import DataError
 from calcgpt.section import build
-from datagen.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
 from datagen.operations import SIGNS, Sign
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Loss = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=10**15)]
 Name = Annotated[str, Field(max_length=200)]
 Question = Annotated[str, Field(max_length=4_096)]
-MAX_TABLE = 103  # rows by the digits of A, columns by the digits of B: from 0 to 102 or more
-Table = Annotated[list[list[Count]], Field(min_length=1, max_length=MAX_TABLE)]
-Point = tuple[int, float]  # tokens seen, value
-
-
-def perplexity(loss: float) -> float:
-    """Returns exp(loss) for a loss in nats per token: the number of equally likely tokens that
-    would be as hard to predict. It is at most e^100, which only a diverged model can reach."""
-    return math.exp(min(loss, 100.0))
 
 
 class PartialModel(BaseModel):
@@ -69,172 +49,6 @@ class StoredMetrics(PartialModel):
     examples: Annotated[list[Question], Field(max_length=100)] = []  # of a user's own task
 
 
-class Bin(PartialModel):
-    """One bin of a reliability diagram; see `calcgpt.evaluation.calibration.reliability`."""
-
-    low: Share
-    high: Share
-    n: Count
-    confidence: Share | None
-    accuracy: Share | None
-
-    @model_validator(mode="after")
-    def _check_empty(self) -> Self:
-        if {value is None for value in (self.confidence, self.accuracy)} != {self.n == 0}:
-            raise ValueError("confidence and accuracy are null where n is 0, and only there")
-        return self
-
-
-class Reliability(PartialModel):
-    """Confidence against accuracy."""
-
-    bins: Annotated[list[Bin], Field(min_length=1, max_length=100)]
-    expected_calibration_error: Share
-
-
-class Confidence(PartialModel):
-    """The confidence part of a record."""
-
-    reliability: Reliability
-
-
-class Lengths(PartialModel):
-    """Problems, and right answers among them, by the lengths of their operands."""
-
-    n: Table
-    right: Table
-
-    @model_validator(mode="after")
-    def _check_tables(self) -> Self:
-        sizes = {len(self.n), len(self.right), *(len(row) for row in self.n + self.right)}
-        if len(sizes) != 1:
-            raise ValueError("n and right must be square tables of one size")
-        rows = zip(self.n, self.right, strict=True)
-        if any(right > n for row in rows for n, right in zip(*row, strict=True)):
-            raise ValueError("more right answers than problems")
-        return self
-
-
-class Record(PartialModel):
-    """The parts of a record of `calcgpt eval --json` that plots show."""
-
-    checkpoint: Name
-    file: Name = ""  # of problems; a task has a name and a split instead, and no lengths
-    task: Name = ""
-    split: Name = ""
-    n: Annotated[Count, Field(ge=1)]
-    exact_match: Share
-    temperature: Annotated[float, Field(ge=0)]
-    confidence: Confidence
-    by_length: dict[Sign, Lengths] = {}
-    # With worked steps only. Records of earlier versions have it under the second name.
-    first_errors: Annotated[
-        dict[Sign, dict[Name, Count]] | None,
-        Field(validation_alias=AliasChoices("first_errors", "first_faults")),
-    ] = None
-
-    @model_validator(mode="after")
-    def _check_source(self) -> Self:
-        if bool(self.file) == bool(self.task):
-            raise ValueError("either file or task is needed")
-        if self.file and not self.by_length:
-            raise ValueError("by_length is needed")
-        return self
-
-    @property
-    def source(self) -> str:
-        """What was scored: the name of a file, or a task and its split."""
-        return self.file or f"{self.task}, {self.split}"
-
-
-# Keys of a row's exact match: over all problems, and by operation.
-EXACT_MATCH = {"all": "val_exact_match"} | {str(op): f"val_exact_match{op}" for op in SIGNS}
-
-
-class Row(PartialModel):
-    """A line of `metrics.jsonl`: training rows have `loss`, validation rows have `val_loss`."""
-
-    step: Count
-    tokens: Count | None = None
-    seconds: Annotated[float, Field(ge=0)] | None = None
-    loss: Loss | None = None
-    val_loss: Loss | None = None
-    val_char_accuracy: Share | None = None
-    exact_match: dict[str, Share] = {}  # on validation, by the keys of EXACT_MATCH
-
-    @model_validator(mode="before")
-    @classmethod
-    def _gather_exact_match(cls, content: Any) -> Any:
-        if not isinstance(content, dict):
-            return content
-        scores = {key: content[name] for key, name in EXACT_MATCH.items() if name in content}
-        return {**content, "exact_match": scores}
-
-    @model_validator(mode="after")
-    def _check_kind(self) -> Self:
-        if (self.loss is None) == (self.val_loss is None):
-            raise ValueError("a row has either loss or val_loss")
-        if self.loss is not None and self.tokens is None:
-            raise ValueError("tokens is missing")
-        return self
-
-
-def validation_row(step: int, val_loss: float, scores: Scores | None) -> dict[str, Any]:
-    """Returns a validation row of `metrics.jsonl`, as JSON."""
-    row = {"step": step, "val_loss": val_loss}
-    if scores is not None:
-        row["val_char_accuracy"] = scores.char_accuracy
-        row[EXACT_MATCH["all"]] = scores.exact_match
-        for operation, accuracy in scores.by_operation.items():
-            row[EXACT_MATCH[operation]] = accuracy.exact_match
-    return row
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Returns the rows of a `metrics.jsonl` by step. Raises DataError or ConfigError, one line, for
-    a line that is not a row, and for a file without a training row.
-
-    A killed run can leave a last line without its newline. It is left out.
-    """
-    lines = read_text(path).split("\n")[:-1]
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        source = f"{path}, line {number}"
-        rows.append(build(Row, parse_json(line, source), source))
-    if all(row.loss is None for row in rows):
-        raise DataError(f"{path} has no training row")
-    return sorted(rows, key=lambda row: row.step)
-
-
-def step_lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
-    """Returns (line, object) for each line that is a JSON object with an integer `step`; [] if
-    there is no such file.
-
-    Reads `metrics.jsonl` and `environment.jsonl` of a run that may have been killed while it wrote.
-    """
-    try:
-        check_file(path, MAX_TEXT_BYTES)
-        text = path.read_text("utf-8", errors="replace")
-    except OSError:
-        return []
-    lines = []
-    for line in text.split("\n"):
-        try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(content, dict) and isinstance(content.get("step"), int):
-            lines.append((line, content))
-    return lines
-
-
-def cut_rows(path: Path, step: int) -> None:
-    """Removes the rows after `step`: a resumed run writes them again."""
-    if path.exists():
-        rows = [line for line, content in step_lines(path) if content["step"] <= step]
-        write_text(path, "".join(f"{row}\n" for row in rows))
-
-
 def read_scores(metrics: Mapping[str, Any], key: str, source: str) -> Scores:
     """Returns the scores under `key` of a checkpoint's `metrics.json`. Raises DataError, one line
     that starts with `source`, if they are not valid."""
@@ -251,46 +65,3 @@ def operation_cells(scores: Scores) -> list[str]:
     """Returns the exact match of each operation, or "" if the data has no problem of it."""
     accuracies = (scores.by_operation.get(operation) for operation in SIGNS)
     return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
-
-
-def read_record(path: Path) -> Record:
-    """Returns a record of `calcgpt eval --json`. Raises DataError or ConfigError, one line, for any
-    other file."""
-    return build(
-        Record, parse_json(read_text(path), str(path)), f"{path} is not a record of `eval --json`"
-    )
-
-
-@dataclass(frozen=True)
-class Curves:
-    """Losses and scores of a run against the tokens it had seen, each list in order of steps."""
-
-    loss: list[Point]
-    val_loss: list[Point]
-    exact_match: dict[str, list[Point]]  # by the keys of EXACT_MATCH; only what was measured
-
-
-def read_curves(path: Path) -> Curves:
-    """Returns the curves of a run's `metrics.jsonl`. Raises what `read_rows` raises."""
-    return curves(read_rows(path))
-
-
-def curves(rows: Sequence[Row]) -> Curves:
-    """Returns the curves of rows that are in order of steps.
-
-    A validation row has no count of tokens. It gets the count of the last training row at or before
-    its step. Validation rows before the first training row are left out.
-    """
-    training = [row for row in rows if row.loss is not None]
-    steps = [row.step for row in training]
-    counted = [(bisect_right(steps, row.step), row) for row in rows]  # training rows so far
-    points = [(training[n - 1].tokens or 0, row) for n, row in counted if n]
-    scores = {
-        key: [(tokens, row.exact_match[key]) for tokens, row in points if key in row.exact_match]
-        for key in EXACT_MATCH
-    }
-    return Curves(
-        loss=[(tokens, row.loss) for tokens, row in points if row.loss is not None],
-        val_loss=[(tokens, row.val_loss) for tokens, row in points if row.val_loss is not None],
-        exact_match={key: curve for key, curve in scores.items() if curve},
-    )

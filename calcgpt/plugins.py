@@ -2,14 +2,14 @@
 
 A recipe can then name the variants. A checkpoint records only the names of the files, and nothing
 is run unless the user names its file. A package that is installed names its module as an entry
-point instead (`datagen.plugins`).
+point instead (`calcgpt.base.plugins`).
 """
 
 from pathlib import Path
 
+from calcgpt.base.errors import ConfigError, as_path
+from calcgpt.base.plugins import files, run_file
 from calcgpt.variants import FILES, TABLES, added
-from datagen.errors import ConfigError, as_path
-from datagen.plugins import files, run_file
 
 
 def loaded() -> tuple[Path, ...]:

@@ -5,43 +5,17 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calcgpt.checkpoint import CONFIG, Checkpoint, load_metrics, read_config
-from calcgpt.errors import (
-    CheckpointError,
-    ConfigError,
-    check_types,
-    did_you_mean,
-    shown,
-)
-from datagen.extras import require
-
-if TYPE_CHECKING:
-    import torch
+from calcgpt.base.errors import check_types, did_you_mean
+from calcgpt.checkpoint import CONFIG, load_metrics, read_config
+from calcgpt.errors import CheckpointError
 
 # Errors from a value that was not validated: it may be missing or of another type.
 MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 
-ENVIRONMENT_FILE = "environment.jsonl"  # of a run; see `calcgpt.training.run_folder`
+ENVIRONMENT_FILE = "environment.jsonl"  # of a run; see `calcgpt_lab.training.run_folder`
 log = logging.getLogger(__name__)
-
-
-def load(reference: str | Path = "best", device: str | torch.device = "cpu") -> Checkpoint:
-    """Returns the checkpoint that `reference` names (see `resolve`), with its model on a device.
-    Raises CheckpointError if there is no such checkpoint or it is damaged, ConfigError if there is
-    no such device, and UserError without torch."""
-    checkpoint = Checkpoint.load(resolve(reference))
-    require("load", "torch")
-    import torch
-
-    check_types(device=(device, str, torch.device))
-    try:
-        checkpoint.model.to(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise ConfigError(f"device {shown(device)} cannot be used: {reason}") from None
-    return checkpoint
 
 
 def resolve(reference: str | Path, root: Path | None = None) -> Path:

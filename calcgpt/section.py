@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from calcgpt.base.errors import ConfigError, UserError, did_you_mean, shown, unknown_name
 from calcgpt.variants import KINDS, added
-from datagen.errors import ConfigError, UserError, did_you_mean, shown, unknown_name
 
 S = TypeVar("S", bound=BaseModel)
 # Pydantic's errors about a number or a boolean: the message says which value was given.

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from calcgpt.base.errors import ConfigError
+from calcgpt.base.files import read_json
 from calcgpt.config import ModelConfig
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError
 from calcgpt.metrics import Count, Name, PartialModel, Share
 from calcgpt.section import build
-from datagen.files import read_json
 from datagen.operations import Sign
 
 PART = r"[1-9]\d{0,3}\.([1-9]\d{0,5}|ff|n[1-9]\d{0,5})"

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from calcgpt.errors import CheckpointError, one_line
-from datagen.files import NO_SPACE
+from calcgpt.base.errors import one_line
+from calcgpt.base.files import NO_SPACE
+from calcgpt.errors import CheckpointError
 
 WEIGHT_TYPE = "F32"  # as safetensors names it
 SCALES = "scales"  # of the rows of all matrices of 8 bits

@@ -11,8 +11,8 @@ from pydantic import (
     WrapValidator,
 )
 
+from calcgpt.base.plugins import load_installed
 from datagen import distributions, formats
-from datagen.plugins import load_installed
 
 T = TypeVar("T")
 # Kind of variant -> its table, and what the package has in it.

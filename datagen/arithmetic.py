@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.errors import DataError, check_integer, check_types, shown
+from calcgpt.base.errors import DataError, check_integer, check_types, shown
 from datagen.operations import OPERATIONS, Operation
 
 POWERS_OF_TEN = 10 ** np.arange(19, dtype=np.int64)

@@ -6,8 +6,6 @@
     tricky-5     the same, of up to 5 digits before the point and 2 places
     everyday     what people type, to any number of places (see `everyday_problems`)
     rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
-    whole-5      whole numbers of 1 to 5 digits, all lengths equally often
-    whole-7      the same, of 1 to 7 digits
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
@@ -24,10 +22,10 @@ from functools import partial
 import numpy as np
 from numpy.random import BitGenerator
 
+from calcgpt.base.errors import check_integer
+from calcgpt.base.plugins import look_up
 from datagen import everyday_problems, rounding_problems, tricky_5_problems, tricky_12_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
-from datagen.errors import check_integer
-from datagen.plugins import look_up
 from datagen.sampling import (
     MAX_SEED,
     Decimals,
@@ -141,29 +139,6 @@ def _wide_operand(sampler: Sampler, max_digits: int, max_places: int) -> Decimal
     return Decimals(units, places).negated(sampler.one_in(4))
 
 
-WHOLE_WORDS = 4
-
-
-def whole(words: Words, max_digits: int) -> ProblemArray:
-    """Returns n problems of whole numbers from words of shape (4, n), with answers of two places.
-
-    The length of an operand is uniform from 1 to `max_digits`, which is at most 9, and its first
-    digit is not 0. A quarter of the operands are negative. The operation is uniform. No operand is
-    longer. So a model that is trained on these problems can be tested on longer operands.
-    """
-    sampler = Sampler(words)
-    a, b = _whole_operand(sampler, max_digits), _whole_operand(sampler, max_digits)
-    no_point = np.zeros(len(a), np.bool_)
-    return ProblemArray(a, no_point, sampler.below(4).astype(np.uint8), b, no_point.copy())
-
-
-def _whole_operand(sampler: Sampler, max_digits: int) -> Integers:
-    """Returns operands in hundredths, (n,)."""
-    numbers = sampler.of_length(1 + sampler.below(max_digits), max_digits)
-    hundredths: Integers = 100 * numbers * (1 - 2 * sampler.one_in(4))
-    return hundredths
-
-
 MAX_AT_ONCE = 10**7  # problems of `generate`: they are in memory
 BATCH_SIZE = 24_576  # problems at a time: their columns stay in the cache
 
@@ -192,8 +167,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "tricky-5": Distribution(tricky_5_problems.WORDS, tricky_5_problems.tricky_5),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
     "rounding": Distribution(tricky_12_problems.WORDS, any_of(rounding_problems.KINDS.values())),
-    "whole-5": Distribution(WHOLE_WORDS, partial(whole, max_digits=5)),
-    "whole-7": Distribution(WHOLE_WORDS, partial(whole, max_digits=7)),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from functools import partial
 
+from calcgpt.base.plugins import look_up
 from datagen import direct, work
 from datagen.arithmetic import ProblemArray
-from datagen.plugins import look_up
 
 # Returns n lines of ASCII, each with its newline.
 RenderLines = Callable[[ProblemArray], bytes]
@@ -16,6 +16,11 @@ FORMATS: dict[str, RenderLines] = {
     # the same, but some quotient digits are the second nearest
     "scratchpad-second-choices": partial(work.render_lines, second_choices=True),
 }
+
+
+def has_work(name: str) -> bool:
+    """Whether worked steps stand before the answers in a format."""
+    return name != "direct"
 
 
 def renderer(name: str) -> RenderLines:

@@ -58,11 +58,6 @@ def require_shape(prompt: str) -> Shape:
     return shape
 
 
-def shape_of_line(line: bytes) -> Shape:
-    """Returns the shape of the prompt that a line begins with. Raises ValueError without one."""
-    return require_shape(line[: line.index(b"=") + 1].decode("ascii"))
-
-
 def _shape(prompt: str) -> Shape | None:
     match = _PROMPT.fullmatch(prompt)
     if match is None:

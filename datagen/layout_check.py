@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from datagen.errors import DataError
+from calcgpt.base.errors import DataError
 from datagen.layout import new_layout
 from datagen.operations import BY_SIGN, SIGNS
 from datagen.schema import FAMILIES, FAMILY_OF_KIND, Ints, Sizes, extents, reads, sizes_of

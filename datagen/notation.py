@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 
+from calcgpt.base.errors import NotationError
 from datagen.arithmetic import (
     MAX_PLACES,
     USUAL_PLACES,
@@ -23,13 +24,12 @@ from datagen.arithmetic import (
     integer_from_text,
     integer_text,
 )
-from datagen.errors import NotationError
-from datagen.operations import BY_SIGN, SIGNS, USUAL
+from datagen.operations import BY_SIGN, SIGNS
 from datagen.slots import MAX_WIDTH as MAX_WIDTH
 from datagen.slots import PLACES
 from datagen.slots import WIDTH as WIDTH
 
-ALPHABET = "".join(sorted({*"$()-.0123456789=an", *USUAL}))
+ALPHABET = "".join(sorted({*"$()-.0123456789=an", *SIGNS}))
 WORK_ALPHABET = "".join(sorted(ALPHABET + ";|:"))  # with worked steps
 NAN = "nan"
 

@@ -16,13 +16,11 @@ the last row.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from datagen import direct
-from datagen.answer_layout import answer_field
 from datagen.arithmetic import ProblemArray
 from datagen.layout import layout, require_shape
 from datagen.operations import RULES
@@ -34,7 +32,6 @@ from datagen.splits import next_words, problem_hashes
 # Limits of the lines that are written together: the characters of all lines, and the characters of
 # one line of each shape. They take some 40 MB.
 CHARACTERS, CHARACTERS_OF_SHAPES = 2**21, 2**18
-REMEMBERED = 2**16  # cached results of rules, for single lines
 _TO_ONES = bytes.maketrans(b"23456789", b"11111111")
 
 Ints = NDArray[np.int64]
@@ -75,32 +72,6 @@ def render(prompts: Sequence[bytes], choices: NDArray[np.uint64] | None = None) 
         for row, line in zip(selected, completed, strict=True):
             lines[row] = line
     return lines
-
-
-def render_line(beginning: bytes) -> bytes:
-    """Completes a line that begins with a prompt and, optionally, some work, even if it is wrong.
-
-    For a prompt alone, the line is that of `render`. `render` is faster for many lines, this
-    function for one. Raises ValueError if `beginning` does not start with a prompt, or is longer
-    than the prompt with its work.
-    """
-    prompt = beginning[: beginning.find(b"=") + 1]
-    plan = layout(require_shape(prompt.decode()))
-    if len(beginning) > len(plan):
-        raise ValueError(f"longer than its work: {beginning!r:.80}")
-    text = bytearray(len(plan) + 1)  # NOWHERE reads the last one
-    text[: len(beginning)] = beginning
-    for position in range(len(beginning), len(plan)):
-        slot = plan[position]
-        text[position] = _character(slot.kind, bytes([text[source] for source in slot.sources]))
-    field = "".join(character for _, character in answer_field(plan, bytes(text)))
-    return bytes(text[:-1]) + field.encode("latin-1")
-
-
-@lru_cache(REMEMBERED)
-def _character(kind: Kind, sources: bytes) -> int:
-    """Returns the character that the rule of a slot writes."""
-    return int(RULES[kind](*np.frombuffer(sources, np.uint8)[:, None])[0])
 
 
 @dataclass(frozen=True, slots=True)

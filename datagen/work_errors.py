@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from calcgpt.base.errors import NotationError
 from datagen.answer_layout import answer_field
 from datagen.arithmetic import integer_from_text
-from datagen.errors import NotationError
 from datagen.layout import layout, shape_of
 from datagen.operations import RULES, STEP_KIND
 from datagen.rules import NINE, ZERO

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import numpy as np
 
+from calcgpt.base.files import write_json
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.cases.network import Network
 from calcgpt.registry import resolve
 from datagen.cases import all_cases
-from datagen.files import write_json
 
 AT_ONCE = 128
 

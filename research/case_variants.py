@@ -14,9 +14,9 @@ from functools import partial
 import torch
 
 from calcgpt import tensors
-from calcgpt.model import sources
-from calcgpt.model.gpt import MODELS
-from calcgpt.training import optim
+from calcgpt_lab.model import sources
+from calcgpt_lab.model.gpt import MODELS
+from calcgpt_lab.training import optim
 
 tensors.LARGEST = optim.LARGEST = 2 ** (int(os.environ.get("CASE_BITS", "8")) - 1) - 1
 

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import tomli_w
 
-from datagen.errors import unknown_name
-from datagen.files import write_text
+from calcgpt.base.errors import unknown_name
+from calcgpt.base.files import write_text
 
 HERE = Path(__file__).parent
 PAGE = HERE / "ABLATIONS.md"

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import torch
 
+from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.data.tokenizer import arithmetic_tokenizer
 from calcgpt.errors import CheckpointError
-from calcgpt.model.gpt import GPT
-from datagen.files import sha256
+from calcgpt.tokenizer import arithmetic_tokenizer
+from calcgpt_lab.model.gpt import GPT
+from calcgpt_lab.model.stored import checkpoint_of
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
@@ -28,7 +29,7 @@ def make(seed: int = 0, **fields: Any) -> Checkpoint:
     torch.manual_seed(seed)
     model = GPT(recipe.model, 21).eval()
     metrics = {"parameters": model.n_parameters(), "step": 3}
-    return Checkpoint.from_model("made", recipe, arithmetic_tokenizer(), model, metrics)
+    return checkpoint_of("made", recipe, arithmetic_tokenizer(), model, metrics)
 
 
 def content(folder: Path) -> dict[str, bytes]:

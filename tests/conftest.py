@@ -58,8 +58,14 @@ gc.disable()
 TESTS = Path(__file__).parent
 # Test files that share a fixture that takes seconds: a cluster, a service.
 TOGETHER = {
-    "ray": ("test_*_ray.py", "test_guide.py", "test_ray_train.py", "test_sweep.py"),
+    "ray": ("test_*_ray.py", "test_guide.py", "test_ray.py", "test_sweep.py"),
 }
+# Files whose tests take minutes together: `make check` runs them, `make test` does not.
+SLOW = (
+    *("test_ablate.py", "test_contract.py", "test_course.py", "test_distributed.py"),
+    *("test_guide.py", "test_proof.py", "test_*ray.py", "test_wandb.py"),
+    "e2e/test_sweep.py",
+)
 KINDS = {
     "unit": "one module at a time",
     "parity": "against an independent implementation",
@@ -102,6 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(report, "parity-report")
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
+    config.addinivalue_line("markers", "slow: for `make check`, before a release and at night")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -109,6 +116,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         kind = item.path.relative_to(TESTS).parts[0]
         if kind in KINDS:
             item.add_marker(kind)
+        if any(item.path.match(pattern) for pattern in SLOW):
+            item.add_marker("slow")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -191,8 +200,8 @@ def recipe_file(tmp_path: Path) -> Callable[[str], str]:
 @pytest.fixture
 def forget() -> Iterator[Callable[[], None]]:
     """Undoes plug-ins, as a new process has none."""
+    from calcgpt.base import plugins
     from calcgpt.variants import FILES, TABLES
-    from datagen import plugins
 
     def undo() -> None:
         for table, own in TABLES.values():
@@ -210,7 +219,7 @@ def forget() -> Iterator[Callable[[], None]]:
 @pytest.fixture(scope="session")
 def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set of 200 training, 40 validation and 40 test problems. Not to be changed."""
-    from datagen.dataset import DatasetPlan, generate
+    from calcgpt_lab.data.dataset import DatasetPlan, generate
 
     folder = tmp_path_factory.mktemp("data") / "tiny"
     generate(folder, DatasetPlan(train=200, val=40, test=40, seed=0), progress=False)

@@ -14,10 +14,11 @@ from forks import PATIENCE
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig
-from calcgpt.data.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt.inference.generate import Floats, Ints
-from calcgpt.model.gpt import GPT
-from calcgpt.recipe import Recipe
+from calcgpt.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
+from calcgpt_lab.model.gpt import GPT
+from calcgpt_lab.model.stored import checkpoint_of
+from calcgpt_lab.recipe import Recipe
 from datagen import notation, work
 from datagen.operations import Operation
 
@@ -143,7 +144,7 @@ def _checkpoint(name: str, recipe: Recipe) -> Checkpoint:
     tokenizer = TOKENIZERS[recipe.tokenizer]("")
     model = GPT(recipe.model, len(tokenizer)).eval()
     metrics = {"parameters": model.n_parameters()}
-    return Checkpoint.from_model(name, recipe, tokenizer, model, metrics)
+    return checkpoint_of(name, recipe, tokenizer, model, metrics)
 
 
 def calculator_model(completion: Callable[[str], str] = right, name: str = "fake") -> LoadedModel:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from datagen.files import write_json
+from calcgpt.base.files import write_json
 
 if TYPE_CHECKING:  # the process that only starts workers does not need torch
     import torch

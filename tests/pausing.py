@@ -17,7 +17,7 @@ from typing import Any
 
 from forks import PATIENCE, TRAINING, Popen
 
-import calcgpt.training.trackers as trackers
+import calcgpt_lab.training.trackers as trackers
 
 
 class PausingFile(trackers.MetricsFile):

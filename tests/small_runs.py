@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import load_file
 
 from calcgpt.config import Recipe
-from calcgpt.recipe import load_recipe
-from calcgpt.training.train import train
+from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.training.train import train
 from datagen.notation import WORK_ALPHABET
 
 CPU = torch.device("cpu")

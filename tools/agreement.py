@@ -15,14 +15,14 @@ import torch
 from benchmarks.measure import environment, parser, run, write
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
-from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.evaluation.losses import Loss, summed_loss
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.base import BLOCKS, LanguageModel
-from calcgpt.model.gpt import MODELS, build_model, compiled
-from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import load_preset, preset_names
+from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.evaluation.losses import Loss, summed_loss
+from calcgpt_lab.model.attention import ATTENTIONS
+from calcgpt_lab.model.base import BLOCKS, LanguageModel
+from calcgpt_lab.model.gpt import MODELS, build_model, compiled
+from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
+from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.recipe import load_preset, preset_names
 
 VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
 Row = dict[str, Any]

@@ -31,7 +31,7 @@ import psutil
 from numpy.typing import NDArray
 
 from benchmarks.load import LOOPBACK, request
-from datagen.files import write_json
+from calcgpt.base.files import write_json
 from tools.attack_kinds import ATTACKS, TIMEOUT, Attack, flood
 from tools.soak import serving, wait_until_ready
 

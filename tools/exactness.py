@@ -40,18 +40,18 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks.measure import environment, parser, run, write
+from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.data.problems import split_line
-from calcgpt.evaluation.calibration import threshold_without_error
-from calcgpt.evaluation.evaluate import first_error
-from calcgpt.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of
+from calcgpt.intervals import wilson_interval
 from calcgpt.registry import resolve
-from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
+from calcgpt_lab.data.problems import split_line
+from calcgpt_lab.evaluation.calibration import threshold_without_error
+from calcgpt_lab.evaluation.evaluate import first_error
+from calcgpt_lab.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.operations import OPERATIONS
-from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, new_rows, problem_hashes
 from tools.adversarial import CLASSES as ADVERSARIAL_CLASSES

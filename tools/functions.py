@@ -23,6 +23,7 @@ import torch
 from flint import arb, ctx, fmpq
 
 from benchmarks.measure import environment, parser, positive, run, write
+from calcgpt.base.progress import progress_bar
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.exact import evaluate, plain_text, round_to, value_of_number
@@ -30,7 +31,6 @@ from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.real import UndecidedError
 from calcgpt.tables import text_table
-from datagen.progress import progress_bar
 from tools.exactness import name_of
 
 Draw = Callable[[random.Random], str]

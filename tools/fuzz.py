@@ -21,8 +21,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from datagen.errors import unknown_name
-from datagen.files import read_json, write_json, write_text
+from calcgpt.base.errors import unknown_name
+from calcgpt.base.files import read_json, write_json, write_text
 
 CORPUS = Path(__file__).parents[1] / "tests" / "corpus"
 MAX_INPUTS, MAX_BYTES = 150, 30_000  # of a corpus, so that it stays small and quick

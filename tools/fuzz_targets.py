@@ -18,22 +18,23 @@ from typing import Any
 import torch
 
 from calcgpt import checkpoint
+from calcgpt.base.errors import ConfigError, NotationError, UserError
+from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe, TrainConfig
-from calcgpt.data.tokenizer import CharTokenizer, Tokenizer
-from calcgpt.errors import CheckpointError, ConfigError, ExpressionError, UserError
+from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference import expression_tree, spelling
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
-from calcgpt.model.base import LanguageModel
-from calcgpt.model.gpt import build_model
-from calcgpt.recipe import RECIPES, commented_toml, load_recipe, recipe_toml
 from calcgpt.registry import best
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.stored import checkpoint_of
+from calcgpt_lab.recipe import RECIPES, commented_toml, load_recipe, recipe_toml
 from datagen import notation, work, work_errors
 from datagen.arithmetic import Problem
-from datagen.errors import NotationError
-from datagen.files import sha256
 from datagen.operations import BY_SIGN
 
 LARGEST_PRODUCT = 2_000  # the digits of one operand times those of the other: larger ones are slow
@@ -225,7 +226,7 @@ def _right_folder() -> Path:
     model = build_model(recipe.model, len(tokenizer)).eval()
     scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
     metrics = {"parameters": model.n_parameters(), "step": 0, "validation": scores}
-    made = Checkpoint.from_model("tiny", recipe, tokenizer, model, metrics)
+    made = checkpoint_of("tiny", recipe, tokenizer, model, metrics)
     made.save(folder / "tiny")
     return folder / "tiny"
 

@@ -20,7 +20,7 @@ from typing import Any
 from datagen.operations import OPERATIONS, Operation
 from datagen.slots import LOWEST, MIN_DIVISOR, NOWHERE, Kind, Layout
 
-SHOWN = ("name", "symbol", "spellings", "rank", "colour", "marker", "divides", "usual", "has_point")
+SHOWN = ("name", "symbol", "spellings", "rank", "colour", "marker", "divides", "has_point")
 BUILT_IN = {"max": "Math.max", "min": "Math.min", "Kind": "KIND"}
 OPERATORS: dict[type[ast.AST], str] = {
     **{ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Eq: "===", ast.NotEq: "!=="},
@@ -211,7 +211,7 @@ export const KIND = {json.dumps(kinds)};
 {HELPERS}{"".join(translator.lines)}
 /** The operations by their signs (`Operation` of datagen/operations/base.py).
  * @type {{Record<string, {{name: string, symbol: string, spellings: string[], rank: number,
- * colour: string, marker: string, divides: boolean, usual: boolean, has_point: boolean,
+ * colour: string, marker: string, divides: boolean, has_point: boolean,
  * exact: Function, layout: Function, length: Function}}>}} */
 export const OPERATIONS = {{
 {table}}};

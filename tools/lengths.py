@@ -4,7 +4,7 @@
         [--plots OUT] [--name NAME] [--operations +-*/] [DIGITS ...]
 
 Operands are whole numbers of exactly DIGITS digits, answers have two places, and decoding is
-greedy (`calcgpt.evaluation.evaluate`). The seed is 0.
+greedy (`calcgpt_lab.evaluation.evaluate`). The seed is 0.
 """
 
 from collections import Counter
@@ -16,20 +16,20 @@ import torch
 from matplotlib.figure import Figure
 
 from benchmarks.measure import environment, parser, positive, run, write
+from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.data.problems import split_line
-from calcgpt.evaluation.evaluate import Evaluation, evaluate
-from calcgpt.evaluation.shards import load_for_scoring
 from calcgpt.inference.generate import Decoder
-from calcgpt.plots import new_figure, save_figures
+from calcgpt.intervals import wilson_interval
 from calcgpt.registry import resolve
-from calcgpt.statistics import wilson_interval
 from calcgpt.tables import text_table
+from calcgpt_lab.data.problems import split_line
+from calcgpt_lab.evaluation.evaluate import Evaluation, evaluate
+from calcgpt_lab.evaluation.shards import load_for_scoring
+from calcgpt_lab.plots import new_figure, save_figures
 from datagen import work
 from datagen.arithmetic import Number, Problem, ProblemArray
 from datagen.layout import layout, shape_of
 from datagen.operations import OPERATIONS
-from datagen.progress import progress_bar
 from datagen.slots import LOWEST
 from datagen.work_errors import first_error_of_completion
 from tools.exactness import name_of

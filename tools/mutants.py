@@ -34,7 +34,7 @@ from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.format_utils import get_mutant_name, orig_function_and_class_names_from_key
 
-from datagen.files import write_json
+from calcgpt.base.files import write_json
 
 MUTMUT = Path(sys.executable).parent / "mutmut"
 UNTRIED = "not checked"

@@ -35,17 +35,17 @@ import numpy as np
 import torch
 
 from benchmarks.measure import environment, parser, run, write
+from calcgpt.base.files import read_json, read_text, sha256, write_json
+from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import CONFIG
 from calcgpt.errors import ExpressionError
-from calcgpt.evaluation.shards import check_manifest
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.limits import MAX_WORK
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table
-from datagen.files import read_json, read_text, sha256, write_json
-from datagen.parallel import make_map
-from datagen.progress import progress_bar
+from calcgpt_lab.evaluation.shards import check_manifest
+from calcgpt_lab.parallel import make_map
 from tools.exactness import name_of, share
 from tools.functions import oracle
 

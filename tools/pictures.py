@@ -15,10 +15,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from benchmarks.page import CHROMIUM, hosted
+from calcgpt.base.files import write_bytes
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export.web import PAGE, export_page
 from calcgpt.registry import resolve
-from datagen.files import write_bytes
 
 DOCS = PAGE.parents[1] / "docs"
 QUESTION, ANSWER = "471×29.9", "14082.9"

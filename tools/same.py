@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from benchmarks.measure import environment, parser, positive, run, write
+from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import WEIGHTS, Checkpoint
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import complete
-from calcgpt.model.base import LanguageModel
 from calcgpt.registry import resolve
+from calcgpt_lab.model.base import LanguageModel
 from datagen.distributions import DISTRIBUTIONS
 from datagen.notation import render_prompt
-from datagen.progress import progress_bar
 from datagen.sampling import bit_generator
 from datagen.slots import Kind
 from tools.node import in_node

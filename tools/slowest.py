@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from calcgpt.base.files import write_json
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.limits import ScratchpadLimits
-from datagen.files import write_json
 from tools.node import in_node
 
 LIMITS = ScratchpadLimits(block_size=32_768)

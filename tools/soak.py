@@ -35,8 +35,8 @@ import psutil
 import torch
 
 from benchmarks.measure import environment
+from calcgpt.base.files import write_json
 from calcgpt.registry import resolve
-from datagen.files import write_json
 
 JSON = {"Content-Type": "application/json"}
 CLIENTS = 8

@@ -5,13 +5,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from datagen.arithmetic import USUAL_PLACES
-from datagen.operations import USUAL
+from datagen.operations import SIGNS
 
 
 class Domain(BaseModel):
     """The problems that a model can be given."""
 
-    operations: list[str] = list(USUAL)
+    operations: list[str] = list(SIGNS)
     decimal_places: int = Field(
         USUAL_PLACES,
         description="maximum decimal places of an answer",

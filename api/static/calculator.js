@@ -25,7 +25,7 @@ import { isTellable } from "./story/subject.js";
 /** @type {Record<string, string>} */ const KEYPAD_SIGNS = { ...SYMBOLS, x: "×", X: "×" };
 const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle keys themselves
 const EXAMPLE = "471×29.9"; // plays when the page opens
-const RECORDED = "static/example/example.json"; // what the model writes for it (calcgpt/lab/example.py)
+const RECORDED = "static/example/example.json"; // what the model writes for it (calcgpt_lab/export/page.py)
 const MARKED = 20; // the index of the character that the page marks, a digit
 const LOOK = 3; // the step of the story that shows what was looked at
 const VIEWS = ["paper", "both", "model"];

@@ -9,13 +9,6 @@ const MAX_RETRY_SECONDS = 30;
 const MAX_UNCHANGED = 3; // after so many requests without a new model, the list is complete
 const MAX_NAME = 40; // characters of a name in a link that are shown
 const BLOG_MODEL = "blog"; // the model that repeats the blog's experiment
-/** The names of version 0.1.0, which links may still have. @type {Record<string, string>} */
-const EARLIER_NAMES = {
-  scratchpad: "calculator",
-  "scratchpad-long": "calculator",
-  "scratchpad-small": "calculator",
-  "scratchpad-tiny": "calculator-tiny",
-};
 
 /** @typedef {import("./client.js").Model} Model
  * @typedef {import("./client.js").Domain} Domain */
@@ -94,7 +87,7 @@ export class Models {
    * @param {{model: string, places: string | number}} choice */
   choose({ model, places }) {
     if (!this.#models.length) return;
-    const listed = this.#models.find(({ id }) => id === model || id === EARLIER_NAMES[model]);
+    const listed = this.#models.find(({ id }) => id === model);
     const selected = listed ?? this.#models.find((other) => other.default) ?? this.#models[0];
     this.#select.value = selected.id;
     this.#missing = listed ? "" : model.slice(0, MAX_NAME);

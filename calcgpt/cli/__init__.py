@@ -10,15 +10,16 @@ import select
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import entry_points
 from typing import Any, NoReturn
 
 import click
 
-from calcgpt.cli import analysis, checkpoints, data, evaluation, experiments, proof, training
+from calcgpt.base.errors import UserError, file_error, one_line
+from calcgpt.base.plugins import extensions
 from calcgpt.cli.calc import calc
+from calcgpt.cli.checkpoints import export
 from calcgpt.cli.options import ARGUMENTS, NEGATIVE, signal_of
-from datagen.errors import UserError, file_error, one_line
+from calcgpt.cli.proof import prove
 
 STDOUT = 1
 OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory")  # in torch's RuntimeErrors
@@ -39,22 +40,20 @@ SECTIONS = {  # of the help
 
 
 class Commands(click.Group):
-    """The commands of this package, and those that other packages add to it by entry points
-    `calcgpt.commands`, as the service does (`api.commands`).
+    """The commands of this package, and those that others add to it by entry points
+    `calcgpt.commands`, as the service and the laboratory do (`api.commands`, `calcgpt_lab.cli`).
 
     Prints every error of a user as one line on stderr, with exit code 2.
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted([*super().list_commands(context), *entry_points(group=ENTRY_POINTS).names])
+        return sorted([*super().list_commands(context), *extensions(ENTRY_POINTS)])
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if command := super().get_command(context, name):
             return command
-        for added in entry_points(group=ENTRY_POINTS, name=name):
-            loaded: click.Command = added.load()
-            return loaded
-        return None
+        added = extensions(ENTRY_POINTS).get(name)
+        return added.load() if added else None
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         """Takes what looks like an expression for one: `calcgpt "12.5*3"` calculates, and so does
@@ -166,7 +165,5 @@ def cli() -> None:
     """
 
 
-for module in (data, training, evaluation, proof, checkpoints, analysis, experiments):
-    for command in module.COMMANDS:
-        cli.add_command(command)
-cli.add_command(calc)
+for command in (calc, export, prove):
+    cli.add_command(command)

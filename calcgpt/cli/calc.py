@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from calcgpt.base.errors import UserError
 from calcgpt.cli.options import (
     ExpressionCommand,
     Number,
@@ -22,7 +23,6 @@ from calcgpt.cli.options import (
     engine_option,
     plugin_option,
 )
-from datagen.errors import UserError
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -374,9 +374,9 @@ def ask(answering: Answering) -> None:
 def history(names: dict[str, Expression]) -> Iterator[None]:
     """Lets the user edit lines, and keeps them and the last answer, a value in `names`, for the
     next time. Does nothing on Windows, and for a user without a home."""
+    from calcgpt.base.files import read_text, write_text
     from calcgpt.inference.expression import parse
     from calcgpt.inference.expression_tree import show
-    from datagen.files import read_text, write_text
 
     try:
         import readline

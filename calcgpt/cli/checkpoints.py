@@ -1,62 +1,13 @@
-"""Commands that use a checkpoint: write with it, export it."""
+"""The command that exports a checkpoint."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
+from calcgpt.base.errors import UserError
 from calcgpt.cli import options
-from datagen.errors import UserError
 
-
-@click.command()
-@options.checkpoint_argument
-@options.plugin_option
-@click.option("--prompt", help="The text to continue.  [default: an empty line]")
-@click.option("--tokens", default=500, type=click.IntRange(min=1), help="Maximum number of tokens.")
-@click.option(
-    "--temperature",
-    default=0.8,
-    type=options.Number(min=0),
-    help="Temperature of sampling. 0 always writes the most probable token.",
-)
-@click.option("--top-k", type=click.IntRange(min=1), help="Sample from the K most probable tokens.")
-@click.option(
-    "--top-p",
-    default=1.0,
-    type=options.Number(0, 1, min_open=True),
-    help="Sample only from the most probable tokens whose probabilities add up to this.",
-)
-@options.seed_option("sampling")
-def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -> None:
-    """Write a text with CHECKPOINT, token by token: calcgpt generate runs/play --prompt "To be".
-
-    The text ends after --tokens, or when the model's context is full.
-    """
-    from calcgpt.checkpoint import Checkpoint
-    from calcgpt.inference.engines import load_decoder
-    from calcgpt.inference.generate import Sampling, sample
-
-    sampling = Sampling(**choices)
-    stored = Checkpoint.load(options.chosen(checkpoint))
-    name, decoder = load_decoder(stored)
-    if name == "torch":
-        from calcgpt.inference.threads import choose_threads
-
-        choose_threads(stored.model, n_token=1)
-    try:  # a bad prompt is refused before anything is written
-        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
-        first = next(parts, "")
-    except UserError as error:
-        if prompt is None:  # a model that was not trained on lines of text
-            raise UserError(
-                f"{stored.name} needs a --prompt: it was not trained on lines of text"
-            ) from error
-        raise
-    click.echo(f"{(prompt or '').removeprefix(chr(10))}{first}", nl=False)
-    for part in parts:
-        click.echo(part, nl=False)
-    click.echo()
+EXPORTERS = "calcgpt.exporters"  # entry points: formats, as functions of type `Exporter`
 
 
 @click.command()
@@ -90,36 +41,26 @@ def export(
     if the two are equal. With `--to web`, OUT is the calculator's page for any static host: the
     model runs in the browser.
     """
+    from calcgpt.base.plugins import extension, extensions
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.errors import look_up
-    from calcgpt.export import EXPORTERS, LIBRARIES
-    from calcgpt.export.web import export_page, export_snapshots
+    from calcgpt.export.web import export_page
     from calcgpt.inference.browser import page_address
-    from datagen.extras import require
 
-    look_up(dict.fromkeys((*EXPORTERS, "web", "snapshots", "example")), target, "export target")
+    others = extensions(EXPORTERS)
+    look_up(dict.fromkeys(("web", *others)), target, "export target")
     for option, value in {"--also": also, "--address": address}.items():
         if value and target != "web":
             raise UserError(f"{option} is for --to web")
     address = None if address is None else page_address(address)
-    if target == "snapshots":
-        click.echo(f"{out}: {export_snapshots(Path(checkpoint), out, force)}")
+    exporter = extension(EXPORTERS, target) if target in others else None
+    if target == "snapshots" and exporter:  # of a run, which has several checkpoints
+        click.echo(f"{out}: {exporter(Path(checkpoint), out, force)}")
         return
-    if target == "example":
-        require(f"export to {target}", "torch")
-        from calcgpt.lab.example import export_example
-
-        loaded = Checkpoint.load(options.chosen(checkpoint))
-        click.echo(f"{out}: {export_example(loaded, out, force)}")
-        return
-    require(f"export to {target}", *LIBRARIES.get(target, ()))
     models = [Checkpoint.load(options.chosen(name)) for name in (checkpoint, *also)]
-    if target == "web":
-        written = export_page(models, out, force, address)
+    if exporter:
+        written = exporter(models[0], out, force)
     else:
-        written = EXPORTERS[target](models[0], out, force)
+        written = export_page(models, out, force, address)
     names = ", ".join(model.name for model in models)
     click.echo(f"{out}: {names} as {written}")
-
-
-COMMANDS = [generate, export]

@@ -2,7 +2,6 @@
 
 import math
 import re
-import shlex
 import shutil
 import signal
 import sys
@@ -12,10 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
-from calcgpt.cli.completion import complete_checkpoint, complete_engine, complete_field
-from datagen.errors import UserError
-from datagen.extras import is_installed, require
-from datagen.files import check_output_file, check_output_folder
+from calcgpt.base.files import check_output_file, check_output_folder
+from calcgpt.cli.completion import complete_checkpoint, complete_engine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,7 +41,6 @@ class NamedPath(click.Path):
 ARGUMENTS = "calcgpt.arguments"  # in the `meta` of a context: the words after the program
 NAME = Name()
 PATH = NamedPath(path_type=Path)
-GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
 SEED = click.IntRange(0, 2**63 - 1)
 # The beginning of an expression such as -5+3, -(2^3) or -½. An option has a letter there.
 NEGATIVE = re.compile(r"-(?!-?[A-Za-z]|-?$)")
@@ -78,22 +74,6 @@ def _unguarded(value: Any) -> Any:
     return value.removeprefix(" ") if isinstance(value, str) else value
 
 
-def named_paths(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, Path]:
-    """Returns repeated NAME=PATH values as a dict. Raises BadParameter for any other value, and for
-    a name that is given twice."""
-    paths: dict[str, Path] = {}
-    for value in values:
-        name, _, path = value.partition("=")
-        if not (re.fullmatch(r"[\w.+-]+", name) and path):
-            raise click.BadParameter(f"{value!r} is not of the form {parameter.metavar}")
-        if name in paths:
-            raise click.BadParameter(f"{name!r} is given twice")
-        paths[name] = Path(path)
-    return paths
-
-
 def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
     """Returns a callback for a path, which `check` refuses with a UserError before any work."""
 
@@ -116,32 +96,14 @@ def json_option(help_text: str) -> Callable[[Command], Command]:
     return click.option("--json", "json_file", type=PATH, callback=output_file, help=help_text)
 
 
-def set_option(help_text: str) -> Callable[[Command], Command]:
-    """`--set FIELD=VALUE`, repeatable, as the parameter `overrides`."""
-    names = ("--set", "overrides")
-    what: Any = {"metavar": "FIELD=VALUE", "shell_complete": complete_field}
-    return click.option(*names, multiple=True, **what, help=f"{help_text} Repeatable.")
-
-
 def seed_option(what: str) -> Callable[[Command], Command]:
     """`--seed`, 0 by default: the seed of the problems, or of the sampling."""
     return click.option("--seed", default=0, type=SEED, help=f"Seed of the {what}.")
 
 
-def threads_option(what: str, default: int | None = None) -> Callable[[Command], Command]:
-    """`--threads`, all cores by default. `what` says whose threads they are."""
-    most = click.IntRange(1, 1024)  # the same limit as in the service
-    return click.option("--threads", default=default, type=most, help=what)
-
-
 def force_option(what: str) -> Callable[[Command], Command]:
     """`--force`, which allows the command to replace `what`."""
     return click.option("--force", is_flag=True, help=f"Replace {what}.")
-
-
-def out_option(help_text: str) -> Callable[[Command], Command]:
-    """`--out FOLDER`, which the command needs."""
-    return click.option("--out", required=True, type=PATH, callback=output_folder, help=help_text)
 
 
 out_argument = click.argument("out", type=PATH, callback=output_folder)
@@ -159,24 +121,7 @@ engine_option = click.option(
     shell_complete=complete_engine,
     help="What runs the model: cases, torch, or auto: cases if it can, else torch.",
 )
-scoring_engine_option = click.option(
-    "--engine",
-    shell_complete=complete_engine,
-    help="What decodes: torch or, on the CPU, cases or auto.  "
-    "[default: torch on a GPU, else cases if it can, else torch]",
-)
-device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")
 quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
-task_option = click.option(
-    "--task",
-    metavar="FILE",
-    help="A task of your own: a text file of question=answer lines, or FILE.py:NAME, which is run.",
-)
-data_option = click.option(
-    "--data",
-    type=PATH,
-    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
-)
 
 
 def _load_plugins(
@@ -207,13 +152,6 @@ def program() -> list[str]:
     return [sys.argv[0]] if is_elsewhere else name.split()
 
 
-def resuming() -> str:
-    """Returns the command that continues the run of this one, ready to be pasted."""
-    given = click.get_current_context().meta[ARGUMENTS]
-    others = [word for word in given if word not in ("--force", "--resume")]
-    return shlex.join([*program(), *others, "--resume"])
-
-
 def chosen(reference: str) -> Path:
     """Returns the folder of a checkpoint (see `calcgpt.registry.resolve`). If that is the best of
     several, says on stderr which one."""
@@ -227,58 +165,9 @@ def chosen(reference: str) -> Path:
     return folder
 
 
-def engine_and_device(
-    engine: str | None, device: str, ray_address: str | None = None
-) -> tuple[str, str]:
-    """Returns the names of the engine and the device that score: without --engine, the fastest.
-    Raises UserError if the engine, or the machines of --ray-address, cannot use the device of
-    --device."""
-    if device not in ("auto", "cpu"):
-        if ray_address:
-            raise UserError("--ray-address scores on CPUs")
-        if engine not in (None, "torch"):
-            raise UserError(f"--device {device} is for --engine torch")
-        engine = "torch"
-    if engine is None:
-        on_gpu = device == "auto" and not ray_address and _has_gpu()
-        engine = "torch" if on_gpu else "auto"
-    if engine != "torch":
-        return engine, "cpu"
-    require("--engine torch", "torch")
-    from calcgpt.training.devices import pick_device
-
-    return engine, str(pick_device("cpu" if ray_address else device))
-
-
-def _has_gpu() -> bool:
-    """Returns whether torch can use a GPU. Imports torch only where there is a driver: that takes
-    seconds."""
-    if not (is_installed("torch") and any(driver.exists() for driver in GPU_DRIVERS)):
-        return False
-    from calcgpt.training.devices import pick_device
-
-    return pick_device("auto").type != "cpu"
-
-
-def echo_report(
-    text: str,
-    files: list[Path],
-    json_file: Path | None = None,
-    record: dict[str, Any] | None = None,
-) -> None:
-    """Writes the record if --json is given. Prints the text, then the paths of all files."""
-    from datagen.files import write_json
-
-    if json_file:
-        write_json(json_file, record)
-    click.echo(text)
-    for file in filter(None, (*files, json_file)):
-        click.echo(str(file))
-
-
 def signal_of(stop: BaseException) -> int:
     """Returns the number of the signal behind a KeyboardInterrupt, or behind click's Abort: the
-    argument of the interrupt (see `datagen.ray_cluster`), or SIGINT."""
+    argument of the interrupt (see `calcgpt_lab.ray_cluster`), or SIGINT."""
     if isinstance(stop, click.Abort):
         stop = stop.__cause__ or stop
     return next((arg for arg in stop.args if isinstance(arg, int)), signal.SIGINT)

@@ -22,11 +22,11 @@ def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
     served is what was tried. Prints a line for each part, and what is trusted and not proved.
     Exit code 1, with the first counterexample, if a part fails. docs/PROOF.md explains the proof.
     """
+    from calcgpt import proof
+    from calcgpt.base.files import write_json
+    from calcgpt.base.progress import progress_bar
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.evaluation import proof
     from calcgpt.registry import resolve
-    from datagen.files import write_json
-    from datagen.progress import progress_bar
 
     stored = Checkpoint.load(resolve(checkpoint))
     found: dict[str, float | str] = {"checkpoint": stored.name}
@@ -50,6 +50,3 @@ def prove(checkpoint: str, json_file: Path | None, quiet: bool) -> None:
     click.echo(f"{stored.name} is proved, for work of any length, but for what is trusted:")
     for line in proof.TRUSTED:
         click.echo(f"- {line}")
-
-
-COMMANDS = [prove]

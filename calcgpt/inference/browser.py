@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
 from calcgpt.inference.cases.network import unsupported_part
 
 PAGE_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'"

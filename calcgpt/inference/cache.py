@@ -14,8 +14,8 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from datagen.errors import UserError
-from datagen.files import check_file, locked, write_bytes
+from calcgpt.base.errors import UserError
+from calcgpt.base.files import check_file, locked, write_bytes
 
 LOCK_TIMEOUT = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed

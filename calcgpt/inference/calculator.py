@@ -14,15 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from calcgpt.base.errors import ArgumentError, DataError, check_integer, check_items, check_types
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import (
-    ArgumentError,
-    DataError,
-    ExpressionError,
-    check_integer,
-    check_items,
-    check_types,
-)
+from calcgpt.errors import ExpressionError
 from calcgpt.inference import effort
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to

@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable
 
-from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import CheckpointError, UserError, look_up
+from calcgpt.base.errors import UserError
+from calcgpt.checkpoint import Checkpoint, torch_engine
+from calcgpt.errors import CheckpointError, look_up
 from calcgpt.inference.generate import Decoder
-from datagen.extras import require
 
 AUTO = "auto"  # cases if that can run the checkpoint, else torch
 
@@ -41,12 +41,10 @@ def torch_decoder(
     checkpoint: Checkpoint, threads: int | None = None, live: bool = False
 ) -> Decoder:
     """Returns the model itself, which is always live. `threads` applies to the whole process."""
-    require("engine 'torch'", "torch")
-    import torch
-
     if threads:
-        torch.set_num_threads(threads)
-    return checkpoint.model
+        torch_engine().set_num_threads(threads)
+    decoder: Decoder = checkpoint.model
+    return decoder
 
 
 ENGINES: dict[str, Engine] = {"cases": cases_decoder, "torch": torch_decoder}

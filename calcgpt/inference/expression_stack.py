@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, NamedTuple, get_args
 
-from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind, unknown_name
+from calcgpt.base.errors import ConfigError, unknown_name
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference import spelling
 from calcgpt.inference.expression_tree import RANKS, Expression, shorten, show
 from calcgpt.inference.functions import ANGLED, ARCS, DEFINITIONS, FUNCTIONS

@@ -14,16 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 import numpy as np
 from numpy.typing import NDArray
 
+from calcgpt.base.errors import ConfigError, DataError, check_integer, check_types
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
-from calcgpt.errors import ConfigError, DataError, check_integer, check_types
 from datagen.sampling import MAX_SEED
 
 if TYPE_CHECKING:
-    import torch
-
-    from calcgpt.data.tokenizer import Tokenizer
-    from calcgpt.model.attention import KVCache
+    from calcgpt.tokenizer import Tokenizer
 
 NO_TOKEN = -1  # the stop token if no token ends a text
 WHOLE = 10**9  # more characters than any text has
@@ -79,15 +76,12 @@ class Writer(ABC):
 
 @runtime_checkable
 class CachedModel(Protocol):
-    """A model of torch that decodes with a cache: a LanguageModel, or what stands for one."""
+    """A model that decodes with a cache, such as one of torch."""
 
     config: ModelConfig
 
-    def new_cache(self, batch: int, n_token: int) -> KVCache: ...
-
-    def parameters(self) -> Iterator[torch.nn.Parameter]: ...
-
-    def __call__(self, tokens_BT: Any, cache: KVCache, last_only: bool) -> torch.Tensor: ...
+    def array_decoder(self) -> ArrayDecoder:
+        """Returns the model as a decoder of arrays."""
 
 
 Decoder: TypeAlias = "ArrayDecoder | CachedModel"
@@ -95,26 +89,7 @@ Decoder: TypeAlias = "ArrayDecoder | CachedModel"
 
 def as_array_decoder(decoder: Decoder) -> ArrayDecoder:
     """Returns a decoder that takes and returns arrays."""
-    return decoder if isinstance(decoder, ArrayDecoder) else _TorchDecoder(decoder)
-
-
-class _TorchDecoder:
-    """A model of torch as an ArrayDecoder."""
-
-    def __init__(self, model: CachedModel) -> None:
-        self.config, self._model = model.config, model
-        self._device = next(model.parameters()).device
-
-    def new_array_cache(self, batch: int, n_token: int) -> KVCache:
-        return self._model.new_cache(batch, n_token)
-
-    def __call__(self, tokens_BT: Ints, cache: KVCache, last_only: bool) -> Floats:
-        import torch
-
-        with torch.inference_mode():
-            tokens = torch.from_numpy(tokens_BT).to(self._device)
-            logits: Floats = self._model(tokens, cache, last_only).float().cpu().numpy()
-        return logits
+    return decoder if isinstance(decoder, ArrayDecoder) else decoder.array_decoder()
 
 
 @dataclass(frozen=True)

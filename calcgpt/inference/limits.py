@@ -13,7 +13,7 @@ from calcgpt.errors import ExpressionErrorKind
 from datagen.arithmetic import MAX_ASKED_PLACES, MAX_PLACES, USUAL_PLACES, Number, Problem, answer
 from datagen.layout import any_shape_of, work_length
 from datagen.notation import MAX_WIDTH, WIDTH, answer_text, is_operand, number_text, render_prompt
-from datagen.operations import SIGNS, USUAL
+from datagen.operations import SIGNS
 from datagen.slots import MAX_LAYOUT
 
 DEFAULT_PLACES = 8  # of an answer of a model with worked steps
@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
 class DirectLimits:
     """Limits of a model that answers at once: two places, operands of at most WIDTH characters."""
 
-    operations: tuple[str, ...] = USUAL  # that the model knows
+    operations: tuple[str, ...] = SIGNS  # that the model knows
     default_places = USUAL_PLACES  # of an answer, unless the user chooses
     most_places = USUAL_PLACES  # of an operation
 
@@ -77,7 +77,7 @@ class ScratchpadLimits:
     of `DirectLimits`."""
 
     block_size: int
-    operations: tuple[str, ...] = USUAL
+    operations: tuple[str, ...] = SIGNS
     default_places = DEFAULT_PLACES
     most_places = MAX_PLACES
 

@@ -163,7 +163,7 @@ class Planner(ABC, Generic[T]):
             return self._power(a, exact_b.floor())
         if sign in ("+%", "-%"):
             return self.apply(BY_SIGN[sign[0]], a, self.apply(MULTIPLICATION, b, a))
-        if sign in ("//", "mod") and sign not in self.parts.operations:
+        if sign in ("//", "mod"):
             quotient = self._floor(a, b, (exact / exact_b).floor())
             if sign == "//":
                 return quotient

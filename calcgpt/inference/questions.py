@@ -1,10 +1,10 @@
-"""Questions to a model of a user's own task (`calcgpt.data.task`)."""
+"""Questions to a model of a user's own task (`calcgpt_lab.data.task`)."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from calcgpt.base.errors import DataError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import DataError
 from calcgpt.inference.generate import Decoder, Written, complete, stop_token
 from calcgpt.inference.results import Confidence, confidence
 

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from calcgpt.base.errors import NotationError
 from calcgpt.inference.exact import FRACTION_DIGITS
 from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES, Number
-from datagen.errors import NotationError
 from datagen.notation import answer_text, parse_answer
 from datagen.work_errors import WrongCharacter
 

@@ -9,7 +9,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.generate import Decoder, as_array_decoder
-from calcgpt.statistics import binomial_cdf
+from calcgpt.intervals import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}

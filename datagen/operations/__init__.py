@@ -18,7 +18,6 @@ from datagen.slots import Kind, StepKind
 # end.
 OPERATIONS = (ADDITION, SUBTRACTION, MULTIPLICATION, DIVISION)
 SIGNS = tuple(map(str, OPERATIONS))
-USUAL = tuple(str(operation) for operation in OPERATIONS if operation.usual)
 BY_SIGN = dict(zip(SIGNS, OPERATIONS, strict=True))
 if TYPE_CHECKING:
     Sign: TypeAlias = str

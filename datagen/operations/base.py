@@ -33,12 +33,11 @@ class Operation(str):
     layout: Callable[[Layout, Shape, Question], None]
     length: Callable[[Shape], int]
     rules: dict[StepKind, dict[Kind, Rule]]
-    colour: str  # of plots; see `calcgpt.plots.PALETTE`
+    colour: str  # of plots; see `calcgpt_lab.plots.PALETTE`
     marker: str  # of plots
     commutes: bool = False
     grows: bool = False  # a result may have as many digits as both operands together
     divides: bool = False  # there is no result if b is 0
-    usual: bool = True  # every model knows it and every distribution draws it
     has_point: bool = False  # the result of whole numbers, too, has a point
 
     def __new__(cls, sign: str, **_: Any) -> Self:

@@ -12,11 +12,11 @@ import pytest
 import torch
 from commands import RunCli
 
+from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint, load_metrics
-from calcgpt.cli import options
 from calcgpt.inference.calculator import Calculator
-from calcgpt.training import devices
-from datagen.files import sha256
+from calcgpt_lab.cli import lab_options
+from calcgpt_lab.training import devices
 
 NOT_NEEDED = [  # to train
     "fastapi",
@@ -119,7 +119,7 @@ def test_the_exit_code_of_an_interrupted_command_has_the_number_of_the_signal(
     def interrupt() -> None:
         raise KeyboardInterrupt(*arguments)
 
-    monkeypatch.setattr("calcgpt.recipe.recipe_names", interrupt)
+    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", interrupt)
     assert run_cli("recipes") == (code, "", "\ninterrupted\n")
 
 
@@ -129,8 +129,8 @@ import sys
 for name in {NOT_NEEDED}:
     sys.modules[name] = None  # importing it raises
 from pathlib import Path
-from calcgpt.recipe import load_recipe
-from calcgpt.training.train import train
+from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.training.train import train
 recipe = load_recipe("nano", ("train.steps=2", "model.n_layer=1"))
 train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False)
 """
@@ -147,7 +147,8 @@ def test_scoring_takes_the_fastest_engine_by_itself(
 ) -> None:
     program = """
 import atexit, sys
-from calcgpt.cli import cli, options
+from calcgpt.cli import cli
+from calcgpt_lab.cli import lab_options
 atexit.register(lambda: print("torch" in sys.modules))
 cli.main(sys.argv[1:])
 """
@@ -160,8 +161,8 @@ cli.main(sys.argv[1:])
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.endswith(f"{engine == 'torch'}\n")
         assert json.loads((shards / "scoring.json").read_text())["engine"] == engine
-    monkeypatch.setattr(options, "GPU_DRIVERS", [tiny_folder])
+    monkeypatch.setattr(lab_options, "GPU_DRIVERS", [tiny_folder])
     for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
         monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))
-        assert options.engine_and_device(None, "auto") == (engine, gpu)
-    assert options.engine_and_device(None, "auto", "host:1") == ("auto", "cpu")
+        assert lab_options.engine_and_device(None, "auto") == (engine, gpu)
+    assert lab_options.engine_and_device(None, "auto", "host:1") == ("auto", "cpu")

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 from commands import RunCli
 
+from calcgpt.base.extras import install_line
 from calcgpt.checkpoint import Checkpoint
-from datagen.extras import install_line
 
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
 EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "torch", "--quiet"]
 RAY = ["datagen", "out", "--quiet", "--engine", "ray", "--ray-address"]
 PUBLISH = ["{tiny}", "out", "--data", "{data}", "--quiet"]
 ABLATE = ["ablate", "--suite", "nano", "--out", "x"]
-SHAKESPEARE = (
-    "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text --source tinyshakespeare`"
-)
+SHAKESPEARE = "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text --source FILE`"
 
 
 @pytest.mark.parametrize(
@@ -63,8 +61,6 @@ SHAKESPEARE = (
         (["datagen", "out", "--ray-address", "x:1"], "--ray-address is for --engine ray"),
         (["datagen", "out", "--engine", "rays", "--ray-address", "x:1"], "valid names: local"),
         (["datagen", "text", "--source", "absent.txt"], "cannot read absent.txt: No such file"),
-        (["datagen", "text", "--source", "tinyshakespere"], "did you mean 'tinyshakespeare'?"),
-        (["datagen", "text", "--source", "ftp://x/y"], "ftp://x/y: not an http or https URL"),
         (["calc", "1+1", "--checkpoint", "direkt"], "did you mean 'direct'?"),
         (["calc", "1+1", "--engine", "case"], "did you mean 'cases'?"),
         (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
@@ -298,5 +294,5 @@ def test_too_little_memory_is_one_line(
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr("calcgpt.recipe.recipe_names", fail)
+    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", fail)
     assert run_cli("recipes").error.startswith("not enough memory: ")

@@ -23,8 +23,8 @@ from serving import wait_for
 from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
-from datagen.errors import NotationError
-from datagen.files import write_json
+from calcgpt.base.errors import NotationError
+from calcgpt.base.files import write_json
 from datagen.operations import ADDITION
 
 # `make soak`: more examples of each operation, and a report.

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from forks import PATIENCE
 
-from calcgpt import load_recipe
-from calcgpt.lab.info import vocabulary_size
-from calcgpt.model.parameters import count
+from calcgpt.parameters import count
+from calcgpt_lab import load_recipe
+from calcgpt_lab.studies.info import vocabulary_size
 
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")

@@ -9,8 +9,8 @@ import psutil
 import pytest
 from forks import PATIENCE, Popen
 
-from datagen.dataset import DatasetPlan, generate
-from datagen.files import sha256
+from calcgpt.base.files import sha256
+from calcgpt_lab.data.dataset import DatasetPlan, generate
 
 PLAN = DatasetPlan(train=500_000, val=5_000, test=5_000, seed=11)
 FINAL = {"manifest.json", "test.txt", "train.txt", "val.txt"}
@@ -19,9 +19,9 @@ FINAL = {"manifest.json", "test.txt", "train.txt", "val.txt"}
 DRIVER = """
 import os, resource, signal, sys
 from pathlib import Path
-from datagen import dataset
-from datagen.dataset import DatasetPlan, generate
-from datagen.errors import UserError
+from calcgpt_lab.data import dataset
+from calcgpt_lab.data.dataset import DatasetPlan, generate
+from calcgpt.base.errors import UserError
 
 if __name__ == "__main__":
     {before}
@@ -51,7 +51,9 @@ def start(out: Path, *, workers: int = 1, before: str = "pass") -> Popen:
     Returns when the process has imported all it needs and begins.
     """
     program = DRIVER.format(out=str(out), plan=PLAN, workers=workers, before=before)
-    process = Popen([sys.executable, "-c", program], ("datagen.dataset",), start_new_session=True)
+    process = Popen(
+        [sys.executable, "-c", program], ("calcgpt_lab.data.dataset",), start_new_session=True
+    )
     assert process.stdout.readline() == "ready\n"
     return process
 

@@ -13,11 +13,11 @@ from ray_cluster import RayCluster, named_children, own_lines
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
 import psutil
 
-from datagen.dataset import DatasetPlan, generate
-from datagen.errors import UserError
-from datagen.files import sha256
-from datagen.plan import BLOCK
-from datagen.ray_cluster import connected
+from calcgpt.base.errors import UserError
+from calcgpt.base.files import sha256
+from calcgpt_lab.data.dataset import DatasetPlan, generate
+from calcgpt_lab.data.plan import BLOCK
+from calcgpt_lab.ray_cluster import connected
 
 PLAN = DatasetPlan(train=6 * BLOCK - 5, val=500, test=500, seed=11)
 OPTIONS = ("--train", str(PLAN.train), "--val", "500", "--test", "500", "--seed", "11")
@@ -26,8 +26,8 @@ OPTIONS = ("--train", str(PLAN.train), "--val", "500", "--test", "500", "--seed"
 DRIVER = """
 import itertools, os, sys
 from pathlib import Path
-from datagen import dataset
-from datagen.errors import UserError
+from calcgpt_lab.data import dataset
+from calcgpt.base.errors import UserError
 
 {change}
 
@@ -54,7 +54,7 @@ dataset._write = write_and_stop
 COMPUTE_TWO = """
 def compute_two(plan, block):
     import time
-    from datagen.plan import train_shard
+    from calcgpt_lab.data.plan import train_shard
     if block > 1:
         time.sleep(1000)
     return train_shard(plan, block)
@@ -155,7 +155,7 @@ dataset.train_shard = die
 def die_once(plan, block):
     import os
     from pathlib import Path
-    from datagen.plan import train_shard
+    from calcgpt_lab.data.plan import train_shard
     if block == 4:
         try:
             Path({str(tmp_path)!r}, str(block)).touch(exist_ok=False)
@@ -238,5 +238,8 @@ def test_sigterm_is_an_interrupt_with_its_number(monkeypatch: pytest.MonkeyPatch
 
 
 def test_ray_is_imported_only_if_it_is_needed() -> None:
-    program = "import sys, datagen.dataset, datagen.text; sys.exit('ray' in sys.modules)"
+    program = (
+        "import sys, calcgpt_lab.data.dataset, calcgpt_lab.data.text; "
+        "sys.exit('ray' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

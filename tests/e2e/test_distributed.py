@@ -21,12 +21,12 @@ from small_runs import FRESH, NO_ANSWERS, rows
 from torch import distributed as dist
 from torchrun import torchrun
 
+from calcgpt.base.errors import DataError, UserError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.errors import DataError, UserError
-from calcgpt.recipe import load_recipe
-from calcgpt.training.distributed import ProcessGroup, process_group
-from calcgpt.training.train import train
+from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.training.distributed import ProcessGroup, process_group
+from calcgpt_lab.training.train import train
 
 BASE = [
     "model.n_layer=1",
@@ -285,7 +285,7 @@ def test_if_one_process_is_killed_the_other_ends(data_folder: Path, tmp_path: Pa
     code, output = finish(launcher)
     assert code != 0
     assert own_lines(output) in ([], ["error: another process of this run ended too early"])
-    assert "calcgpt/training/train.py" not in output  # no traceback but torchrun's
+    assert "calcgpt_lab/training/train.py" not in output  # no traceback but torchrun's
 
 
 def test_an_error_in_all_processes_is_printed_once(data_folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from commands import RunCli
 from forks import RAY, TRAINING, run
 from ray_cluster import RayCluster, own_lines
 
-from calcgpt.evaluation.shards import read_scored
+from calcgpt_lab.evaluation.shards import read_scored
 
 pytest.importorskip("ray", reason="Ray is not installed: the extra `ray` brings it")
 

@@ -24,8 +24,8 @@ MIB = 1 << 20
 SLOW = f"{'7' * 300}*{'8' * 300}"  # a fifth of a second of work, at least
 # Products whose texts share no batch, so that the model is busy for many times as long as a test.
 # With their planning, they count as N_OPERATIONS.
-LONG: dict[str, Any] = {"expressions": [f"{'9' * 40}*{'8' * 40}"] * 100}
-N_OPERATIONS = 1_784
+LONG: dict[str, Any] = {"expressions": [f"{'9' * 99}*{'8' * 99}"] * 100}
+N_OPERATIONS = 1_122
 SLOW_BODIES: dict[str, Any] = {
     "/v1/calculate": {"expression": SLOW},
     "/v1/calculate/batch": {"expressions": [SLOW, "1+1"]},
@@ -136,7 +136,7 @@ def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server
         assert not select.select([first], [], [], 0)[0]  # the event loop did not wait for the model
     wait_for(lambda: metric(strict, "calcgpt_requests_in_flight") == 0)  # that client is gone
     with connect(strict) as third:
-        sum_ = "+".join(["1"] * (N_OPERATIONS // 100 + 1))
+        sum_ = "+".join(["1"] * (N_OPERATIONS // 100))
         body = {"expressions": [sum_] * 100}  # as much as there is room for
         third.sendall(request("/v1/calculate/batch", body))
         status, _, content = answer(third)

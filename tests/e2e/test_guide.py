@@ -89,7 +89,7 @@ def run_on_ray(line: str, cluster: RayCluster) -> None:
     """Runs a command that would start Ray. It uses a Ray that its process is connected to."""
     program = f"""
 from calcgpt.cli import cli
-from datagen.ray_cluster import connected
+from calcgpt_lab.ray_cluster import connected
 with connected({cluster.address!r}):
     cli.main(args={arguments(line)})
 """

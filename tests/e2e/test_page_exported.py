@@ -11,7 +11,7 @@ import pytest
 from browser import answered, calculate, hold, new_context, violations
 
 from calcgpt.export import web
-from calcgpt.export.web import MAX_BYTES
+from calcgpt_lab.export.page import MAX_BYTES
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -22,8 +22,9 @@ from forks import PATIENCE
 from serving import events_of, free_port, problem, wait_for
 
 from api.settings import Settings
-from calcgpt.errors import CheckpointError, ConfigError
-from datagen.ray_cluster import connected
+from calcgpt.base.errors import ConfigError
+from calcgpt.errors import CheckpointError
+from calcgpt_lab.ray_cluster import connected
 
 pytest.importorskip("ray.serve", reason="Ray is not installed: the extra `ray` brings it")
 import psutil

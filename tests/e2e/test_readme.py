@@ -14,17 +14,18 @@ import numpy as np
 import pytest
 from commands import RunCli
 
+from calcgpt.base.errors import UserError
+from calcgpt.base.plugins import extensions
 from calcgpt.cli import cli
-from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.export import EXPORTERS
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.base import BLOCKS
-from calcgpt.model.gpt import MODELS
-from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import preset_names, recipe_names
+from calcgpt.cli.checkpoints import EXPORTERS
+from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.model.attention import ATTENTIONS
+from calcgpt_lab.model.base import BLOCKS
+from calcgpt_lab.model.gpt import MODELS
+from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
+from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.recipe import preset_names, recipe_names
 from datagen.distributions import DISTRIBUTIONS
-from datagen.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -101,7 +102,7 @@ def test_the_names_that_can_be_chosen_are_all_there() -> None:
         assert f"`{name}`" in PAGES["docs/VARIANTS.md"], name
     for name in DISTRIBUTIONS:
         assert f"`{name}`" in PAGES["docs/guide/data.md"], name
-    for target in (*EXPORTERS, "web"):
+    for target in (*extensions(EXPORTERS), "web"):
         assert f"--to {target}" in PAGES["docs/COMMANDS.md"]
 
 

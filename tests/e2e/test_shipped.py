@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from commands import RunCli
 
+from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint, load_metrics
-from calcgpt.data.problems import read_problems
-from calcgpt.evaluation.evaluate import evaluate
 from calcgpt.inference.engines import load_decoder
-from calcgpt.recipe import load_recipe
 from calcgpt.registry import best
-from datagen.dataset import DatasetPlan, generate
-from datagen.files import sha256
+from calcgpt_lab.data.dataset import DatasetPlan, generate
+from calcgpt_lab.data.problems import read_problems
+from calcgpt_lab.evaluation.evaluate import evaluate
+from calcgpt_lab.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2] / "checkpoints"
 N_RESCORED = 500  # of the 10,000

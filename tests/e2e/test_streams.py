@@ -58,6 +58,6 @@ def test_a_pipe_other_than_the_output_is_an_error(
     def fail() -> list[str]:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("calcgpt.recipe.recipe_names", fail)
+    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", fail)
     outcome = run_cli("recipes")
     assert (outcome.code, outcome.err) == (2, "error: cannot write: Broken pipe\n")

@@ -15,7 +15,7 @@ import click
 import pytest
 from forks import PATIENCE, TRAINING, Popen
 
-from calcgpt.recipe import load_recipe
+from calcgpt_lab.recipe import load_recipe
 
 pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
 

@@ -18,8 +18,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from calcgpt import __version__
-from datagen.dataset import DatasetPlan, generate
-from datagen.extras import EXTRAS
+from calcgpt.base.extras import EXTRAS
+from calcgpt_lab.data.dataset import DatasetPlan, generate
 
 pytest.importorskip("hatchling", reason="hatchling builds the wheel")
 

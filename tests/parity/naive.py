@@ -1,8 +1,8 @@
 """A second implementation of the models, naive and slow: written only from the papers' formulas, in
 NumPy, for one sequence, one head and one query at a time.
 
-Its inputs are weights and a config. It does not call `calcgpt.model`. Each table of that package
-has a table here with the same names.
+Its inputs are weights and a config. It does not call `calcgpt_lab.model`. Each table of that
+package has a table here with the same names.
 """
 
 import math

@@ -8,7 +8,7 @@ from parity.variants import VOCAB, build, every_variant, like, random_tokens
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.base import LanguageModel
+from calcgpt_lab.model.base import LanguageModel
 
 Compare = Callable[..., None]
 EXACT = 1e-9  # float64, the same numbers summed in another order

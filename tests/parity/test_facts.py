@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.attention import ATTENTIONS, CausalSelfAttention
-from calcgpt.model.base import LanguageModel
-from calcgpt.model.gpt import GPT, MODELS, build_model
-from calcgpt.model.layers import NORMS
-from calcgpt.model.positions import POSITIONS
+from calcgpt_lab.model.attention import ATTENTIONS, CausalSelfAttention
+from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.gpt import GPT, MODELS, build_model
+from calcgpt_lab.model.layers import NORMS
+from calcgpt_lab.model.positions import POSITIONS
 
 Compare = Callable[..., None]
 EXACT = 1e-9

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from calcgpt.model import layers
-from calcgpt.model.layers import Linear
+from calcgpt_lab.model import layers
+from calcgpt_lab.model.layers import Linear
 
 sizes = st.integers(1, 40)
 

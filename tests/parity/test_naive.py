@@ -9,12 +9,12 @@ from parity import naive
 from parity.variants import VOCAB, build, every_variant, random_tokens
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.base import BLOCKS
-from calcgpt.model.gpt import MODELS
-from calcgpt.model.index_positions import alibi_slopes, t5_buckets
-from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS
+from calcgpt_lab.model.attention import ATTENTIONS
+from calcgpt_lab.model.base import BLOCKS
+from calcgpt_lab.model.gpt import MODELS
+from calcgpt_lab.model.index_positions import alibi_slopes, t5_buckets
+from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
+from calcgpt_lab.model.positions import POSITIONS
 
 TABLES: dict[str, Mapping[str, Any]] = {
     "POSITIONS": POSITIONS,

@@ -12,11 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt import ModelConfig, build_model
-from calcgpt.data.batches import ProblemLines
-from calcgpt.data.tokenizer import CharTokenizer
-from calcgpt.evaluation.losses import summed_loss
+from calcgpt import ModelConfig
 from calcgpt.inference.generate import generate
+from calcgpt.tokenizer import CharTokenizer
+from calcgpt_lab import build_model
+from calcgpt_lab.data.batches import ProblemLines
+from calcgpt_lab.evaluation.losses import summed_loss
 from datagen.arithmetic import Number, Problem
 from datagen.notation import ALPHABET, render
 from datagen.operations import ADDITION

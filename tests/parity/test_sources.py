@@ -8,7 +8,7 @@ from parity import naive
 from parity.variants import build, small
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.base import LanguageModel
+from calcgpt_lab.model.base import LanguageModel
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.work import render
 

@@ -12,16 +12,18 @@ import torch
 from parity.variants import small
 from torch import nn
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.data.tokenizer import arithmetic_tokenizer
-from calcgpt.errors import CheckpointError, ConfigError
-from calcgpt.evaluation.evaluate import evaluate
-from calcgpt.lab import switches
-from calcgpt.lab.inspection import Transformer, blocks_of
-from calcgpt.model.gpt import build_model
+from calcgpt.errors import CheckpointError
 from calcgpt.registry import resolve
 from calcgpt.switches import SWITCHES, SwitchMap, parts_of
+from calcgpt.tokenizer import arithmetic_tokenizer
+from calcgpt_lab.evaluation.evaluate import evaluate
+from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.stored import checkpoint_of
+from calcgpt_lab.studies import switches
+from calcgpt_lab.studies.inspection import Transformer, blocks_of
 from datagen.slots import MAX_SOURCES
 
 CONFIGS = {
@@ -33,14 +35,14 @@ CONFIGS = {
 }
 
 
-def checkpoint_of(config: ModelConfig) -> Checkpoint:
+def made_of(config: ModelConfig) -> Checkpoint:
     torch.manual_seed(0)
     tokenizer = arithmetic_tokenizer()
     model = build_model(config, len(tokenizer))
     for name, parameter in model.named_parameters():
         if name.endswith("bias"):
             nn.init.normal_(parameter)  # a bias that is kept or lost is seen
-    return Checkpoint.from_model("small", Recipe(model=config), tokenizer, model.eval(), {})
+    return checkpoint_of("small", Recipe(model=config), tokenizer, model.eval(), {})
 
 
 @contextmanager
@@ -76,7 +78,7 @@ def silenced(model: Transformer, part: str) -> Iterator[None]:
     "parts", [["1.1"], ["2.4"], ["1.ff"], ["1.n1", "2.n7", "2.n8", "2.n9"], ["1.2", "2.3", "2.ff"]]
 )
 def test_parts_without_weights_equal_parts_behind_hooks(name: str, parts: list[str]) -> None:
-    checkpoint = checkpoint_of(CONFIGS[name])
+    checkpoint = made_of(CONFIGS[name])
     shape = (3, 12, 1 + MAX_SOURCES) if name == "sources" else (3, 12)  # cases, or text
     tokens = torch.randint(0, len(checkpoint.tokenizer), shape)
     model, without = checkpoint.model, checkpoint.without(parts).model
@@ -95,18 +97,18 @@ def test_parts_without_weights_equal_parts_behind_hooks(name: str, parts: list[s
 def test_a_part_that_the_model_does_not_have_is_refused(part: str) -> None:
     config = small(ff_hidden=96)
     with pytest.raises(ConfigError, match=r"this model has heads 1\.1 to 2\.4.* 2\.n96$"):
-        checkpoint_of(config).without([part])
+        made_of(config).without([part])
 
 
 def test_an_architecture_without_parts_is_refused() -> None:
-    checkpoint = checkpoint_of(small(architecture="bigram"))
+    checkpoint = made_of(small(architecture="bigram"))
     with pytest.raises(ConfigError, match="cannot be switched off"):
         checkpoint.without(["1.1"])
 
 
 def test_the_map_belongs_to_its_weights(tmp_path: Path) -> None:
     content: dict[str, Any] = {"weights": "0" * 64, "n": 1, "seed": 0, "parts": {}}
-    checkpoint = replace(checkpoint_of(small()), switches=SwitchMap(**content))
+    checkpoint = replace(made_of(small()), switches=SwitchMap(**content))
     checkpoint.save(tmp_path / "c")
     assert Checkpoint.load(tmp_path / "c").switches is None  # it was measured for other weights
     (tmp_path / "c" / SWITCHES).write_text(json.dumps({**content, "parts": {"1.x": {}}}))

@@ -1,5 +1,6 @@
-"""The presets compared with the library `transformers`, with random weights, in float64 where it
-supports that: its RMSNorm, its rotations and some of its softmaxes are in float32."""
+"""The preset `llama` and its relatives compared with the library `transformers`, with random
+weights, in float64 where it supports that: its RMSNorm, its rotations and some of its softmaxes are
+in float32."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +9,11 @@ import pytest
 import torch
 from parity.variants import VOCAB, build, random_tokens
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.config import ModelConfig
-from calcgpt.errors import ConfigError
-from calcgpt.export.hf_classes import HF_CLASSES, hf_class_of
 from calcgpt.inference.generate import generate
-from calcgpt.recipe import load_preset
+from calcgpt_lab.export.hf_llama import HF_CLASSES, hf_class_of
+from calcgpt_lab.recipe import load_preset
 
 LENGTH = 40
 SMALL: dict[str, Any] = {"n_layer": 2, "n_embd": 32, "n_head": 4, "block_size": LENGTH}
@@ -20,20 +21,18 @@ SPECIAL = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"))
 Compare = Callable[..., None]
 
 
-def small_preset(name: str, **changes: Any) -> ModelConfig:
-    return ModelConfig(**load_preset(name).model_dump() | SMALL | changes)
+def small_llama(**changes: Any) -> ModelConfig:
+    return ModelConfig(**load_preset("llama").model_dump() | SMALL | changes)
 
 
-def check(
-    compare: Compare, hf_name: str, preset: str, kernel: str | None = None, **changes: Any
-) -> None:
-    """Asserts that the model of a preset has the logits and, with a cache, the greedy output of its
-    class in `transformers`, and that this class is `hf_name`."""
-    model = build(small_preset(preset, **changes))
+def check(compare: Compare, hf_name: str, kernel: str | None = None, **changes: Any) -> None:
+    """Asserts that a small Llama with some changes has the logits and, with a cache, the greedy
+    output of its class in `transformers`, and that this class is `hf_name`."""
+    model = build(small_llama(**changes))
     name, hf_class = hf_class_of(model.config)
     assert name == hf_name
     reference = hf_class.build(model, **SPECIAL)
-    label = ", ".join([preset, *(f"{field}={value}" for field, value in changes.items())])
+    label = ", ".join(["llama", *(f"{field}={value}" for field, value in changes.items())])
     label += f" vs {hf_name}"
     if kernel:
         reference.set_attn_implementation(kernel)
@@ -52,7 +51,7 @@ def check(
     ("n_kv_head", "rope_base"), [(1, 1e4), (2, 1e4), (4, 1e4), (1, 100.0), (2, 500_000.0)]
 )
 def test_llama(compare: Compare, n_kv_head: int, rope_base: float) -> None:
-    check(compare, "LlamaForCausalLM", "llama", n_kv_head=n_kv_head, rope_base=rope_base)
+    check(compare, "LlamaForCausalLM", n_kv_head=n_kv_head, rope_base=rope_base)
 
 
 @pytest.mark.parametrize(
@@ -67,12 +66,12 @@ def test_llama(compare: Compare, n_kv_head: int, rope_base: float) -> None:
     ids=str,
 )
 def test_variants_of_llama(compare: Compare, changes: dict[str, Any]) -> None:
-    check(compare, "LlamaForCausalLM", "llama", **changes)
+    check(compare, "LlamaForCausalLM", **changes)
 
 
 @pytest.mark.parametrize("changes", [{}, {"n_kv_head": 1, "attn_out_bias": True}], ids=str)
 def test_normalised_queries_and_keys(compare: Compare, changes: dict[str, Any]) -> None:
-    check(compare, "Qwen3ForCausalLM", "llama", qk_norm=True, **changes)
+    check(compare, "Qwen3ForCausalLM", qk_norm=True, **changes)
 
 
 @pytest.mark.parametrize(
@@ -80,14 +79,14 @@ def test_normalised_queries_and_keys(compare: Compare, changes: dict[str, Any]) 
 )
 def test_sliding_window(compare: Compare, window: int, kernel: str) -> None:
     changes = {"attention": "window", "window": window, "n_kv_head": 2}
-    check(compare, "MistralForCausalLM", "llama", kernel, **changes)
+    check(compare, "MistralForCausalLM", kernel, **changes)
 
 
 @pytest.mark.parametrize("kernel", ["sdpa", "eager"])
 def test_a_window_of_one_token(compare: Compare, kernel: str) -> None:
     """The cache of `transformers` does not support it, so no class is named. Without a cache, the
     class computes the same."""
-    model = build(small_preset("llama", attention="window", window=1))
+    model = build(small_llama(attention="window", window=1))
     with pytest.raises(ConfigError, match="window is 1, MistralForCausalLM has 2"):
         hf_class_of(model.config)
     reference = HF_CLASSES["MistralForCausalLM"].build(model, **SPECIAL)
@@ -97,40 +96,3 @@ def test_a_window_of_one_token(compare: Compare, kernel: str) -> None:
         expected = reference(tokens, use_cache=False).logits
         label = f"llama, attention=window, window=1 vs MistralForCausalLM, {kernel}"
         compare(model(tokens), expected, label)
-
-
-def test_gpt2(compare: Compare) -> None:
-    check(compare, "GPT2LMHeadModel", "gpt2")
-
-
-def test_minigpt(compare: Compare) -> None:
-    """Its head has a bias, GPT-2's has none: the bias of the last norm replaces it."""
-    model = build(small_preset("minigpt"))
-    assert model.head.bias is not None
-    assert hf_class_of(model.config)[1].build(model, **SPECIAL).lm_head.bias is None
-    check(compare, "GPT2LMHeadModel", "minigpt")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"feedforward": "relu2"},
-        {"feedforward": "gelu", "norm_bias": False},
-        {"feedforward": "silu", "tie_embeddings": False, "ff_hidden": 50},
-        {"attn_out_bias": False, "ff_bias": False},
-        {"norm_bias": False, "tie_embeddings": False, "head_bias": True},
-    ],
-    ids=str,
-)
-def test_variants_of_gpt2(compare: Compare, changes: dict[str, Any]) -> None:
-    check(compare, "GPT2LMHeadModel", "gpt2", **changes)
-
-
-# The slopes of other numbers of heads are compared with BLOOM's and with the authors' code.
-@pytest.mark.parametrize("n_head", [1, 3, 8, 12, 17])
-def test_mpt(compare: Compare, n_head: int) -> None:
-    check(compare, "MptForCausalLM", "mpt", n_head=n_head, n_embd=8 * n_head, n_layer=1)
-
-
-def test_mpt_untied(compare: Compare) -> None:
-    check(compare, "MptForCausalLM", "mpt", tie_embeddings=False)

@@ -13,11 +13,11 @@ import torch
 from parity.variants import VOCAB, build, random_tokens
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.attention import AttentionScheme, CausalSelfAttention, Context
-from calcgpt.model.base import LanguageModel
-from calcgpt.model.index_positions import t5_buckets
-from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import load_preset
+from calcgpt_lab.model.attention import AttentionScheme, CausalSelfAttention, Context
+from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.index_positions import t5_buckets
+from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.recipe import load_preset
 
 LENGTH = 40
 Compare = Callable[..., None]

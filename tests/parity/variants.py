@@ -1,6 +1,6 @@
 """The variants that the tests of this folder go through, in miniature.
 
-By a covering array, each name of the tables in `calcgpt.model` is tested with every name of the
+By a covering array, each name of the tables in `calcgpt_lab.model` is tested with every name of the
 other tables. A new name is covered as soon as it is in its table.
 """
 
@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from calcgpt.config import ModelConfig
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.base import BLOCKS, INITS, LanguageModel
-from calcgpt.model.gpt import MODELS, build_model
-from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import load_preset, preset_names
+from calcgpt_lab.model.attention import ATTENTIONS
+from calcgpt_lab.model.base import BLOCKS, INITS, LanguageModel
+from calcgpt_lab.model.gpt import MODELS, build_model
+from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
+from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.recipe import load_preset, preset_names
 
 VOCAB = 21
 Changes = dict[str, Any]  # fields of a config that differ from SMALL

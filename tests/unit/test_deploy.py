@@ -18,7 +18,7 @@ from api.problems import ProblemError
 from api.server import _options as server_options
 from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics
-from calcgpt.errors import UserError
+from calcgpt.base.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -29,7 +29,7 @@ def test_no_input_breaks_a_promise(name: str) -> None:
         ("notation", "datagen.notation.render_answer", lambda value: "0"),
         ("work", "datagen.work_errors.first_error_of_completion", lambda prompt, text: None),
         ("checkpoint", "calcgpt.checkpoint._check_hash", lambda path, hashes: None),
-        ("recipe", "calcgpt.recipe._toml_value", lambda value: "1"),
+        ("recipe", "calcgpt_lab.recipe._toml_value", lambda value: "1"),
     ],
 )
 def test_a_defect_is_noticed(

@@ -3,10 +3,10 @@
 import re
 from pathlib import Path
 
-from calcgpt.errors import DataError
+from calcgpt.base.errors import DataError
+from calcgpt.base.files import read_json
 from calcgpt.inference.exact import evaluate
 from calcgpt.inference.expression import parse
-from datagen.files import read_json
 
 ROOT = Path(__file__).parents[2]
 PAGE = re.sub(r"\s+", " ", (ROOT / "api" / "static" / "index.html").read_text("utf-8"))

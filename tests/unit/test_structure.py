@@ -7,32 +7,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("datagen", "calcgpt", "api")
+PACKAGES = ("datagen", "calcgpt", "calcgpt_lab", "api")
 
 # From the lowest layer up. A package imports from lower layers only; packages of one layer do not
 # import each other. Imports inside functions count, too.
 LAYERS = [
-    {"datagen"},
+    {"calcgpt.base"},
+    {"calcgpt", "datagen"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.variants"},
     {"calcgpt.section", "calcgpt.plugins"},
-    {"calcgpt.config", "calcgpt.statistics", "calcgpt.tables"},
-    {"calcgpt", "calcgpt.errors"},  # `calcgpt` itself is its version and the names for users
-    {"calcgpt.model", "calcgpt.data", "calcgpt.recipe"},
+    {"calcgpt.config", "calcgpt.intervals", "calcgpt.tables"},
+    {"calcgpt.errors"},
+    {"calcgpt.parameters", "calcgpt.tokenizer"},
     {"calcgpt.metrics", "calcgpt.tensors"},
     {"calcgpt.switches"},
-    {"calcgpt.plots", "calcgpt.checkpoint"},
+    {"calcgpt.checkpoint"},
     {"calcgpt.registry"},
     {"calcgpt.inference"},
-    {"calcgpt.evaluation", "calcgpt.export", "api"},
-    {"calcgpt.training"},
-    {"calcgpt.lab"},
+    {"calcgpt.proof", "calcgpt.export", "api"},
     {"calcgpt.cli"},
+    {"calcgpt_lab", "calcgpt_lab.ray_cluster", "calcgpt_lab.records"},
+    {"calcgpt_lab.model", "calcgpt_lab.parallel", "calcgpt_lab.recipe"},
+    {"calcgpt_lab.threads"},
+    {"calcgpt_lab.data", "calcgpt_lab.plots"},
+    {"calcgpt_lab.evaluation", "calcgpt_lab.export"},
+    {"calcgpt_lab.training"},
+    {"calcgpt_lab.studies"},
+    {"calcgpt_lab.cli"},
 ]
 WEB = ("fastapi", "starlette", "uvicorn", "httptools")
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the three packages, by name."""
+    """Every module of the packages, by name."""
     files = [file for package in PACKAGES for file in (ROOT / package).rglob("*.py")]
     names = {file: ".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files}
     return {name.removesuffix(".__init__"): file for file, name in names.items()}
@@ -70,7 +77,7 @@ def package_of(module: str) -> str:
     first, *rest = module.split(".")
     if rest == ["__main__"]:  # `python -m calcgpt` is the command
         return "calcgpt.cli"
-    return first if first != "calcgpt" or not rest else f"calcgpt.{rest[0]}"
+    return f"{first}.{rest[0]}" if first.startswith("calcgpt") and rest else first
 
 
 def layer_of(module: str) -> int:
@@ -91,7 +98,7 @@ def test_modules_import_only_lower_layers() -> None:
 
 def test_no_modules_import_each_other() -> None:
     graph = {module: all_imports(module) & MODULES.keys() for module in MODULES}
-    assert "calcgpt.config" in graph["calcgpt.model.gpt"]  # the graph is not empty
+    assert "calcgpt.config" in graph["calcgpt_lab.model.gpt"]  # the graph is not empty
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, naming the cycle
 
 
@@ -111,15 +118,17 @@ def test_the_product_stands_alone() -> None:
             assert not any(name.split(".")[0] == "research" for name in names), file
 
 
+def test_the_calculator_does_not_import_the_laboratory_or_its_libraries() -> None:
+    """The laboratory adds to it by entry points."""
+    for module in MODULES:
+        if not module.startswith("calcgpt_lab"):
+            first = {name.split(".")[0] for name in all_imports(module)}
+            assert not first & {"calcgpt_lab", "matplotlib", "torch", "transformers"}, module
+
+
 def test_nothing_imports_the_service() -> None:
     users = {module for module in MODULES if "api" in map(package_of, all_imports(module))}
     assert {package_of(module) for module in users} == {"api"}
-
-
-def test_datagen_does_not_import_torch() -> None:
-    for module in MODULES:
-        if package_of(module) == "datagen":
-            assert not {name.split(".")[0] for name in all_imports(module)} & {"torch"}, module
 
 
 def test_nothing_is_unpickled_or_evaluated() -> None:
@@ -134,7 +143,8 @@ def test_what_the_network_wrote_is_kept_without_the_rules() -> None:
     """The memory and the network know kinds and characters, not what is right."""
     folder = "calcgpt.inference.cases"
     own = {f"{folder}.{name}" for name in ("loop", "memory", "network")}
-    outside = {"calcgpt.config", "calcgpt.errors", "calcgpt.inference.cache", "datagen.slots"}
+    outside = {"calcgpt.config", "calcgpt.errors", "calcgpt.inference.cache"}
+    outside |= {"calcgpt.base.errors", "datagen.slots"}
     allowed = own | outside
     for module in own:
         assert all_imports(module) & MODULES.keys() <= allowed, module

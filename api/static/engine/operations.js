@@ -35,11 +35,11 @@ function quotientLength(shape) { let nRow, operands, width; width = Math.max(sha
 
 /** The operations by their signs (`Operation` of datagen/operations/base.py).
  * @type {Record<string, {name: string, symbol: string, spellings: string[], rank: number,
- * colour: string, marker: string, divides: boolean, usual: boolean, has_point: boolean,
+ * colour: string, marker: string, divides: boolean, has_point: boolean,
  * exact: Function, layout: Function, length: Function}>} */
 export const OPERATIONS = {
-  "+": { name: "addition", symbol: "+", spellings: ["+", "plus", "added to"], rank: 1, colour: "blue", marker: "s", divides: false, usual: true, has_point: false, exact: exactSum, layout: sumLayout, length: sumLength },
-  "-": { name: "subtraction", symbol: "\u2212", spellings: ["-", "\u2014", "minus", "less", "take away"], rank: 1, colour: "orange", marker: "D", divides: false, usual: true, has_point: false, exact: exactDifference, layout: sumLayout, length: sumLength },
-  "*": { name: "multiplication", symbol: "\u00d7", spellings: ["*", "\u00d7", "\u2715", "\u2716", "\u2a2f", "\u2217", "\u00b7", "\u22c5", "\u2219", "\u2022", "x", "\uff58", "\uff38", "\u0445", "\u0425", "times", "multiplied by"], rank: 2, colour: "green", marker: "^", divides: false, usual: true, has_point: false, exact: exactProduct, layout: productLayout, length: productLength },
-  "/": { name: "division", symbol: "\u00f7", spellings: ["/", "\u00f7", "\u2215", "\u2044", "\u2797", ":", "over", "divided by"], rank: 2, colour: "purple", marker: "v", divides: true, usual: true, has_point: true, exact: exactQuotient, layout: quotientLayout, length: quotientLength },
+  "+": { name: "addition", symbol: "+", spellings: ["+", "plus", "added to"], rank: 1, colour: "blue", marker: "s", divides: false, has_point: false, exact: exactSum, layout: sumLayout, length: sumLength },
+  "-": { name: "subtraction", symbol: "\u2212", spellings: ["-", "\u2014", "minus", "less", "take away"], rank: 1, colour: "orange", marker: "D", divides: false, has_point: false, exact: exactDifference, layout: sumLayout, length: sumLength },
+  "*": { name: "multiplication", symbol: "\u00d7", spellings: ["*", "\u00d7", "\u2715", "\u2716", "\u2a2f", "\u2217", "\u00b7", "\u22c5", "\u2219", "\u2022", "x", "\uff58", "\uff38", "\u0445", "\u0425", "times", "multiplied by"], rank: 2, colour: "green", marker: "^", divides: false, has_point: false, exact: exactProduct, layout: productLayout, length: productLength },
+  "/": { name: "division", symbol: "\u00f7", spellings: ["/", "\u00f7", "\u2215", "\u2044", "\u2797", ":", "over", "divided by"], rank: 2, colour: "purple", marker: "v", divides: true, has_point: true, exact: exactQuotient, layout: quotientLayout, length: quotientLength },
 };

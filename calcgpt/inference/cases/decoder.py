@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calcgpt.base.errors import DataError
 from calcgpt.config import ModelConfig
-from calcgpt.errors import DataError
 from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, Loop, compiled, look_up
 from calcgpt.inference.cases.memory import AT_ONCE, Memory
@@ -25,7 +25,6 @@ from datagen.sources import Slots, as_arrays, next_cases
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
-Codes = NDArray[np.uint8]
 
 AHEAD = 512  # slots among which the network is asked about all that are ready
 COMPILED_FROM = 500_000  # slots: machine code that has to be made, or loaded, saves time from here
@@ -43,7 +42,7 @@ class Cache:
 
 
 class CaseDecoder(Writer):
-    """A `Writer` and an `ArrayDecoder` for models of `calcgpt.model.sources`. It writes from a
+    """A `Writer` and an `ArrayDecoder` for models of `calcgpt_lab.model.sources`. It writes from a
     memory, whose entries the network makes the first time. Several threads may call it."""
 
     def __init__(

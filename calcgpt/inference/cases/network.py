@@ -1,4 +1,4 @@
-"""The network of `calcgpt.model.sources` on cases, in NumPy: any number of them at once.
+"""The network of `calcgpt_lab.model.sources` on cases, in NumPy: any number of them at once.
 
 Keys and values are projections of embeddings, so they are tables, made once.
 
@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.config import ModelConfig
-from calcgpt.errors import CheckpointError, ConfigError
+from calcgpt.errors import CheckpointError
 from datagen.slots import MAX_SOURCES, N_KINDS
 
 Floats = NDArray[np.float32]

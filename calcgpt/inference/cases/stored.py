@@ -1,4 +1,4 @@
-"""Entries that were tried in all cases (`calcgpt.evaluation.proof`), kept for the next start.
+"""Entries that were tried in all cases (`calcgpt.proof`), kept for the next start.
 
 A file belongs to the weights and to the code that made it, by their hash. It is used only if its
 content has the hash that was written with it, and if no other user may change it.
@@ -20,7 +20,7 @@ from datagen.cases import all_cases
 log = logging.getLogger(__name__)
 CODE = (
     (datagen, ("*.py", "operations/*.py")),
-    (calcgpt, ("inference/cases/*.py", "evaluation/proof.py")),
+    (calcgpt, ("inference/cases/*.py", "proof.py")),
 )
 
 
@@ -38,8 +38,11 @@ def _code() -> str:
     digest = hashlib.sha256()
     for package, patterns in CODE:
         folder = Path(str(package.__file__)).parent
-        for file in sorted(file for pattern in patterns for file in folder.glob(pattern)):
-            digest.update(file.read_bytes())
+        for pattern in patterns:
+            files = sorted(folder.glob(pattern))
+            assert files, f"no code is {pattern}"  # else a change of it would not be noticed
+            for file in files:
+                digest.update(file.read_bytes())
     return digest.hexdigest()
 
 

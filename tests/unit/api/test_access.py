@@ -22,7 +22,7 @@ from api import access
 from api.access import ApiKeys, Limiter, RateLimit
 from api.middleware import BodyLimit, RequestLog
 from api.telemetry import Metrics
-from calcgpt.errors import ConfigError
+from calcgpt.base.errors import ConfigError
 
 KEYS = ["correct-horse-battery", "schlüssel-zwei"]
 

@@ -8,8 +8,8 @@ from fastapi.testclient import TestClient
 from serving import JSON, ask, client_of, problem
 
 from api.schemas.calculator import PROBLEM
-from calcgpt.evaluation.calibration import confidence_record
 from calcgpt.inference.results import Confidence
+from calcgpt_lab.evaluation.calibration import confidence_record
 from datagen.operations import ADDITION
 
 

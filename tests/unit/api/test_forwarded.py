@@ -12,7 +12,7 @@ from api import server
 from api.app import create_app
 from api.forwarded import Forwarded
 from api.settings import Settings
-from calcgpt.errors import UserError
+from calcgpt.base.errors import UserError
 
 CLIENT, PROXY, OTHER_PROXY = "203.0.113.7", "10.0.0.1", "10.0.0.2"
 

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from api.settings import Settings, load_settings, options
-from calcgpt.errors import ConfigError
+from calcgpt.base.errors import ConfigError
 
 
 def test_a_flag_precedes_the_environment_and_that_the_default(

@@ -9,24 +9,10 @@ from typing import Any
 import pytest
 
 import calcgpt
-from calcgpt import (
-    Calculator,
-    Checkpoint,
-    ModelConfig,
-    Problem,
-    Sampling,
-    Task,
-    build_model,
-    evaluate,
-    generate,
-    load,
-    load_recipe,
-    read_problems,
-    sample,
-    train,
-)
-from calcgpt.errors import UserError
+from calcgpt import Calculator, Checkpoint, ModelConfig, Problem, Sampling, generate, sample
+from calcgpt.base.errors import UserError
 from calcgpt.inference.expression_stack import DEFAULT_STYLE
+from calcgpt_lab import Task, build_model, evaluate, load, load_recipe, read_problems, train
 from datagen.arithmetic import Number
 from datagen.operations import DIVISION
 

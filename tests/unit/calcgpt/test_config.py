@@ -7,17 +7,17 @@ from typing import Any, get_args
 import pytest
 
 from calcgpt import config
+from calcgpt.base.errors import ConfigError
 from calcgpt.config import Recipe
-from calcgpt.data.sources import BATCHES
-from calcgpt.data.tokenizer import TOKENIZERS
-from calcgpt.errors import ConfigError
-from calcgpt.model.attention import ATTENTIONS
-from calcgpt.model.base import BLOCKS, INITS
-from calcgpt.model.gpt import MODELS
-from calcgpt.model.layers import FEEDFORWARDS, NORMS
-from calcgpt.model.positions import POSITIONS
-from calcgpt.recipe import commented_toml, load_recipe, recipe_names
-from calcgpt.training.optim import OPTIMIZERS, SCHEDULES
+from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.sources import BATCHES
+from calcgpt_lab.model.attention import ATTENTIONS
+from calcgpt_lab.model.base import BLOCKS, INITS
+from calcgpt_lab.model.gpt import MODELS
+from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
+from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.recipe import commented_toml, load_recipe, recipe_names
+from calcgpt_lab.training.optim import OPTIMIZERS, SCHEDULES
 from datagen import formats
 from datagen.distributions import DISTRIBUTIONS
 

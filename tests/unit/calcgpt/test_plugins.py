@@ -17,20 +17,20 @@ PAGE = (Path(__file__).parents[3] / "docs" / "VARIANTS.md").read_text("utf-8")
 MISH = """
 from torch import nn
 
-from calcgpt.model.layers import FEEDFORWARDS, FeedForward
+from calcgpt_lab.model.layers import FEEDFORWARDS, FeedForward
 
 FEEDFORWARDS["mish"] = (FeedForward, nn.Mish)  # Misra 2019
 """
 PROBLEMS = """
 from pathlib import Path
 
-from calcgpt.data.task import TASKS, Task
-from calcgpt.recipe import RECIPES
+from calcgpt_lab.data.task import TASKS, Task
+from calcgpt_lab.recipe import RECIPES
 from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS
 from datagen.formats import FORMATS
 
-DISTRIBUTIONS["mine"] = DISTRIBUTIONS["whole-5"]
+DISTRIBUTIONS["mine"] = DISTRIBUTIONS["wide-12"]
 FORMATS["mine"] = lambda problems: render_lines(problems).replace(b"*", b"+")
 RECIPES["mine"] = Path(__file__).with_name("mine.toml")
 TASKS["mine"] = Task(lambda random: f"{random.randrange(10_000)}=1")
@@ -38,8 +38,8 @@ TASKS["mine"] = Task(lambda random: f"{random.randrange(10_000)}=1")
 REFUSED = {
     "x = 1": "adds no variant to a table, such as POSITIONS",
     "1 / 0": "failed with ZeroDivisionError: division by zero (mine.py, line 1)",
-    "from calcgpt.recipe import RECIPES\nRECIPES['nano'] = 1": "replaces recipe 'nano': choose",
-    "from calcgpt.model.layers import NORMS\nNORMS['rmsnorm'] = None": "replaces norm 'rmsnorm'",
+    "from calcgpt_lab.recipe import RECIPES\nRECIPES['nano'] = 1": "replaces recipe 'nano': choose",
+    "from calcgpt_lab.model.layers import NORMS\nNORMS['rmsnorm'] = None": "replaces norm",
 }
 
 

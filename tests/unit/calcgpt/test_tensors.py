@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from calcgpt.errors import CheckpointError
 from calcgpt.tensors import LARGEST, SCALES, pack, unpack
-from calcgpt.training.optim import rounded
+from calcgpt_lab.training.optim import rounded
 
 FILE = Path("weights")
 matrices = arrays.arrays(

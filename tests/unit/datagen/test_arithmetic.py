@@ -19,6 +19,7 @@ from datagen_strategies import (
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from calcgpt.base.errors import DataError
 from datagen.arithmetic import (
     MAX_ASKED_PLACES,
     MAX_PLACES,
@@ -31,7 +32,6 @@ from datagen.arithmetic import (
     divide_half_even,
     is_rounded,
 )
-from datagen.errors import DataError
 from datagen.notation import answer_text, number_from_text, number_text
 from datagen.operations import ADDITION, BY_SIGN, DIVISION, MULTIPLICATION, OPERATIONS, SUBTRACTION
 

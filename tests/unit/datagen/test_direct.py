@@ -6,9 +6,9 @@ from datagen_strategies import EXTREMES, LARGEST, any_problems, decimal, problem
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from calcgpt.base.errors import NotationError
 from datagen.arithmetic import Number, Problem, ProblemArray
 from datagen.direct import render_lines
-from datagen.errors import NotationError
 from datagen.notation import render
 from datagen.operations import ADDITION, MULTIPLICATION, OPERATIONS
 

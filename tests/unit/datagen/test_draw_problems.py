@@ -10,20 +10,19 @@ from datagen_strategies import words_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcgpt.base.errors import DataError
+from calcgpt_lab.data.plan import DatasetPlan, held_out_shard
 from datagen import distributions, work
 from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
 from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS, blog, distribution, wide, wide_words
-from datagen.errors import DataError
 from datagen.notation import parse, render, render_prompt
-from datagen.plan import DatasetPlan, held_out_shard
 from datagen.sampling import Words, bit_generator
 from datagen.splits import Split
 from datagen.work_errors import first_error_of_completion
 
 N = 200_000
-WHOLE = {"whole-5": 5, "whole-7": 7}  # digits
-HUNDREDTHS = ("blog", "calculator", "tricky-5", *WHOLE)
+HUNDREDTHS = ("blog", "calculator", "tricky-5")
 LONGEST = {
     "tricky-12": 12,
     "rounding": 12,
@@ -68,12 +67,11 @@ def test_every_distribution_has_the_types_and_bounds_of_problems(name: str) -> N
     assert set(problems.places) == ({2} if name in HUNDREDTHS else set(range(1, 10)))
     assert problems.scale == (2 if name in HUNDREDTHS else 9)
     unit = 10**problems.scale
-    digits = (LONGEST | WHOLE).get(name, 5 if name in HUNDREDTHS else 10)
+    digits = LONGEST.get(name, 5 if name in HUNDREDTHS else 10)
     for operand, point in ((problems.a, problems.a_point), (problems.b, problems.b_point)):
         assert point.dtype == np.bool_
         assert np.abs(operand).max() < 10**digits * unit
         assert not (operand[~point] % unit).any()
-        assert name not in WHOLE or not point.any()
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -144,8 +142,6 @@ PINNED = {
     "wide-12": "f3bbf183417a57cb",
     "wide-16": "bc648ded27b85ea7",
     "wide-40": "cc3bbfc116bde988",
-    "whole-7": "788f71d51ffffe49",
-    "whole-5": "749e5e411c052d4a",
 }
 
 

@@ -6,9 +6,9 @@ from datagen_strategies import any_problems, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcgpt.base.errors import DataError
 from datagen import notation, work
 from datagen.arithmetic import Problem, ProblemArray
-from datagen.errors import DataError
 from datagen.formats import FORMATS, renderer
 from datagen.splits import problem_hash
 

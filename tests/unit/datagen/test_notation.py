@@ -11,9 +11,9 @@ from datagen_strategies import any_numbers, any_problems, large_numbers, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcgpt.base.errors import NotationError, UserError
 from datagen import notation
 from datagen.arithmetic import MAX_PLACES, Number, Problem, answer
-from datagen.errors import NotationError, UserError
 from datagen.notation import (
     ALPHABET,
     WIDTH,

@@ -11,13 +11,13 @@ import z3
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calcgpt.evaluation.proof import THEOREMS
+from calcgpt.proof import THEOREMS
 from datagen.arithmetic import Number, Problem
 from datagen.layout import layout, require_shape
 from datagen.notation import render_prompt
 from datagen.operations import BY_SIGN
 from datagen.slots import NOWHERE
-from datagen.work import render_line
+from datagen.work import render
 
 a, b, c, d, k, m, o, q, t, w = z3.Ints("a b c d k m o q t w")
 c_after, k_after = z3.Ints("c_after k_after")
@@ -149,7 +149,7 @@ def number(units: int, places: int) -> Number:
 
 def value(prompt: str) -> Fraction | None:
     """Returns the number that the answer to a prompt writes, None for nan."""
-    text = render_line(prompt.encode()).decode().rpartition("=")[2].rstrip("$")[::-1]
+    text = render([prompt.encode()])[0].decode().rpartition("=")[2].rstrip("$")[::-1]
     return None if "n" in text else Fraction(text.lstrip("0") or "0")
 
 
@@ -204,7 +204,7 @@ def test_answer(a, b, a_negative, b_negative, places, op) -> None:
         places,
     )
     prompt = render_prompt(problem)
-    plan, line = layout(require_shape(prompt)), render_line(prompt.encode())
+    plan, [line] = layout(require_shape(prompt)), render([prompt.encode()])
     assert plan.sign != NOWHERE
     digits = "".join(chr(line[position]) for position in reversed(plan.result)) or "0"
     negative = line[plan.sign] == ord("-")

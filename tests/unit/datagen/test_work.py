@@ -14,7 +14,7 @@ from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.operations import RULES
 from datagen.slots import NOWHERE, Kind, Layout, Shape
-from datagen.work import render, render_line, second_digits
+from datagen.work import render, second_digits
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
 
@@ -127,24 +127,17 @@ def test_quotients_beside_a_tie_are_rounded_by_the_last_digit_of_the_dividend(
     assert line.decode().rpartition("=")[2] == expected_answer(prompt)
 
 
-@given(prompts(), st.integers(0, 2**64 - 1), st.data())
+@given(prompts())
 @settings(max_examples=50)
-def test_one_line_is_that_of_many_and_goes_on_from_any_of_its_beginnings(
-    prompt: str, choices: int, data: st.DataObject
-) -> None:
-    [strict] = render([prompt.encode()])
-    assert render_line(prompt.encode()) == strict
-    [loose] = render([prompt.encode()], np.array([choices], np.uint64))
+def test_a_line_is_what_its_rules_write_slot_by_slot(prompt: str) -> None:
     slots = layout(shape_of(prompt))
-    last = max((i for i, slot in enumerate(slots) if slot.kind is Kind.QUOTIENT_DIGIT), default=-1)
-    n = data.draw(st.integers(max(last + 1, len(prompt)), len(slots)))
-    assert render_line(loose[:n]) == loose
-
-
-@pytest.mark.parametrize("text", [b"", b"1+1=", b"$(0000000001+0000000002)=+10+20+30:30+=3"])
-def test_only_prompts_and_some_of_their_work_can_be_continued(text: bytes) -> None:
-    with pytest.raises(ValueError, match=r"not a prompt|longer than its work"):
-        render_line(text)
+    text = bytearray(prompt.encode().ljust(len(slots) + 1, b"\0"))  # NOWHERE reads the last one
+    for position in range(len(prompt), len(slots)):
+        slot = slots[position]
+        sources = np.array([[text[source]] for source in slot.sources], np.uint8)
+        text[position] = RULES[slot.kind](*sources)[0]
+    field = "".join(character for _, character in answer_field(slots, bytes(text)))
+    assert render([prompt.encode()]) == [bytes(text[:-1]) + field.encode()]
 
 
 @given(prompts())

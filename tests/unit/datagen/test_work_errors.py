@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_strategies import prompts
 
+from calcgpt.base.errors import NotationError
 from datagen import notation
 from datagen.arithmetic import Number, Problem
-from datagen.errors import NotationError
 from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
 from datagen.operations import MULTIPLICATION, RULES, STEP_KIND

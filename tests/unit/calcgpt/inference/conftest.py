@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.model.base import LanguageModel
-from calcgpt.model.gpt import build_model
+from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.stored import checkpoint_of
 
 
 @pytest.fixture
@@ -25,6 +26,6 @@ def variant(tiny: Checkpoint) -> Callable[..., Checkpoint]:
             model.load_state_dict(weights)
             next(model.parameters()).data[1, 2] += weight_change
         recipe = tiny.recipe.model_copy(update={"model": config})
-        return Checkpoint.from_model(tiny.name, recipe, tiny.tokenizer, model, tiny.metrics)
+        return checkpoint_of(tiny.name, recipe, tiny.tokenizer, model, tiny.metrics)
 
     return make

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from calcgpt.base.files import locked
 from calcgpt.inference import cache
 from calcgpt.inference.cache import MAX_FILES, cache_folder, read_cached, write_cached
-from datagen.files import locked
 
 KILLED_WHILE_WRITING = """
 import os, pathlib, signal, sys

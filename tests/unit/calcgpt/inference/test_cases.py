@@ -14,10 +14,10 @@ from datagen_strategies import any_problems
 from hypothesis import given, settings
 from parity import naive
 
+from calcgpt.base.errors import ConfigError, DataError, NotationError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
-from calcgpt.data.cases import case_arrays
-from calcgpt.errors import CheckpointError, ConfigError, DataError
+from calcgpt.errors import CheckpointError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
 from calcgpt.inference.cases import loop, stored
@@ -27,12 +27,12 @@ from calcgpt.inference.cases.memory import Entries, Memory
 from calcgpt.inference.cases.network import Network, shapes
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.generate import Sampling, complete, generate, stop_token
-from calcgpt.model.gpt import build_model
 from calcgpt.registry import resolve
+from calcgpt_lab.data.cases import case_arrays
+from calcgpt_lab.model.gpt import build_model
 from datagen import layout_check
 from datagen.arithmetic import Number, Problem
 from datagen.cases import all_cases
-from datagen.errors import NotationError
 from datagen.layout import new_layout
 from datagen.notation import WORK_ALPHABET, render, render_prompt
 from datagen.operations import OPERATIONS

@@ -2,8 +2,8 @@
 
 import pytest
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
 from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.engines import load_decoder
 from calcgpt.registry import resolve

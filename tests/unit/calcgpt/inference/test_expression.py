@@ -15,7 +15,8 @@ from datagen_strategies import numbers
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calcgpt.errors import ConfigError, ExpressionError
+from calcgpt.base.errors import ConfigError
+from calcgpt.errors import ExpressionError
 from calcgpt.errors import ExpressionErrorKind as Kind
 from calcgpt.inference import spelling
 from calcgpt.inference.exact import plain_text

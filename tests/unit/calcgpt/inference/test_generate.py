@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.config import ModelConfig
-from calcgpt.errors import ConfigError, DataError
 from calcgpt.inference.generate import Sampling, choose, generate
-from calcgpt.model.gpt import GPT
+from calcgpt_lab.model.gpt import GPT
 
 VOCAB = 21
 

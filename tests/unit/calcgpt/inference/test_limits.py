@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from work_strategies import prompts
 
-from calcgpt.errors import ConfigError, ExpressionError, ExpressionErrorKind
+from calcgpt.base.errors import ConfigError
+from calcgpt.errors import ExpressionError, ExpressionErrorKind
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.limits import ScratchpadLimits
 from calcgpt.inference.results import confidence, read_answer

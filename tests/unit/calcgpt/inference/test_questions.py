@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from fake_decoder import completing_decoder, task_checkpoint
 
-from calcgpt.data.tokenizer import arithmetic_tokenizer
-from calcgpt.errors import DataError, UserError
+from calcgpt.base.errors import DataError, UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.questions import ask, is_of_task
+from calcgpt.tokenizer import arithmetic_tokenizer
 
 WRITTEN = {"ab=": "b,a=ba$", "b=": "b$", "aaa=": "aaaaaaaaaa"}
 

@@ -1,0 +1,1 @@
+"""What every package needs: errors of a user, files, processes, progress, plug-ins, extras."""

@@ -1,0 +1,295 @@
+"""Commands that score a checkpoint, and publish it with its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from calcgpt.base.errors import DataError, UserError
+from calcgpt.cli import options
+from calcgpt.cli.completion import complete_checkpoint
+from calcgpt_lab.cli import lab_options
+
+if TYPE_CHECKING:
+    from calcgpt.checkpoint import Checkpoint
+    from calcgpt.inference.generate import Sampling
+    from calcgpt_lab.data.task import AnyTask
+    from calcgpt_lab.evaluation.report import Evaluate
+
+# The options of `eval` that a model of plain text supports.
+TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
+
+
+@click.command(name="eval")
+@options.checkpoint_argument
+@options.plugin_option
+@click.option(
+    "--data",
+    type=options.PATH,
+    help="A file of problems or of plain text, or a folder with such a test.txt.",
+)
+@lab_options.task_option
+@click.option(
+    "--split",
+    type=click.Choice(["train", "val", "test", "all"]),
+    help="With --task: the questions to score. Those of val and test were held out.  "
+    "[default: test]",
+)
+@click.option("--n", "limit", type=click.IntRange(min=1), help="Use only the first N problems.")
+@click.option(
+    "--temperature",
+    default=0.0,
+    type=options.Number(min=0),
+    help="Temperature of sampling. 0 decodes greedily; the blog used 1.",
+)
+@options.seed_option("sampling")
+@lab_options.scoring_engine_option
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Number of processes, with one thread each.  [default: this process, with one thread or "
+    "all cores, what is faster]",
+)
+@click.option(
+    "--ray-address",
+    metavar="HOST:PORT",
+    help="A running Ray cluster that scores instead of this machine. The model is sent to it.",
+)
+@click.option(
+    "--shards",
+    type=options.PATH,
+    help="Save answers in this folder. After an interruption, the same command continues.",
+)
+@click.option(
+    "--scored",
+    type=options.PATH,
+    callback=options.output_file,
+    help="Write each problem and its answer to this file.",
+)
+@options.json_option("Write all scores to this file.")
+@click.option(
+    "--errors", default=0, type=click.IntRange(min=0), help="Show this many wrong answers."
+)
+@lab_options.device_option
+@options.quiet_option
+def eval_(
+    checkpoint: str,
+    data: Path | None,
+    task: str | None,
+    split: str | None,
+    limit: int | None,
+    temperature: float,
+    seed: int,
+    scored: Path | None,
+    json_file: Path | None,
+    errors: int,
+    quiet: bool,
+    **machine: Any,
+) -> None:
+    """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
+
+    A model of plain text is scored on a text: loss, perplexity and bits per character.
+
+    The report also says how far the model's confidence can be trusted and, for a model that writes
+    worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
+    """
+    from calcgpt.base.files import write_json, write_text
+    from calcgpt.inference.generate import Sampling
+    from calcgpt_lab.evaluation import report
+    from calcgpt_lab.evaluation.evaluate import predicts_text
+    from calcgpt_lab.evaluation.shards import scored_answers, to_jsonl
+
+    data = _test_file(data)
+    source = _source_of(data, task)
+    is_shared = any(machine[name] for name in ("workers", "ray_address", "shards"))
+    if (is_shared or scored) if task else split:
+        raise click.UsageError(
+            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
+        )
+    if scored and json_file and scored.resolve() == json_file.resolve():
+        raise click.UsageError(f"--scored and --json both name {scored}")
+    if temperature and is_shared:
+        raise UserError(
+            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
+        )
+    sampling, split = Sampling(temperature, seed=seed), split or "test"
+    loaded, score = _scorer(checkpoint, sampling, is_shared, **machine)
+    if predicts_text(loaded):
+        _evaluate_text(loaded, data, json_file, quiet)
+        return
+    _note_other_task(loaded, source)
+    with _explained_errors(loaded, data, task):
+        record, evaluation = report.evaluation_record(
+            loaded, source, sampling, limit, not quiet, score, split
+        )
+    if scored:
+        write_text(scored, to_jsonl(scored_answers(evaluation)))
+    if json_file:
+        write_json(json_file, record)
+    if limit and record["n"] < limit:
+        click.echo(f"there are only {record['n']:,} problems, not {limit:,}", err=True)
+    what = f"{task}, {split}" if task else str(data)
+    click.echo(report.score_text(f"{loaded.name} on {what}", record, evaluation))
+    if errors:
+        click.echo(report.wrong_answers(evaluation, errors, loaded.recipe.has_work))
+
+
+def _scorer(
+    checkpoint: str,
+    sampling: Sampling,
+    is_shared: bool,
+    engine: str | None,
+    device: str,
+    workers: int | None,
+    ray_address: str | None,
+    shards: Path | None,
+) -> tuple[Checkpoint, Evaluate]:
+    """Returns the checkpoint, and what scores it: this process, several, or a Ray cluster."""
+    from calcgpt_lab.evaluation import shards as in_shards
+    from calcgpt_lab.evaluation.evaluate import evaluate
+
+    folder = options.chosen(checkpoint)
+    engine, device = lab_options.engine_and_device(engine, device, ray_address)
+    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
+    if not is_shared:
+        return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
+    threads = 1 if workers or ray_address else None
+    scoring = in_shards.Scoring(folder, device, engine, threads=threads)
+    shared: dict[str, Any] = {"workers": workers, "ray_address": ray_address, "folder": shards}
+    return loaded, partial(in_shards.evaluate_in_shards, scoring, **shared)
+
+
+@contextmanager
+def _explained_errors(loaded: Checkpoint, data: Path | None, task: str | None) -> Iterator[None]:
+    """Errors in the block say which file they are about, and what may be meant instead."""
+    from calcgpt.tokenizer import UnknownCharacterError
+
+    try:
+        yield
+    except UnknownCharacterError as error:
+        raise UserError(
+            f"{task or data}: {loaded.name} does not know the character {error.character!r}"
+        ) from None
+    except DataError as error:
+        recipe = loaded.recipe  # characters of lines: perhaps of a user's own task
+        of_task = recipe.tokenizer == "chars" and recipe.train.batches == "problems"
+        if of_task and str(error).startswith(f"{data}, line "):
+            raise UserError(f"{error}; for the file of a task, use --task") from None
+        raise
+
+
+def _test_file(data: Path | None) -> Path | None:
+    """Returns the file of problems that `data` means: itself, or in a folder its test.txt."""
+    if not data or not data.is_dir():
+        return data
+    if not (data / "test.txt").is_file():
+        val = data / "val.txt"
+        raise UserError(f"{data} is a folder without test.txt: name a file in it, such as {val}")
+    return data / "test.txt"
+
+
+@click.command()
+@click.argument("run", type=options.NAME, shell_complete=complete_checkpoint)
+@options.out_argument
+@options.plugin_option
+@click.option("--data", type=options.PATH, help="The folder of the data set.")
+@lab_options.task_option
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="NAME=FILE",
+    callback=lab_options.named_paths,
+    help="Also score this file, under this name. Repeatable.",
+)
+@lab_options.scoring_engine_option
+@lab_options.device_option
+@options.force_option("a checkpoint at OUT")
+@options.quiet_option
+def publish(
+    run: str,
+    out: Path,
+    data: Path | None,
+    task: str | None,
+    also: dict[str, Path],
+    engine: str | None,
+    device: str,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Score the best checkpoint of RUN on validation and test, and write it to OUT.
+
+    OUT holds the model, its scores and its model card, without the state of the training.
+    """
+    from calcgpt_lab.evaluation.report import publish as write
+    from calcgpt_lab.evaluation.shards import load_for_scoring
+
+    source = _source_of(data, task)
+    engine, device = lab_options.engine_and_device(engine, device)
+    loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine, None)
+    _note_other_task(loaded, source)
+    write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
+    click.echo(f"{loaded.name} is published as {out}")
+
+
+def _source_of(data: Path | None, task: str | None) -> Path | AnyTask:
+    """Returns the path of --data or the task of --task. Raises UsageError unless exactly one of
+    them is given."""
+    from calcgpt_lab.data.task import load_task
+
+    if data and not task:
+        return data
+    if task and not data:
+        return load_task(task)
+    both = data and task
+    reason = "use only one of --data and --task" if both else "give either --data or --task"
+    raise click.UsageError(reason)
+
+
+def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
+    if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
+        return
+    click.echo(f"{checkpoint.name} was not trained on the data of {source.name}", err=True)
+
+
+def _evaluate_text(
+    loaded: Checkpoint, data: Path | None, json_file: Path | None, quiet: bool
+) -> None:
+    """Scores a model of plain text. Raises UserError for options that are not for texts."""
+    from calcgpt.base.extras import require
+
+    if not data:
+        raise UserError(f"{loaded.name} predicts text: it has no answers to score")
+    context, given = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    names = {name for name in context.params if context.get_parameter_source(name) is given}
+    if names - TEXT_OPTIONS:
+        raise UserError(
+            f"{loaded.name} predicts text: use no other options than --data, --json, --device and "
+            "--quiet"
+        )
+
+    require("the score of a text", "torch")
+    from calcgpt.base.files import read_text, text_sha256, write_json
+    from calcgpt.base.progress import progress_bar
+    from calcgpt.tokenizer import UnknownCharacterError
+    from calcgpt_lab.evaluation.losses import score_text
+
+    text = read_text(data)
+    try:
+        n_tokens = len(loaded.tokenizer.encode(text)) - 1
+    except UnknownCharacterError as error:
+        raise UserError(error.in_file(data, text)) from None
+    with progress_bar(n_tokens, not quiet, unit="token", unit_scale=True, leave=False) as bar:
+        scores = score_text(loaded.model, loaded.tokenizer, text, bar.update)
+    perplexity, bits = scores.perplexity, scores.bits_per_character
+    if json_file:
+        measured = {"perplexity": perplexity, "bits_per_character": bits}
+        source = {"checkpoint": loaded.name, "file": data.name, "file_sha256": text_sha256(text)}
+        write_json(json_file, {**scores._asdict(), **measured, **source})
+    click.echo(f"{loaded.name} on {data}: {scores.n_tokens:,} tokens")
+    click.echo(f"loss {scores.loss:.4f} nats per token, perplexity {perplexity:.3f}")
+    click.echo(f"{bits:.4f} bits per character")

@@ -1,0 +1,126 @@
+"""Options that several commands of the laboratory share, and how a result is printed."""
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calcgpt.base.errors import UserError
+from calcgpt.base.extras import is_installed, require
+from calcgpt.cli.completion import complete_engine
+from calcgpt.cli.options import ARGUMENTS, PATH, Command, output_folder, program
+from calcgpt_lab.cli.completion import complete_field
+
+GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
+
+
+def named_paths(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, Path]:
+    """Returns repeated NAME=PATH values as a dict. Raises BadParameter for any other value, and for
+    a name that is given twice."""
+    paths: dict[str, Path] = {}
+    for value in values:
+        name, _, path = value.partition("=")
+        if not (re.fullmatch(r"[\w.+-]+", name) and path):
+            raise click.BadParameter(f"{value!r} is not of the form {parameter.metavar}")
+        if name in paths:
+            raise click.BadParameter(f"{name!r} is given twice")
+        paths[name] = Path(path)
+    return paths
+
+
+def set_option(help_text: str) -> Callable[[Command], Command]:
+    """`--set FIELD=VALUE`, repeatable, as the parameter `overrides`."""
+    names = ("--set", "overrides")
+    what: Any = {"metavar": "FIELD=VALUE", "shell_complete": complete_field}
+    return click.option(*names, multiple=True, **what, help=f"{help_text} Repeatable.")
+
+
+def threads_option(what: str, default: int | None = None) -> Callable[[Command], Command]:
+    """`--threads`, all cores by default. `what` says whose threads they are."""
+    most = click.IntRange(1, 1024)  # the same limit as in the service
+    return click.option("--threads", default=default, type=most, help=what)
+
+
+def out_option(help_text: str) -> Callable[[Command], Command]:
+    """`--out FOLDER`, which the command needs."""
+    return click.option("--out", required=True, type=PATH, callback=output_folder, help=help_text)
+
+
+scoring_engine_option = click.option(
+    "--engine",
+    shell_complete=complete_engine,
+    help="What decodes: torch or, on the CPU, cases or auto.  "
+    "[default: torch on a GPU, else cases if it can, else torch]",
+)
+device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")
+task_option = click.option(
+    "--task",
+    metavar="FILE",
+    help="A task of your own: a text file of question=answer lines, or FILE.py:NAME, which is run.",
+)
+data_option = click.option(
+    "--data",
+    type=PATH,
+    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
+)
+
+
+def resuming() -> str:
+    """Returns the command that continues the run of this one, ready to be pasted."""
+    given = click.get_current_context().meta[ARGUMENTS]
+    others = [word for word in given if word not in ("--force", "--resume")]
+    return shlex.join([*program(), *others, "--resume"])
+
+
+def engine_and_device(
+    engine: str | None, device: str, ray_address: str | None = None
+) -> tuple[str, str]:
+    """Returns the names of the engine and the device that score: without --engine, the fastest.
+    Raises UserError if the engine, or the machines of --ray-address, cannot use the device of
+    --device."""
+    if device not in ("auto", "cpu"):
+        if ray_address:
+            raise UserError("--ray-address scores on CPUs")
+        if engine not in (None, "torch"):
+            raise UserError(f"--device {device} is for --engine torch")
+        engine = "torch"
+    if engine is None:
+        on_gpu = device == "auto" and not ray_address and _has_gpu()
+        engine = "torch" if on_gpu else "auto"
+    if engine != "torch":
+        return engine, "cpu"
+    require("--engine torch", "torch")
+    from calcgpt_lab.training.devices import pick_device
+
+    return engine, str(pick_device("cpu" if ray_address else device))
+
+
+def _has_gpu() -> bool:
+    """Returns whether torch can use a GPU. Imports torch only where there is a driver: that takes
+    seconds."""
+    if not (is_installed("torch") and any(driver.exists() for driver in GPU_DRIVERS)):
+        return False
+    from calcgpt_lab.training.devices import pick_device
+
+    return pick_device("auto").type != "cpu"
+
+
+def echo_report(
+    text: str,
+    files: list[Path],
+    json_file: Path | None = None,
+    record: dict[str, Any] | None = None,
+) -> None:
+    """Writes the record if --json is given. Prints the text, then the paths of all files."""
+    from calcgpt.base.files import write_json
+
+    if json_file:
+        write_json(json_file, record)
+    click.echo(text)
+    for file in filter(None, (*files, json_file)):
+        click.echo(str(file))

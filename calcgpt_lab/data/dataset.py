@@ -1,0 +1,287 @@
+"""Data sets on disk: `train.txt`, `val.txt`, `test.txt` and `manifest.json` in a folder.
+
+The files are written to a temporary folder within it, and replace those of another data set when
+all are whole, the manifest last. After an interruption, the same call begins again; if it came
+while files were replaced, the next call replaces the others first.
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NamedTuple, Self, TypeVar
+
+import numpy as np
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    model_validator,
+)
+from tqdm import tqdm
+
+import calcgpt
+import calcgpt_lab
+import datagen
+from calcgpt.base.errors import DataError, file_error
+from calcgpt.base.files import locked, read_json, sha256, write_json
+from calcgpt.base.progress import progress_bar
+from calcgpt_lab.data.plan import (
+    BLOCK,
+    GENERATOR_VERSION,
+    DatasetPlan,
+    Shard,
+    held_out_shard,
+    train_shard,
+)
+from calcgpt_lab.parallel import Map, WorkersDiedError, make_map
+from datagen.operations import OPERATIONS, SIGNS
+from datagen.splits import DESCRIPTION, Split
+
+__all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
+
+MANIFEST = "manifest.json"
+SOURCE = "source.json"  # of a text
+# What a data set may hold, in reverse order of its replacement.
+NAMES = (MANIFEST, SOURCE, *(f"{split}.txt" for split in Split))
+_STAGING, _WHOLE = ".new-", ".whole-"  # prefixes of the temporary folder: before, and when whole
+
+T = TypeVar("T")
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _require_each_split(value: dict[Split, T]) -> dict[Split, T]:
+    if missing := [split for split in Split if split not in value]:
+        raise ValueError(f"{missing[0]} is missing")
+    return value
+
+
+BySplit = Annotated[dict[Split, T], AfterValidator(_require_each_split)]
+
+
+class Manifest(BaseModel):
+    """`manifest.json` of a data set: its plan, and the content of each file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seed: StrictInt
+    distribution: StrictStr
+    format: StrictStr
+    places: StrictInt | None = None
+    counts: BySplit[StrictInt]
+    operations: BySplit[dict[StrictStr, StrictInt]]
+    bytes: BySplit[StrictInt]
+    sha256: BySplit[StrictStr]
+    splits: StrictStr = DESCRIPTION
+    generator: StrictInt
+    package_version: StrictStr
+
+    @property
+    def plan(self) -> DatasetPlan:
+        """The plan that the data set was made from."""
+        counts = {str(split): count for split, count in self.counts.items()}
+        return DatasetPlan(
+            **counts,
+            seed=self.seed,
+            distribution=self.distribution,
+            format=self.format,
+            places=self.places,
+        )
+
+    @model_validator(mode="after")
+    def _has_a_plan(self) -> Self:
+        _ = self.plan  # raises DataError
+        return self
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """Returns the manifest of a data set. Raises DataError if it is missing or damaged."""
+    return load(Manifest, folder / MANIFEST, "a manifest")
+
+
+def load(model: type[Model], path: Path, description: str) -> Model:
+    """Reads a JSON file as `model`. Raises DataError if it is missing, or not `description`."""
+    content = read_json(path)
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        location = ".".join(map(str, first["loc"]))
+        reason = first["msg"].removeprefix("Value error, ")
+        raise DataError(f"{path}: not {description}: {location}: {reason}") from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def generate(
+    out: Path,
+    plan: DatasetPlan,
+    *,
+    workers: int | None = None,
+    engine: str = "local",
+    ray_address: str | None = None,
+    force: bool = False,
+    progress: bool = True,
+) -> Manifest:
+    """Makes the data set of a plan in the folder `out`, unless it is there. Returns its manifest.
+
+    The bytes depend on the plan alone, not on `engine`, `workers` and `ray_address` (see
+    `calcgpt_lab.parallel`; by default this process computes). `progress` shows a bar on stderr.
+    `force` replaces another data set in `out`, once the new one is whole.
+
+    Raises DataError for any failure. Nothing in `out` is changed then, also if it holds another
+    data set and `force` is False.
+    """
+    compute = make_map(engine, workers, ray_address, [calcgpt, calcgpt_lab, datagen])
+    with writing(out):
+        try:
+            if manifest := _present(out, plan):
+                if progress:
+                    tqdm.write(f"{out} is already complete", file=sys.stderr)
+                return manifest
+        except DataError as error:
+            if not force:
+                raise DataError(f"{error} (--force replaces it)") from error
+        with staged(out) as folder:
+            manifest = _make(folder, plan, compute, progress)
+            write_json(folder / MANIFEST, manifest.model_dump(exclude_none=True))
+        return manifest
+
+
+def _present(out: Path, plan: DatasetPlan) -> Manifest | None:
+    """Returns the manifest of the data set in `out`, None if there is none. Raises DataError if it
+    is another one or damaged."""
+    if not (out / MANIFEST).exists():
+        if left := [name for name in NAMES if (out / name).exists()]:
+            raise DataError(f"{out} holds a {left[0]} of unknown origin")
+        return None
+    manifest = load_manifest(out)
+    if manifest.plan != plan or manifest.generator != GENERATOR_VERSION:
+        raise DataError(f"{out} holds a different data set")
+    for split in Split:
+        path = out / f"{split}.txt"
+        if not path.exists():
+            raise DataError(f"{path} is missing")
+        if not is_intact(path, manifest.bytes[split], manifest.sha256[split]):
+            raise DataError(f"{path} is damaged: its SHA-256 is not the recorded one")
+    return manifest
+
+
+def is_intact(path: Path, n_bytes: int, digest: str) -> bool:
+    """Whether the file exists and has this size and this SHA-256."""
+    return path.is_file() and path.stat().st_size == n_bytes and sha256(path) == digest
+
+
+class _Content(NamedTuple):
+    """The content of a file."""
+
+    counts: int
+    operations: dict[str, int]
+    bytes: int
+    sha256: str
+
+
+def _make(folder: Path, plan: DatasetPlan, compute: Map, progress: bool) -> Manifest:
+    """Writes the files. The held-out ones come first: a small distribution fails there."""
+    files = {}
+    total = sum(plan.counts.values())
+    with progress_bar(total, progress, unit=" problems", unit_scale=True) as bar:
+        for split in (Split.VAL, Split.TEST):
+            shards = [held_out_shard(plan, split)]
+            files[split] = _write(folder / f"{split}.txt", shards, bar.update)
+        blocks = range(-(-plan.train // BLOCK))
+        with closing(compute(partial(train_shard, plan), blocks)) as computed:
+            files[Split.TRAIN] = _write(folder / "train.txt", computed, bar.update)
+    return Manifest(
+        seed=plan.seed,
+        distribution=plan.distribution,
+        format=plan.format,
+        places=plan.places,
+        **{field: {s: getattr(files[s], field) for s in Split} for field in _Content._fields},
+        generator=GENERATOR_VERSION,
+        package_version=_package_version(),
+    )
+
+
+def _write(path: Path, shards: Iterable[Shard], advance: Callable[[int], object]) -> _Content:
+    """Writes the lines of the shards. `advance` is called with their numbers of problems."""
+    digest, operations, size = hashlib.sha256(), np.zeros(len(OPERATIONS), np.int64), 0
+    with path.open("wb") as file:
+        for shard in shards:
+            for text in shard.text:
+                size += file.write(text)
+                digest.update(text)
+            operations += shard.operations
+            advance(shard.problems)
+        file.flush()
+        os.fsync(file.fileno())
+    by_sign = dict(zip(SIGNS, operations.tolist(), strict=True))
+    return _Content(int(operations.sum()), by_sign, size, digest.hexdigest())
+
+
+def _package_version() -> str:
+    try:
+        return importlib.metadata.version("calcgpt")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[None]:
+    """Makes the folder of a data set and locks it. Raises DataError if another process has locked
+    it, or in place of an error of the files or of workers in the block."""
+    try:
+        with locked(out, "writing a data set", DataError):
+            for whole in out.glob(f"{_WHOLE}*"):  # of a process that was killed
+                _replace_files(whole, out)
+            yield
+    except WorkersDiedError as error:
+        raise DataError(f"{error}: nothing was written") from error
+    except OSError as error:
+        raise DataError(file_error(error, out)) from error
+
+
+@contextmanager
+def staged(out: Path) -> Iterator[Path]:
+    """Yields a temporary folder. If the block ends without an error, its files replace those of the
+    data set in `out`. Other files in `out` stay."""
+    for left in out.glob(f"{_STAGING}*"):  # by a process that was killed
+        shutil.rmtree(left)
+    for name in NAMES:
+        if (out / name).is_dir():
+            raise DataError(f"{out / name} is a folder, and a file is needed")
+    folder = Path(tempfile.mkdtemp(prefix=_STAGING, dir=out))
+    try:
+        yield folder
+        for name in NAMES:
+            (folder / name).touch()  # what stays empty is removed from `out`
+        whole = folder.replace(out / folder.name.replace(_STAGING, _WHOLE))
+        _replace_files(whole, out)
+    except OSError as error:
+        if error.filename and Path(error.filename).parent == folder:
+            error.filename = str(out / Path(error.filename).name)  # the name that the user knows
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _replace_files(whole: Path, out: Path) -> None:
+    """Moves the files of a whole data set into `out`, the manifest last."""
+    for name in reversed(NAMES):
+        if not (whole / name).exists():  # was moved before a process was killed
+            continue
+        if (whole / name).stat().st_size:
+            (whole / name).replace(out / name)
+        else:
+            (out / name).unlink(missing_ok=True)
+            (whole / name).unlink()
+    whole.rmdir()

@@ -1,0 +1,273 @@
+"""What a model answers, and its character accuracy, exact match and first errors.
+
+Accuracy looks at the answer field only: what follows the last `=`, including the closing `$`. It is
+computed over all problems, by operation and by the lengths of the operands. The first error in
+wrong worked steps shows which kind of step a model has not learnt.
+
+Shapes: B lines, P prompt tokens.
+"""
+
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from calcgpt.base.errors import NotationError, check_integer, check_items, check_types
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.generate import (
+    ArrayDecoder,
+    CachedModel,
+    Decoder,
+    Floats,
+    Sampling,
+    Writer,
+    complete,
+    generate,
+)
+from calcgpt.inference.results import Confidence, confidence
+from calcgpt.metrics import Accuracy, Scores
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.problems import Line
+from calcgpt_lab.records import MAX_TABLE
+from datagen import work_errors
+from datagen.arithmetic import USUAL_PLACES, integer_text
+from datagen.notation import parse_prompt
+from datagen.operations import SIGNS
+from datagen.slots import StepKind
+from datagen.work_errors import WrongCharacter
+
+BATCH_SIZE = 500  # prompts that are decoded together
+BEYOND = "beyond the notation"  # a question of a task that is not in the notation
+ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
+KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model wrote after a prompt, and the probability of each of its characters."""
+
+    output: str
+    probabilities: Sequence[float] | Floats
+
+
+def answer(
+    model: Decoder,
+    tokenizer: Tokenizer,
+    lines: Sequence[Line],
+    sampling: Sampling | None = None,
+    progress: Callable[[int], Any] = lambda n: None,
+    batch_size: int = BATCH_SIZE,
+) -> list[Answer]:
+    """Lets the model, or the decoder of another engine, answer every line.
+
+    At a temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress`
+    is called with the number of new answers. Raises DataError if the tokenizer lacks characters of
+    the notation.
+    """
+    characters = tokenizer.require_characters()
+    is_training = getattr(model, "training", False)
+    if is_training:
+        model.eval()  # type: ignore[union-attr]
+    answers: dict[int, Answer] = {}
+    for batch in _batches(model, characters, lines, sampling or Sampling(), batch_size):
+        answers |= batch
+        progress(len(batch))
+    if is_training:
+        model.train()  # type: ignore[union-attr]
+    return [answers[row] for row in range(len(lines))]
+
+
+def _batches(
+    decoder: Decoder,
+    tokenizer: CharTokenizer,
+    lines: Sequence[Line],
+    sampling: Sampling,
+    batch_size: int,
+) -> Iterator[dict[int, Answer]]:
+    """Yields the answers by row, batch by batch. The prompts of a batch have one length."""
+
+    def length(row: int) -> int:
+        return len(lines[row].prompt)
+
+    stop = int(tokenizer.encode("$")[0])
+    rows = sorted(range(len(lines)), key=length)
+    groups = [list(group) for _, group in groupby(rows, key=length)]
+    batches = [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
+    for index, batch in enumerate(batches):
+        prompts = [lines[row].prompt for row in batch]
+        if sampling.temperature == 0 and isinstance(decoder, Writer):
+            written = complete(decoder, tokenizer, prompts, stop)
+            yield {row: Answer(*text) for row, text in zip(batch, written, strict=True)}
+            continue
+        seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
+        seeded = dataclasses.replace(sampling, seed=int(seed))
+        prompts_BP = np.array([tokenizer.encode(prompt) for prompt in prompts], np.int64)
+        completions = generate(decoder, prompts_BP, stop, sampling=seeded)
+        yield {
+            row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
+            for row, completion in zip(batch, completions, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Scores, and the outputs from which they were computed."""
+
+    scores: Scores
+    lines: list[Line]
+    outputs: list[str]  # what the model wrote after each prompt
+    confidences: list[Confidence]
+    problems_per_second: float  # of newly scored problems; 0 if all were scored earlier
+
+    @property
+    def right(self) -> list[bool]:
+        """Whether each answer field is right: matches exactly, or passes the check of its task."""
+        pairs = zip(self.lines, self.outputs, strict=True)
+        return [line.accepts(answer_field(line, output)) for line, output in pairs]
+
+
+def evaluate(
+    model: Decoder,
+    tokenizer: Tokenizer,
+    lines: Sequence[Line],
+    sampling: Sampling | None = None,
+    progress: Callable[[int], Any] = lambda n: None,
+    batch_size: int = BATCH_SIZE,
+) -> Evaluation:
+    """Lets the model answer every line and scores the answers. Arguments and errors are those of
+    `answer`, and there must be a line."""
+    check_types(
+        model=(model, ArrayDecoder, CachedModel),
+        tokenizer=(tokenizer, Tokenizer),
+        sampling=(sampling, Sampling, None),
+        progress=(progress, Callable),
+    )
+    check_items(lines=(lines, Line))
+    check_integer("batch_size", batch_size, 1, 10**6)
+    check_integer("the number of lines", len(lines), 1, 10**9)
+    start = time.perf_counter()
+    answers = answer(model, tokenizer, lines, sampling, progress, batch_size)
+    seconds = time.perf_counter() - start
+    outputs = [answer.output for answer in answers]
+    confidences = [
+        confidence(line.prompt, answer.output, answer.probabilities)
+        for line, answer in zip(lines, answers, strict=True)
+    ]
+    scores = score(lines, outputs)
+    return Evaluation(scores, list(lines), outputs, confidences, len(lines) / seconds)
+
+
+def answer_field(line: Line, output: str) -> str:
+    """Returns the answer field of an output: all that follows the last `=`."""
+    return (line.prompt + output).rpartition("=")[2]
+
+
+def score(lines: Sequence[Line], outputs: Sequence[str]) -> Scores:
+    """Returns the scores of the outputs, one after each prompt. A malformed output is wrong."""
+    rows: dict[str, list[tuple[int, int, bool]]] = {}  # matching and all characters, exact match
+    for line, output in zip(lines, outputs, strict=True):
+        predicted = answer_field(line, output)
+        matching = sum(map(str.__eq__, line.answer, predicted))
+        row = (matching, len(line.answer), line.accepts(predicted))
+        rows.setdefault(line.operation, []).append(row)
+    all_rows = [row for group in rows.values() for row in group]
+    by_operation = {op: Accuracy(**_accuracy(rows[op])) for op in SIGNS if op in rows}
+    return Scores(**_accuracy(all_rows), by_operation=by_operation)
+
+
+def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
+    matching, characters, exact = (sum(column) for column in zip(*rows, strict=True))
+    return {
+        "n": len(rows),
+        "char_accuracy": matching / characters,
+        "exact_match": exact / len(rows),
+    }
+
+
+def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
+    """Returns two tables of counts for each operation: `n`, all problems, and `right`, the problems
+    with a right answer.
+
+    Row i, column j counts problems with i digits in A and j in B. The digits are those of the
+    magnitude in hundredths, or in units of the last place if a number has more than two places; 0
+    has no digits, and none has more than MAX_TABLE - 1. The tables are square, and their size is
+    that of the longest operand of any operation.
+    """
+    rows = []
+    for line, right in zip(evaluation.lines, evaluation.right, strict=True):
+        problem = parse_prompt(line.prompt)
+        a, b = (
+            _n_digits(abs(number.scaled(max(USUAL_PLACES, number.places))))
+            for number in (problem.a, problem.b)
+        )
+        rows.append((line.operation, a, b, right))
+    size = 1 + max(max(a, b) for _, a, b, _ in rows)
+    tables: dict[str, dict[str, Any]] = {
+        op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
+        for op in evaluation.scores.by_operation
+    }
+    for op, a, b, right in rows:
+        tables[op]["n"][a][b] += 1
+        tables[op]["right"][a][b] += right
+    return tables
+
+
+def _n_digits(value: int) -> int:
+    """Returns the number of digits of a magnitude, at most MAX_TABLE - 1; 0 has none."""
+    return min(len(integer_text(value)), MAX_TABLE - 1) if value else 0
+
+
+Counts = dict[str, dict[str, int]]  # outputs, by operation and kind
+
+
+@dataclass(frozen=True)
+class FirstError:
+    """The first error in an output: its kind, one of KINDS, and the wrong character, if any."""
+
+    kind: str
+    character: WrongCharacter | None = None
+
+
+def predicts_text(checkpoint: Checkpoint) -> bool:
+    """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
+    is_stream = checkpoint.recipe.train.batches == "stream"
+    return is_stream and not checkpoint.tokenizer.is_notation()
+
+
+def first_error(line: Line, output: str) -> FirstError | None:
+    """Returns the first error in an output with worked steps.
+
+    Returns None if every step follows from the steps before it and the answer is that of the file.
+    """
+    try:
+        character = work_errors.first_error_of_completion(line.prompt, output)
+    except NotationError:
+        return FirstError(BEYOND)
+    if character:
+        return FirstError(character.kind.value, character)
+    return None if answer_field(line, output) == line.answer else FirstError(ACCEPTED)
+
+
+def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
+    """Returns the number of outputs by operation and kind of their first error, most frequent
+    first.
+
+    `first_errors` counts wrong answers; each has an error. `errors_of_right_answers` counts right
+    answers with an error in their steps: they are right by luck, or by another method than that of
+    the notation.
+    """
+    counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}
+    columns = (evaluation.lines, evaluation.outputs, evaluation.right)
+    for line, output, right in zip(*columns, strict=True):
+        if error := first_error(line, output):
+            counters[right].setdefault(line.operation, Counter())[error.kind] += 1
+    ordered = {
+        right: {str(op): dict(counts[op].most_common()) for op in SIGNS if op in counts}
+        for right, counts in counters.items()
+    }
+    return {"first_errors": ordered[False], "errors_of_right_answers": ordered[True]}

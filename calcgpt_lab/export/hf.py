@@ -1,0 +1,251 @@
+"""Export to `transformers`: a folder for `from_pretrained`, without code of its own.
+
+config.json, model.safetensors           the model, in float32
+generation_config.json                   greedy, up to `$` or the end of the context
+tokenizer.json, tokenizer_config.json    the vocabulary
+metrics.json, README.md                  the scores of the checkpoint, and the model card
+
+Shapes: B sequences, T tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+
+from calcgpt.base.errors import ConfigError
+from calcgpt.base.files import new_folder, write_json, write_text
+from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
+from calcgpt.errors import CheckpointError
+from calcgpt.inference.generate import NO_TOKEN, stop_token
+from calcgpt.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
+from calcgpt_lab.export.hf_llama import Llama, hf_class_of
+from calcgpt_lab.model.base import LanguageModel
+from datagen.arithmetic import Number, Problem
+from datagen.notation import render_prompt
+from datagen.operations import MULTIPLICATION
+
+if TYPE_CHECKING:
+    import tokenizers
+    from transformers import PreTrainedModel
+
+
+STOP = "$"  # ends a problem
+MARKER = "generation_config.json"  # a file that no checkpoint of ours has
+TOLERANCE = 1e-4  # of the logits, relative to the largest
+CHECKED_ROWS, CHECKED_TOKENS = 4, 512  # the size of the batch whose logits are compared
+EXAMPLE_PROMPT = render_prompt(Problem(Number(125, 1), MULTIPLICATION, Number(3)))
+SCORES = {"exact_match": "exact match", "char_accuracy": "character accuracy"}
+SPLITS = {"validation": "validation problems", "test": "test problems"}
+
+USE = Path(__file__).with_name("hf_readme.md")  # of an export, below the card of the model
+INTENDED = Path(__file__).with_name("hf_intended.md")
+UNKNOWN_CHARACTERS = """\
+A character that is not in the vocabulary is an error ("Missing [UNK] token"): the model has no
+token for it.
+"""
+
+
+def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
+    """Writes a model of `transformers`; see `calcgpt_lab.export.Exporter`."""
+    name, hf_class = hf_class_of(checkpoint.model.config)
+    check_replaceable(out, force, MARKER, METRICS)
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # a small model loads at once
+    with new_folder(out) as staging:
+        try:
+            _write(checkpoint, hf_class, staging)
+        except SafetensorError as error:  # for example a full disk, which is not an OSError here
+            raise CheckpointError(f"cannot write {out}: {error}") from None
+        write_text(staging / CARD, hf_card(checkpoint, out.name, name))
+        if difference := _difference(checkpoint, staging):
+            raise CheckpointError(f"{out} is not written: as a {name}, {difference}")
+    return f"a {name} of transformers"
+
+
+def _write(checkpoint: Checkpoint, hf_class: Llama, folder: Path) -> None:
+    from transformers import GenerationConfig
+
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    block_size, stop = model.config.block_size, stop_id(checkpoint)
+    special = {"bos_token_id": None, "eos_token_id": stop, "pad_token_id": stop}
+    hf_model = hf_class.build(model, **special)
+    # The last token is never read, so a text may be one token longer than the context.
+    hf_model.generation_config = GenerationConfig(
+        **special, do_sample=False, max_length=block_size + 1
+    )
+    hf_model.save_pretrained(folder)
+    write_text(folder / "tokenizer.json", hf_tokenizer(tokenizer).to_str(pretty=True))
+    write_json(folder / "tokenizer_config.json", tokenizer_config(block_size, stop is not None))
+    write_json(folder / METRICS, checkpoint.metrics)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # safetensors makes files that only their owner can read
+
+
+def hf_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
+    """Returns the tokenizer of the library `tokenizers` that gives the same ids and the same text.
+
+    A character that is not in the vocabulary is an error, as in `CharTokenizer`: the model has no
+    token for it, and without it the text would be another problem.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    if isinstance(tokenizer, BytePairTokenizer):
+        return tokenizer.pipeline
+    if not isinstance(tokenizer, CharTokenizer):
+        name = type(tokenizer).__name__
+        raise ConfigError(f"the library tokenizers has no equivalent of {name}")
+    vocabulary = {character: i for i, character in enumerate(tokenizer.vocabulary)}
+    result = Tokenizer(models.WordLevel(vocabulary))
+    # `[\s\S]` includes newlines, unlike `.`.
+    result.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    result.decoder = decoders.Fuse()  # no spaces between tokens
+    return result
+
+
+def tokenizer_config(block_size: int, has_end: bool) -> dict[str, Any]:
+    """Returns the content of `tokenizer_config.json`. With `has_end`, `$` ends a text."""
+    config = {
+        # The generic class: the tokenizers of specific models change texts in their own ways.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": block_size,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "clean_up_tokenization_spaces": False,
+        "padding_side": "left",  # for batches of prompts of several lengths
+    }
+    if has_end:
+        # The model has no token for padding. Padding is masked, so any token serves.
+        config |= {"eos_token": STOP, "pad_token": STOP}
+    return config
+
+
+def stop_id(checkpoint: Checkpoint) -> int | None:
+    """Returns the id of the `$` that ends a problem, or None if the model continues plain text, in
+    which `$` has no special meaning."""
+    stop = stop_token(checkpoint)
+    if stop != NO_TOKEN:
+        return stop
+    # A model of problems in a stream, such as the blog's.
+    is_known = checkpoint.tokenizer.is_notation(EXAMPLE_PROMPT)
+    return int(checkpoint.tokenizer.encode(STOP)[0]) if is_known else None
+
+
+def _difference(checkpoint: Checkpoint, folder: Path) -> str | None:
+    """Returns how the model that `transformers` loads from the folder differs from `checkpoint`;
+    None if it does not.
+
+    Compares the ids and the text of the whole vocabulary, and the logits of random tokens.
+    """
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)  # nosec B615  # a folder
+    text = checkpoint.tokenizer.decode(range(len(checkpoint.tokenizer)))
+    ids = checkpoint.tokenizer.encode(text).tolist()
+    if (len(tokenizer), tokenizer(text)["input_ids"]) != (len(checkpoint.tokenizer), ids):
+        return "its tokenizer gives other ids"
+    if tokenizer.decode(ids) != text:
+        return "its tokenizer gives another text"
+    hf_model = AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)  # nosec B615  # a folder
+    return logit_difference(checkpoint.model, hf_model, random_tokens(checkpoint.model))
+
+
+def random_tokens(model: LanguageModel) -> torch.Tensor:
+    """Returns ids (B, T), always the same, on which two models can be compared."""
+    shape = CHECKED_ROWS, min(model.config.block_size, CHECKED_TOKENS)
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(model.vocab_size, shape, generator=generator)
+
+
+@torch.inference_mode()
+def logit_difference(
+    model: LanguageModel, hf_model: PreTrainedModel, tokens_BT: torch.Tensor
+) -> str | None:
+    """Returns how far the logits of `hf_model` are from those of `model`; None if they are not."""
+    expected_BTV = model(tokens_BT)
+    error = float((_logits(hf_model, tokens_BT) - expected_BTV).abs().max())
+    error /= max(1.0, float(expected_BTV.abs().max()))
+    if error <= TOLERANCE:
+        return None
+    return f"its logits are off by {error:.1e} of the largest; {TOLERANCE:.0e} is allowed"
+
+
+def _logits(model: PreTrainedModel, tokens_BT: torch.Tensor) -> torch.Tensor:
+    """Returns logits (B, T, V). The logits of the last token are computed with a cache, as in
+    decoding."""
+    # Without a mask, `transformers` takes a `$` at an end of a row for padding, and warns.
+    mask_BT = torch.ones_like(tokens_BT)
+    logits_BTV: torch.Tensor = model(tokens_BT, attention_mask=mask_BT).logits
+    if tokens_BT.size(1) == 1:
+        return logits_BTV
+    cache = model(tokens_BT[:, :-1], attention_mask=mask_BT[:, :-1], use_cache=True).past_key_values
+    last = model(tokens_BT[:, -1:], attention_mask=mask_BT, past_key_values=cache)
+    return torch.cat((logits_BTV[:, :-1], last.logits), dim=1)
+
+
+def hf_card(checkpoint: Checkpoint, folder: str, name: str) -> str:
+    """Returns the README in Markdown. `name` is that of the class in `transformers`."""
+    tokenizer = checkpoint.tokenizer
+    has_end = stop_id(checkpoint) is not None
+    is_arithmetic = has_end and tokenizer.is_notation(EXAMPLE_PROMPT)
+    use = USE.read_text("utf-8").format(
+        checkpoint=checkpoint.name,
+        name=name,
+        folder=folder,
+        prompt=prompt_of(checkpoint),
+        end="closing `$`" if has_end else "end of the context",
+    )
+    unknown = UNKNOWN_CHARACTERS if tokenizer.is_char_level else ""
+    card = model_card(checkpoint.name, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
+    intended = f"\n{_intended(checkpoint)}" if is_arithmetic else ""
+    return f"{_header(checkpoint, is_arithmetic)}{card}\n{use}{unknown}{intended}"
+
+
+def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
+    """Returns the metadata as YAML. The values are JSON, which is valid YAML."""
+    data: dict[str, Any] = {
+        "license": "mit",
+        "library_name": "transformers",
+        "pipeline_tag": "text-generation",
+        "tags": ["calcgpt", *(["arithmetic"] if is_arithmetic else [])],
+        "widget": [{"text": prompt_of(checkpoint)}],  # what the page of a hub offers to try
+    }
+    if results := [
+        {
+            "task": {"type": "text-generation"},
+            "dataset": {"name": f"CalcGPT, {label}", "type": "calcgpt", "split": split},
+            "metrics": [
+                {"type": key, "name": f"{name}, greedy", "value": checkpoint.metrics[split][key]}
+                for key, name in SCORES.items()
+            ],
+        }
+        for split, label in SPLITS.items()
+        if checkpoint.metrics.get(split)
+    ]:
+        data["model-index"] = [{"name": checkpoint.name, "results": results}]
+    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in data.items()]
+    return "\n".join(["---", *lines, "---", "", ""])
+
+
+def _intended(checkpoint: Checkpoint) -> str:
+    recipe = checkpoint.recipe
+    mixture = recipe.data.mixture if recipe.data else {}
+    total = sum(mixture.values())
+    parts = [
+        f"{weight / total:.0%} of the distribution `{name}`" for name, weight in mixture.items()
+    ]
+    return INTENDED.read_text("utf-8").format(
+        work="It writes its worked steps first. " if recipe.has_work else "",
+        data=", ".join(parts) or "those of the data set that `metrics.json` names",
+    )
+
+
+def prompt_of(checkpoint: Checkpoint) -> str:
+    """Returns a text that the model can continue."""
+    tokenizer, block_size = checkpoint.tokenizer, checkpoint.model.config.block_size
+    fits = tokenizer.is_notation(EXAMPLE_PROMPT) and len(EXAMPLE_PROMPT) <= block_size
+    return EXAMPLE_PROMPT if fits else tokenizer.decode([0])

@@ -1,0 +1,99 @@
+"""Checkpoints as models of torch."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from calcgpt.base.errors import ConfigError, check_types
+from calcgpt.base.errors import shown as shown_value
+from calcgpt.checkpoint import CONFIG, WEIGHTS, Checkpoint, load_arrays
+from calcgpt.config import ModelConfig, Recipe
+from calcgpt.errors import CheckpointError
+from calcgpt.registry import resolve
+from calcgpt.tensors import shown
+from calcgpt.tokenizer import Tokenizer
+from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.gpt import build_model
+
+
+def load(reference: str | Path = "best", device: str | torch.device = "cpu") -> Checkpoint:
+    """Returns the checkpoint that `reference` names (see `calcgpt.registry.resolve`), with its
+    model on a device. Raises CheckpointError if there is no such checkpoint or it is damaged, and
+    ConfigError if there is no such device."""
+    checkpoint = Checkpoint.load(resolve(reference))
+    check_types(device=(device, str, torch.device))
+    try:
+        checkpoint.model.to(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0][:120]
+        raise ConfigError(f"device {shown_value(device)} cannot be used: {reason}") from None
+    return checkpoint
+
+
+def checkpoint_of(
+    name: str,
+    recipe: Recipe,
+    tokenizer: Tokenizer,
+    model: LanguageModel,
+    metrics: dict[str, Any],
+) -> Checkpoint:
+    """Returns a checkpoint with a copy of the weights of a model."""
+    tensors = {name: tensor.float() for name, tensor in stored_tensors(model).items()}
+    return Checkpoint(name, recipe, tokenizer, to_arrays(tensors), metrics)
+
+
+def to_arrays(tensors: dict[str, torch.Tensor]) -> dict[str, NDArray[Any]]:
+    """Returns copies of tensors as arrays."""
+    return {name: tensor.numpy(force=True).copy() for name, tensor in tensors.items()}
+
+
+def load_tensors(folder: Path, name: str) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a safetensors file of a checkpoint. Raises what `load_arrays` does."""
+    return {key: torch.tensor(array) for key, array in load_arrays(folder, name).items()}
+
+
+def build(checkpoint: Checkpoint) -> LanguageModel:
+    """Returns the model of a checkpoint, on the CPU. Raises CheckpointError if the weights do not
+    fit the recipe."""
+    tensors = {name: torch.tensor(array) for name, array in checkpoint.arrays.items()}
+    model = build_model(checkpoint.recipe.model, len(checkpoint.tokenizer))
+    _check_shapes(model, tensors, f"{checkpoint.name}/{WEIGHTS}")
+    model.load_state_dict(tensors, strict=False)  # a tied head is not in the file
+    return model.eval()
+
+
+def set_num_threads(n: int) -> None:
+    """Sets how many threads torch uses in this process."""
+    torch.set_num_threads(n)
+
+
+def n_stored(config: ModelConfig, vocab_size: int) -> int:
+    """Returns how many numbers the weights of a model are. No memory is allocated for them: a
+    config may ask for a model of any size."""
+    with torch.device("meta"):  # slow: torch imports its compiler
+        tensors = stored_tensors(build_model(config, vocab_size))
+    return sum(tensor.numel() for tensor in tensors.values())
+
+
+def stored_tensors(model: LanguageModel) -> dict[str, torch.Tensor]:
+    """Returns the tensors of a model that a checkpoint has."""
+    tensors = model.state_dict()
+    if model.config.tie_embeddings:
+        del tensors["head.weight"]  # it is the token embedding's tensor
+    return tensors
+
+
+def _check_shapes(model: LanguageModel, tensors: dict[str, torch.Tensor], file: str) -> None:
+    expected = stored_tensors(model)
+    for name in sorted(expected.keys() | tensors.keys()):
+        if name not in tensors:
+            raise CheckpointError(f"{file}: tensor {name!r} is missing")
+        if name not in expected:
+            raise CheckpointError(f"{file}: tensor {shown(name)} is not part of this model")
+        shape, expected_shape = tuple(tensors[name].shape), tuple(expected[name].shape)
+        if shape != expected_shape:
+            raise CheckpointError(
+                f"{file}: tensor {name!r} is {shape}, {CONFIG} says {expected_shape}"
+            )

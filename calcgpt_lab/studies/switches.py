@@ -1,0 +1,357 @@
+"""The map of a model's switches: what breaks without each head, feed-forward step and neuron.
+
+The texts are those of problems of `DRAWN` that the whole model answers rightly. What the model
+writes is a function of the case (`datagen.cases`). So without a part, it is tried on the cases of
+the texts, each once: a character is wrong if none of those that are right is written, and an answer
+if a character is wrong on which it depends. Where a head looks is measured with the whole model.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from calcgpt.base.errors import ConfigError, DataError
+from calcgpt.base.files import sha256
+from calcgpt.base.progress import progress_bar
+from calcgpt.checkpoint import WEIGHTS, Checkpoint
+from calcgpt.config import DataConfig
+from calcgpt.inference.cases.memory import Entries
+from calcgpt.inference.cases.network import Network
+from calcgpt.switches import Part, Source, SwitchMap, parts_of, switched_off
+from calcgpt.tables import text_table
+from calcgpt_lab.data.problems import FreshProblems, Line, split_line
+from calcgpt_lab.model.sources import SourceTransformer
+from calcgpt_lab.studies.inspection import source_weights
+from datagen.cases import all_cases
+from datagen.layout import layout, require_shape
+from datagen.operations import SIGNS
+from datagen.slots import NOWHERE, Kind
+from datagen.sources import next_cases, next_slots
+
+DRAWN = DataConfig(format="scratchpad", mixture={"blog": 1.0, "everyday": 1.0})
+LOOKED = 200  # problems, or a few more, for neurons and for where heads look
+SEEN = 20  # characters of a kind without which nothing is said of it
+NEURON = 0.05  # share of the characters of a kind that a neuron must break to be tried
+HARM = 0.1  # share of the answers of an operation that it must break to be listed
+MAX_TRIED, MAX_NEURONS = 24, 8
+CLEAR, MAX_LOOKS = 0.4, 4  # least share of the attention, and most sentences, of a head
+DIGITS = 4  # of shares
+AT_ONCE = 4_096  # cases that the network computes
+
+# What is written, in words, by the group in which it is counted.
+WRITTEN: dict[str, dict[str, tuple[Kind, ...]]] = {
+    "copied digits": {
+        "a copied digit": (Kind.A_DIGIT, Kind.A_BELOW, Kind.B_DIGIT, Kind.REMAINDER_COPY),
+        "a zero in front": (Kind.A_ZERO, Kind.B_ZERO, Kind.REMAINDER_ZERO, Kind.BROUGHT_ZERO),
+        "the digit to multiply by": (Kind.MULTIPLIER,),
+        "a digit brought down": (Kind.BROUGHT_DOWN,),
+    },
+    "signs": {
+        "a sign": (Kind.A_SIGN, Kind.B_SIGN, Kind.SIGN, Kind.SUM_SIGN),
+        "the sign of what is added": (Kind.B_SIGN_OF_SUM,),
+        "plus or minus": (Kind.ADD_OR_SUBTRACT,),
+        "the sign of a remainder": (Kind.DIVIDEND_SIGN,),
+        "the minus of the answer": (Kind.ANSWER_MINUS,),
+    },
+    "digits of sums": {"a digit of a sum": (Kind.SUM_LOWEST, Kind.SUM_DIGIT, Kind.SUM_TOP)},
+    "digits of products": {"a digit of a product": (Kind.FIRST_DIGIT, Kind.PRODUCT_DIGIT)},
+    "carries": {
+        "a carry of a product": (Kind.FIRST_CARRY, Kind.PRODUCT_CARRY),
+        "a carry of a remainder": (Kind.REMAINDER_CARRY,),
+    },
+    "digits of quotients": {"a digit of a quotient": (Kind.QUOTIENT_DIGIT,)},
+    "remainders": {"a digit of a remainder": (Kind.REMAINDER_DIGIT, Kind.LAST_DIGIT)},
+    "rounding": {"the rounding": (Kind.ROUNDING, Kind.QUOTIENT_ROUNDING)},
+    "results": {
+        "a digit of the result": (
+            *(Kind.SUM_BELOW, Kind.SUM_HALF, Kind.SUM_KEPT, Kind.SUM_RESULT),
+            *(Kind.MAGNITUDE_LOWEST, Kind.MAGNITUDE_TOP, Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF),
+            *(Kind.PRODUCT_KEPT, Kind.PRODUCT_RESULT, Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP),
+            *(Kind.QUOTIENT_RESULT, Kind.NAN),
+        ),
+        "a digit of the answer": (Kind.ANSWER_DIGIT, Kind.ANSWER_ZERO),
+    },
+    "marks": {
+        "the mark of a row": (Kind.ROW_MARK, Kind.REMAINDER_MARK),
+        "the mark of the exact result": (Kind.EXACT_MARK,),
+        "the mark of the result": (Kind.RESULT_MARK,),
+        "the equals sign": (Kind.EQUALS,),
+    },
+    "the ending": {
+        "the decimal point": (Kind.ANSWER_POINT,),
+        "nan": (Kind.ANSWER_N, Kind.ANSWER_A),
+        "the end": (Kind.END,),
+    },
+}
+GROUP_OF = {k: group for group, rows in WRITTEN.items() for row in rows.values() for k in row}
+WORDS_OF = {k: words for rows in WRITTEN.values() for words, row in rows.items() for k in row}
+# What a rule reads, in words, where it is not the name of what was written there.
+READ = {
+    Kind.QUESTION: "the operation",
+    Kind.A_FIELD: "its place in the question",
+    Kind.B_FIELD: "its place in the question",
+    Kind.A_DIGIT: "the digit of the first number",
+    Kind.A_ZERO: "the digit of the first number",
+    Kind.B_DIGIT: "the digit of the second number",
+    Kind.B_ZERO: "the digit of the second number",
+    Kind.FIRST_DIGIT: "the digit above",
+    Kind.PRODUCT_DIGIT: "the digit above",
+    Kind.FIRST_CARRY: "the carry before",
+    Kind.PRODUCT_CARRY: "the carry before",
+    Kind.REMAINDER_CARRY: "the carry before",
+    Kind.REMAINDER_DIGIT: "the remainder above",
+    Kind.REMAINDER_ZERO: "the remainder above",
+    Kind.REMAINDER_COPY: "the remainder above",
+    Kind.SUM_DIGIT: "the sum",
+    Kind.SUM_LOWEST: "the sum",
+    Kind.SUM_TOP: "the sign of the sum",
+}
+
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Right texts as cases: D different ones, and what may be written in each; which character of
+    which text (N characters) is which case, and whether the answer depends on it."""
+
+    lines: Sequence[Line]
+    kinds_D: NDArray[np.uint8]
+    tokens_DR: NDArray[np.int64]
+    right_DV: Flags
+    case_N: NDArray[np.int64]
+    line_N: NDArray[np.int64]
+    matters_N: Flags
+
+    @classmethod
+    def of(cls, lines: Sequence[Line], vocabulary: str) -> Self:
+        """Returns the cases of the characters after the questions."""
+        parts = [_cases(line) for line in lines]
+        cases_NR = np.concatenate(parts)
+        line_N = np.repeat(np.arange(len(lines)), [len(part) for part in parts])
+        every = all_cases()
+        entries = Entries.of(every.kinds, every.sources)
+        right_M2 = np.zeros((len(entries.characters), 2), np.uint8)
+        right_M2[entries.indices(every.kinds, every.sources)] = every.right
+        index_N = entries.indices(cases_NR[:, 0], cases_NR[:, 1:])
+        index_D, first_D, case_N = np.unique(index_N, return_index=True, return_inverse=True)
+        codes_V = np.frombuffer(vocabulary.encode(), np.uint8)
+        token_of_code = np.full(256, -1)
+        token_of_code[codes_V] = np.arange(len(codes_V))
+        cases_DR = cases_NR[first_D]
+        return cls(
+            lines=lines,
+            kinds_D=cases_DR[:, 0],
+            tokens_DR=token_of_code[cases_DR[:, 1:]],
+            right_DV=(right_M2[index_D][..., None] == codes_V).any(axis=1),
+            case_N=case_N,
+            line_N=line_N,
+            matters_N=np.concatenate([_matters(line) for line in lines]),
+        )
+
+    def wrong(self, network: Network) -> Flags:
+        """Returns in which cases the network is wrong, (D,)."""
+        written_D = np.concatenate(
+            [
+                network(self.kinds_D[i : i + AT_ONCE], self.tokens_DR[i : i + AT_ONCE]).argmax(1)
+                for i in range(0, len(self.kinds_D), AT_ONCE)
+            ]
+        )
+        flags: Flags = ~self.right_DV[np.arange(len(written_D)), written_D]
+        return flags
+
+    def answers_with(self, cases_D: Flags) -> Flags:
+        """Returns which texts have some of these cases where the answer depends on them."""
+        broken_N = cases_D[self.case_N] & self.matters_N
+        flags: Flags = np.isin(np.arange(len(self.lines)), self.line_N[broken_N])
+        return flags
+
+    def kinds_of(self, cases_D: Flags) -> Counter[Kind]:
+        """Returns how many characters of these cases the texts have, by kind."""
+        kinds_N = self.kinds_D[self.case_N[cases_D[self.case_N]]]
+        return Counter({Kind(kind): n for kind, n in enumerate(np.bincount(kinds_N)) if n})
+
+
+def _cases(line: Line) -> NDArray[np.uint8]:
+    """Returns the cases of the characters of a line after the question."""
+    start = len(line.prompt) - 1
+    return next_cases((line.prompt + line.completion).encode(), start)[:-1]
+
+
+def _matters(line: Line) -> Flags:
+    """Returns on which characters after the question the answer depends: its own, those of the
+    result, and those that their rules read."""
+    text, plan = line.prompt + line.completion, layout(require_shape(line.prompt))
+    sources = next_slots(text.encode()).sources
+    matters = np.zeros(len(text), bool)
+    matters[[*plan.result, plan.sign, *range(text.rindex("="), len(text))]] = True
+    for place in range(len(text) - 1, len(line.prompt) - 1, -1):
+        if matters[place]:
+            matters[sources[place - 1]] = True  # NOWHERE is the last character, which matters
+    return matters[len(line.prompt) :]
+
+
+def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap:
+    """Returns the map of a checkpoint of architecture `sources`, by `n` problems, of which those
+    count that it answers rightly.
+
+    Raises ConfigError for another architecture, DataError if it answers none rightly, and what
+    `Checkpoint.load` raises.
+    """
+    checkpoint = Checkpoint.load(folder)
+    config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer.require_characters()
+    if config.architecture != "sources":
+        raise ConfigError(f"{checkpoint.name} has no map of switches: it is no model of cases")
+
+    def wrong(texts: Texts, *parts: str) -> Flags:
+        """Returns in which cases the model is wrong without these parts."""
+        arrays = switched_off(config, checkpoint.arrays, parts)
+        return texts.wrong(Network(config, len(tokenizer), arrays))
+
+    lines = drawn(n, seed)
+    texts = Texts.of(lines, tokenizer.vocabulary)
+    failed = texts.answers_with(wrong(texts))
+    lines = [line for line, is_wrong in zip(lines, failed, strict=True) if not is_wrong]
+    if not lines:
+        raise DataError(f"{checkpoint.name} answers none of {n:,} problems rightly")
+    texts = Texts.of(lines, tokenizer.vocabulary)
+    some = Texts.of(lines[:: max(1, len(lines) // LOOKED)], tokenizer.vocabulary)
+    mass = _attention(checkpoint, some.lines)
+    names = [
+        f"{i}.n{k}" for i in range(1, config.n_layer + 1) for k in range(1, config.ff_width + 1)
+    ]
+    with progress_bar(
+        len(names) + len(parts_of(config)), progress, unit="part", leave=False
+    ) as bar:
+        broken = {}
+        for name in names:
+            broken[name] = some.kinds_of(wrong(some, name))
+            bar.update(1)
+        neurons = _neurons(broken, some.kinds_of(np.ones(len(some.kinds_D), bool)))
+        bar.total += len(neurons)
+        parts = {}
+        for name in (*parts_of(config), *neurons):
+            words = WORDS_OF if name in neurons else GROUP_OF  # a neuron is for less
+            parts[name] = _part(texts, wrong(texts, name), mass.get(name, {}), words)
+            bar.update(1)
+    worst = {name: min(parts[name].right.values()) for name in neurons}
+    harmful = sorted((name for name in neurons if worst[name] < 1 - HARM), key=worst.__getitem__)
+    for name in set(neurons) - set(harmful[:MAX_NEURONS]):
+        del parts[name]
+    return SwitchMap(weights=sha256(folder / WEIGHTS), n=len(lines), seed=seed, parts=parts)
+
+
+def drawn(n: int, seed: int) -> list[Line]:
+    """Returns right lines of n problems of DRAWN."""
+    problems = FreshProblems(DRAWN, seed)
+    return [
+        split_line(line) for line in problems.render(problems.block(0, n)).decode().splitlines()
+    ]
+
+
+def _part(
+    texts: Texts, wrong_D: Flags, mass: dict[str, dict[str, float]], words: dict[Kind, str]
+) -> Part:
+    """Returns what is wrong without a part, counted by these words."""
+    wrong, n_of = texts.kinds_of(wrong_D), texts.kinds_of(np.ones(len(wrong_D), bool))
+    lines = list(zip(texts.lines, texts.answers_with(wrong_D), strict=True))
+    failed = Counter(line.operation for line, is_wrong in lines if is_wrong)
+    asked = Counter(line.operation for line, _ in lines)
+    endless = texts.answers_with(wrong_D & (texts.kinds_D == Kind.END))
+    return Part(
+        right={op: _share(asked[op] - failed[op], asked[op]) for op in SIGNS if asked[op]},
+        unfinished=_share(int(endless.sum()), len(lines)),
+        wrong=_shares(wrong, n_of, words),
+        looks=_looks(mass, _shares(wrong, n_of, WORDS_OF)),
+    )
+
+
+def table(switches: SwitchMap) -> str:
+    """Returns the map as a table for a terminal."""
+    rows = []
+    for name, part in switches.parts.items():
+        worst = sorted(part.wrong.items(), key=lambda item: -item[1])[:3]
+        cells = [f"{part.right[op]:.0%}" if op in part.right else "" for op in SIGNS]
+        words = ", ".join(f"{group} {share:.0%}" for group, share in worst)
+        looks = [f"{look.writing}: {look.at} {look.share:.0%}" for look in part.looks[:1]]
+        rows.append([name, *cells, f"{part.unfinished:.0%}", words, *(looks or [""])])
+    header = ["off", *SIGNS, "no end", "wrong without it", "looks"]
+    return text_table(header, rows)
+
+
+def _neurons(broken: Mapping[str, Counter[Kind]], n_of: Counter[Kind]) -> list[str]:
+    """Returns the neurons to try: for each kind of character the one without which most of them are
+    wrong, if that is a share of NEURON. At most MAX_TRIED, the greatest shares first."""
+    best: dict[Kind, tuple[float, str]] = {}
+    for name, counts in broken.items():
+        for kind, count in counts.items():
+            if n_of[kind] >= SEEN:
+                best[kind] = max(best.get(kind, (NEURON, "")), (count / n_of[kind], name))
+    found = sorted((entry for entry in best.values() if entry[1]), reverse=True)
+    return list(dict.fromkeys(name for _, name in found))[:MAX_TRIED]
+
+
+def _attention(
+    checkpoint: Checkpoint, lines: Sequence[Line]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Returns the mean share of the attention of each head, by what is written, and by which of
+    the characters that the rule reads it looks at."""
+    model = checkpoint.model
+    assert isinstance(model, SourceTransformer)
+    sums_LH: dict[tuple[str, str], NDArray[np.float32]] = {}
+    n_of = Counter[str]()
+    for line in lines:
+        text, first = line.prompt + line.completion, len(line.prompt) - 1
+        slots = next_slots(text.encode())
+        tokens_T = torch.from_numpy(checkpoint.tokenizer.encode(text).astype(np.int64))
+        weights_LTRH = source_weights(model, tokens_T).numpy()
+        kinds = layout(require_shape(line.prompt)).kinds
+        for place in range(first, len(text) - 1):
+            words = WORDS_OF[Kind(slots.kinds[place])]
+            n_of[words] += 1
+            for source, position in enumerate(slots.sources[place].tolist()):
+                if position == NOWHERE:
+                    continue
+                kind = Kind(kinds[position])
+                key = words, READ.get(kind) or WORDS_OF[kind]
+                sums_LH[key] = sums_LH.get(key, 0) + weights_LTRH[:, place, source]
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    for (words, at), sum_LH in sums_LH.items():
+        for (layer, head), total in np.ndenumerate(sum_LH):
+            row = result.setdefault(f"{layer + 1}.{head + 1}", {}).setdefault(words, {})
+            row[at] = float(total) / n_of[words]
+    return result
+
+
+def _looks(mass: dict[str, dict[str, float]], wrong: dict[str, float]) -> list[Source]:
+    """Returns what a head looks at for what breaks without it, the most broken first."""
+    found = []
+    for words, row in mass.items():
+        at, share = max(row.items(), key=lambda item: item[1])
+        if share >= CLEAR and words in wrong:
+            look = Source(writing=words, at=at, share=round(share, DIGITS))
+            found.append((share * wrong[words], look))
+    found.sort(key=lambda item: -item[0])
+    return [look for _, look in found[:MAX_LOOKS]]
+
+
+def _shares(wrong: Counter[Kind], n_of: Counter[Kind], names: dict[Kind, str]) -> dict[str, float]:
+    """Returns the share of wrong characters by name, the largest first, without those of 0."""
+    counts: dict[str, list[int]] = {}
+    for kind, n in n_of.items():
+        pair = counts.setdefault(names[kind], [0, 0])
+        pair[0] += wrong[kind]
+        pair[1] += n
+    shares = {name: _share(*pair) for name, pair in counts.items() if pair[0]}
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
+
+
+def _share(count: int, n: int) -> float:
+    return round(count / n, DIGITS)

@@ -1,0 +1,38 @@
+"""The device that trains or evaluates a model, by the name that a user gives."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from calcgpt.base.errors import ConfigError
+
+DEVICES = ("cpu", "cuda", "mps", "xpu")  # untested on the other devices of torch
+
+
+def pick_device(name: str) -> torch.device:
+    """Returns a device; `auto` is CUDA if available, else the CPU. Raises ConfigError if the device
+    cannot be used."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name.partition(":")[0] not in DEVICES:
+        valid = "auto, cuda:1, " + ", ".join(DEVICES)
+        raise ConfigError(f"device {name!r} cannot be used; valid names: {valid}")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+        reason = str(error).splitlines()[0].split(". ")[0][:120]
+        raise ConfigError(f"device {name!r} cannot be used: {reason}") from None
+    return device
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Within the block, products in float32 are not rounded to TF32, which training allows."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

@@ -1,0 +1,204 @@
+"""`environment.jsonl`: the machine, versions, data and recipe of each start of a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from calcgpt import __version__
+from calcgpt.base.files import write_text
+from calcgpt.base.processes import usable_cores
+from calcgpt.config import Recipe
+from calcgpt.metrics import PartialModel
+from calcgpt_lab.records import step_lines
+from calcgpt_lab.training.run_folder import ENVIRONMENT_FILE, RunFolder
+
+if TYPE_CHECKING:  # tables of runs need no torch
+    import torch
+
+PACKAGE = Path(__file__).resolve().parents[1]
+# Arguments with secret values, and passwords in addresses.
+_SECRET = re.compile(r"--?(\w+-)*(key|token|secret|password)(-\w+)*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=//)[^/@\s]*(?=@)")
+
+
+class Git(PartialModel):
+    """The state of the checkout that contains the package."""
+
+    commit: str
+    dirty: bool  # a tracked file differs from the commit
+
+
+class Deterministic(PartialModel):
+    """Settings of torch for reproducibility."""
+
+    algorithms: bool  # torch.use_deterministic_algorithms
+    cudnn: bool  # torch.backends.cudnn.deterministic
+    cudnn_benchmark: bool
+    float32_matmul: str  # `highest` is float32 throughout
+
+
+class Start(PartialModel):
+    """One start of a run: a line of `environment.jsonl`."""
+
+    step: int  # steps done before the start; 0 unless the run was resumed
+    time: str  # UTC, ISO 8601
+    command: list[str]
+    versions: dict[str, str]  # of calcgpt, python, torch, numpy and, on a GPU, cuda
+    git: Git | None
+    platform: str
+    processor: str
+    cores: int  # available to the process
+    threads: Annotated[int, Field(ge=1, le=1024)]  # of torch
+    device: str
+    device_name: str
+    processes: int
+    precision: str  # of matrix products, `fp32` or `bf16`
+    seed: int
+    deterministic: Deterministic
+    data_sha256: str
+    recipe: dict[str, Any]  # every field
+
+
+def record_start(
+    run: RunFolder,
+    recipe: Recipe,
+    data_sha256: str,
+    device: torch.device,
+    step: int,
+    n_process: int = 1,
+) -> None:
+    """Adds a line for a start after `step` steps. Removes the lines of later steps, which the run
+    does again, and incomplete lines."""
+    import torch
+
+    cuda = device.type == "cuda"
+    precision = recipe.train.precision
+    if precision == "auto":
+        precision = "bf16" if cuda else "fp32"
+    versions = {
+        "calcgpt": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    start = Start(
+        step=step,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=without_secrets([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        versions=versions | ({"cuda": str(torch.version.cuda)} if cuda else {}),
+        git=_first_state(PACKAGE.parent),
+        platform=platform.platform(),
+        processor=processor(),
+        cores=usable_cores(),
+        threads=torch.get_num_threads(),
+        device=str(device),
+        device_name=device_name(device),
+        processes=n_process,
+        precision=precision,
+        seed=recipe.train.seed,
+        deterministic=Deterministic(
+            algorithms=torch.are_deterministic_algorithms_enabled(),
+            cudnn=torch.backends.cudnn.deterministic,
+            cudnn_benchmark=torch.backends.cudnn.benchmark,
+            float32_matmul=torch.get_float32_matmul_precision(),
+        ),
+        data_sha256=data_sha256,
+        recipe=recipe.model_dump(),
+    )
+    path = run.path / ENVIRONMENT_FILE
+    earlier = [line for line, content in step_lines(path) if content["step"] < step]
+    write_text(path, "".join(f"{line}\n" for line in [*earlier, start.model_dump_json()]))
+
+
+def read_starts(folder: Path) -> list[Start]:
+    """Returns the starts of the run in `folder`, in order. Ignores lines that are not valid; a run
+    of an early version has none."""
+    starts = []
+    for line, _ in step_lines(folder / ENVIRONMENT_FILE):
+        try:
+            starts.append(Start.model_validate_json(line))
+        except ValidationError:
+            continue
+    return starts
+
+
+def provenance(seed: int, device: torch.device) -> dict[str, Any]:
+    """Returns where a checkpoint comes from: the commit, if the package is in a checkout, the seed
+    and the name of the device."""
+    git = _first_state(PACKAGE.parent)
+    return {
+        **({"commit": git.commit, "dirty": git.dirty} if git else {}),
+        "seed": seed,
+        "device": device_name(device),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """Returns the name of a GPU, or of the processor."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+
+
+def git_state(folder: Path) -> Git | None:
+    """Returns the commit that is checked out in `folder` itself, not in a parent folder. None if
+    there is no commit, or git fails."""
+    if not (folder / ".git").exists():
+        return None
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}  # GIT_DIR ...
+    describe = ("describe", "--always", "--abbrev=40", "--exclude=*", "--dirty")
+    try:
+        result = subprocess.run(  # nosec B603, B607  # the user's git, without a shell
+            ["git", "--no-optional-locks", "-C", str(folder), *describe],
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=10,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit, dash, _ = result.stdout.strip().partition("-")
+    return Git(commit=commit, dirty=bool(dash)) if result.returncode == 0 else None
+
+
+_first_state = cache(git_state)  # as it was when this process first asked
+
+
+def processor() -> str:
+    """Returns the model name of the processor, or its architecture if the name is not known."""
+    try:
+        cpuinfo = Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
+    except OSError:
+        cpuinfo = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    return model[1].strip() if model else platform.processor() or platform.machine()
+
+
+def without_secrets(args: Sequence[str]) -> list[str]:
+    """Returns command-line arguments with `***` for the values of keys, tokens and passwords."""
+    result: list[str] = []
+    value_is_secret = False
+    for arg in args:
+        name, equals, _ = arg.partition("=")
+        if value_is_secret and not arg.startswith("-"):
+            result.append("***")
+        elif equals and _SECRET.fullmatch(name):
+            result.append(f"{name}=***")
+        else:
+            result.append(_PASSWORD.sub("***", arg))
+        value_is_secret = not equals and bool(_SECRET.fullmatch(name))
+    return result

@@ -1,0 +1,401 @@
+"""The training loop: from a recipe and its data to checkpoints in a run folder.
+
+All processes of a run execute the loop; only the main process writes files and messages. On a CPU,
+a resumed run gives bit for bit the result of an uninterrupted run.
+
+Shapes: B sequences, T tokens, V tokens of the vocabulary.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from tqdm import tqdm
+
+from calcgpt.base.errors import ConfigError, as_path, check_integer, check_items, check_types
+from calcgpt.base.processes import usable_cores
+from calcgpt.config import Recipe
+from calcgpt.metrics import Scores
+from calcgpt.tensors import VALUE_BYTES
+from calcgpt_lab.data.sources import (
+    TrainingData,
+    examples_of,
+    for_task,
+    tokenizer_for,
+    training_data,
+)
+from calcgpt_lab.data.task import AnyTask, Task, TextTask
+from calcgpt_lab.evaluation.cases import count_cases
+from calcgpt_lab.evaluation.evaluate import evaluate
+from calcgpt_lab.evaluation.losses import Loss, mean_loss, summed_loss
+from calcgpt_lab.model.gpt import build_model, compiled
+from calcgpt_lab.model.stored import checkpoint_of, to_arrays
+from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.records import cut_rows, validation_row
+from calcgpt_lab.threads import fastest
+from calcgpt_lab.training import optim
+from calcgpt_lab.training.console import Console, first_answer
+from calcgpt_lab.training.devices import full_precision, pick_device
+from calcgpt_lab.training.distributed import SingleProcess, process_group
+from calcgpt_lab.training.environment import provenance, read_starts, record_start
+from calcgpt_lab.training.loader import BatchLoader, StepBatch
+from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
+from calcgpt_lab.training.speed import Clock
+from calcgpt_lab.training.stopping import Interrupted, StopRequest, stop_requests
+from calcgpt_lab.training.trackers import TrackerFactory, Write, trackers_of
+from datagen.splits import Split
+
+# In training.safetensors: the prefix of the weights in training, which are stored if the checkpoint
+# has their average.
+_RAW = "weights."
+MAX_THREADS = 1_024
+Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
+
+
+def train(
+    recipe: Recipe | str | Path,
+    data: str | Path | AnyTask | None,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    force: bool = False,
+    device: str = "auto",
+    progress: bool = True,
+    trackers: Sequence[TrackerFactory] = (),
+    threads: int | None = None,
+) -> Path:
+    """Trains to `recipe.train.steps`. Returns the folder of the last checkpoint.
+
+    `recipe` may be a name or a TOML file, as for `load_recipe`. `data` is a folder or your own
+    task; None draws problems by the recipe's [data] section.
+    `resume` continues the newest checkpoint in `out` that loads, with the same recipe and data, and
+    begins a new run if there is none. `force` replaces a run in `out`; without it, no file of an
+    earlier run is removed (see `RunFolder.check_start`). `trackers` receive the metrics in addition
+    to the files of the run. If several processes train together, each of them calls this function.
+    `threads` are torch's on a CPU: None leaves their number as it is; with 0, one process has those
+    of the run that it continues, or one or all cores, whichever is faster for the first batch.
+
+    Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
+    or SIGTERM, once the state is saved.
+    """
+    check_types(recipe=(recipe, Recipe, str, Path), data=(data, str, Path, Task, TextTask, None))
+    check_types(resume=(resume, bool), force=(force, bool), progress=(progress, bool))
+    check_types(device=(device, str))
+    check_items(trackers=(trackers, Callable))
+    if threads is not None:
+        check_integer("threads", threads, 0, MAX_THREADS)
+    data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
+    recipe, run = recipe if isinstance(recipe, Recipe) else load_recipe(recipe), RunFolder(out)
+    with process_group() as group, ExitStack() as stack:
+        with group.share_errors():
+            if isinstance(data, Path) and out.resolve() == data.resolve():
+                raise ConfigError(f"{out} is the folder of the data: --out must be another one")
+            if group.is_main and not force:
+                run.check_start(resume, recipe.train.checkpoint_interval)
+            torch_device = pick_device(group.device_name(device))
+            if isinstance(data, AnyTask):
+                recipe = for_task(recipe)
+            source = training_data(recipe, data)
+            if group.is_main:
+                stack.enter_context(run.locked())
+                if not force:  # another process may have trained while the data was read
+                    run.check_start(resume, recipe.train.checkpoint_interval)
+        # Raises before any file is removed.
+        trainer = Trainer(recipe, source, run, torch_device, group)
+        if group.broadcast(resume and bool(run.checkpoints())):
+            trainer.resume()
+        elif group.is_main:
+            run.clear(resume)
+        if torch_device.type == "cpu" and threads is not None:
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(threads or trainer.fastest_threads())
+        with run.explains_full_disk(4 * VALUE_BYTES * trainer.model.n_parameters()):
+            if group.is_main:
+                trainer.announce(data, progress)
+            return trainer.run(progress, trackers)
+
+
+class Trainer:
+    """One run in memory: model, optimizers, batches, counters."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: TrainingData,
+        run: RunFolder,
+        device: torch.device,
+        group: SingleProcess | None = None,
+    ) -> None:
+        self.recipe, self.config, self.data, self.folder = recipe, recipe.train, data, run
+        self.device, self.group = device, group or SingleProcess()
+        with self.group.share_errors():
+            self.group.check_batch_size(self.config)
+            torch.manual_seed(self.config.seed)
+            n_problem = self.config.eval_problems
+            self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
+            self.tokenizer = tokenizer_for(recipe, data, self.val_problems)
+            self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
+            self.train_batches, self.val_batches = (
+                data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
+                for split in (Split.TRAIN, Split.VAL)
+            )
+        self.module = self.group.wrap_model(self.model, device)  # what training calls
+        self.loss = summed_loss(self.module)
+        if self.config.compile:
+            self.loss = self._compiled(self.loss)
+        self.parameters = list(self.model.parameters())  # listing them takes a while
+        self.optimizers = optim.OPTIMIZERS[self.config.optimizer](self.model, self.config)
+        for optimizer in self.optimizers:
+            for param_group in optimizer.param_groups:
+                param_group["peak_lr"] = param_group["lr"]
+        self.final = optim.final_weights(self.model, self.config)
+        self.counters = Counters()
+        self.needs_validation = False  # a signal interrupted the validation of the last step
+        bf16 = self.config.precision == "bf16" or (
+            self.config.precision == "auto" and device.type == "cuda"
+        )
+        self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
+        if bf16 and device.type == "cuda":  # products in float32 may be rounded, too
+            torch.set_float32_matmul_precision("high")
+        self.loader = BatchLoader(self.train_batches, self.config, self.model, self.group, device)
+        self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
+
+    def _compiled(self, loss: Loss) -> Loss:
+        """Returns the compiled loss. On a GPU, batches of one width replay CUDA graphs: a
+        small model's kernels take less time than their launches. A graph overwrites the gradients
+        of the one before, so there must be one micro-batch."""
+        if not self.train_batches.one_width:
+            return compiled(loss, self.model)
+        replays = self.group.world_size == self.config.grad_accum == 1
+        mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
+        return compiled(loss, self.model, dynamic=None, mode=mode)
+
+    def announce(self, data: Path | AnyTask | None, progress: bool) -> None:
+        """Records the start in the folder of the run. With `progress`, says what is trained."""
+        step, n_process = self.counters.step, self.group.world_size
+        record_start(self.folder, self.recipe, self.data.fingerprint, self.device, step, n_process)
+        if progress:
+            name = data.name if isinstance(data, AnyTask) else data
+            tqdm.write(self.summary(str(name or "fresh problems")), file=sys.stderr)
+
+    def summary(self, data: str) -> str:
+        """Returns what is trained, on which data and for how long, in one line."""
+        size = f"{self.model.n_parameters():,} parameters, {len(self.tokenizer):,} tokens"
+        step, steps = self.counters.step, self.config.steps
+        if step >= steps:
+            return f"{size}; {data}; the run already has {step:,} steps"
+        later = f", continued after step {step:,}" if step else ""
+        return f"{size}; {data}; {steps:,} steps of {self.config.batch_size:,} sequences{later}"
+
+    def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
+        """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
+        Raises Interrupted after a signal."""
+        counters, steps = self.counters, self.config.steps
+        with ExitStack() as stack:
+            log: Write = lambda row: None  # noqa: E731
+            with self.group.share_errors():  # a tracker may fail to open
+                if self.group.is_main:
+                    log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
+            stack.enter_context(self.prefetching())
+            request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
+            shown = progress and self.group.is_main
+            console = Console(counters.step, steps, self.device, shown)
+            signum = self.loop(log, request, stack.enter_context(closing(console)))
+            self.group.barrier()  # the others wait until the main process has written its files
+            if signum and (counters.step < steps or self.needs_validation):
+                raise Interrupted(signum, counters.step)
+        return self.folder.step_folder(counters.step)
+
+    def loop(self, log: Write, request: StopRequest, console: Console) -> int:
+        """Trains, logs, validates and saves to the last step, or to a signal. Returns the signal,
+        0 for none."""
+        config, signum = self.config, 0
+        while (self.counters.step < config.steps or self.needs_validation) and not signum:
+            save = self.needs_validation  # of the step before a signal: nothing is trained first
+            if not self.needs_validation:
+                self.train_step()
+                console.stepped()
+            step, metrics = self.counters.step, {}
+            signum = request.synchronize(self.group.all_reduce_max)
+            is_last = step == config.steps
+            save = save or is_last or signum != 0 or step % config.checkpoint_interval == 0
+            if save or step % config.log_interval == 0:
+                self._log_training(log, console)
+            if self._validates(step):
+                with self.clock.paused():
+                    metrics = self._validation(log, request, console)
+                signum = request.synchronize(self.group.all_reduce_max)
+            if save or signum:
+                self._log_training(log, console)  # NaN is noticed before it is saved
+                with self.clock.paused():
+                    self.save(metrics)
+        return signum
+
+    def train_step(self) -> torch.Tensor:
+        """Does one optimizer step. Returns this process's part of the mean loss, a scalar."""
+        config, step = self.config, self.counters.step
+        self.group.seed_step(config.seed, step)
+        factor = optim.lr_factor(config, step)
+        for optimizer in self.optimizers:
+            for param_group in optimizer.param_groups:
+                param_group["lr"] = param_group["peak_lr"] * factor
+        batch = self.loader.load(step)
+        with self.final.for_gradients():
+            total = self._gradients(batch)
+        if config.grad_clip:
+            torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.final.update(step)
+        self.clock.add(total, batch.shapes)
+        self.counters.step += 1
+        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
+        self.loader.prefetch(step + 1)
+        return total
+
+    def _gradients(self, batch: StepBatch) -> torch.Tensor:
+        """Computes the gradients of a batch. Returns this process's part of the mean loss."""
+        total = torch.zeros((), device=self.device)
+        for number, (inputs, targets, features) in enumerate(batch.micro_batches, start=1):
+            is_last = number == len(batch.micro_batches)
+            with nullcontext() if is_last else self.group.no_sync(self.module):
+                with self.autocast:
+                    loss = self.loss(inputs, targets, features=features) / batch.n_target
+                # Gradients are means over the processes. Their sum is needed.
+                (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        return total
+
+    def fastest_threads(self) -> int:
+        """Returns the number of threads with which a run continues, or begins."""
+        starts = read_starts(self.folder.path) if self.counters.step else []
+        if starts or self.group.world_size > 1:
+            return starts[-1].threads if starts else torch.get_num_threads()
+
+        def gradients() -> None:
+            inputs, targets, features = self.loader.load(0).micro_batches[0]
+            with self.autocast:
+                self.loss(inputs, targets, features=features).backward()  # type: ignore[no-untyped-call]
+            self.model.zero_grad(set_to_none=True)
+
+        with torch.random.fork_rng(devices=[]):
+            return fastest(gradients, usable_cores())
+
+    @contextmanager
+    def prefetching(self) -> Iterator[None]:
+        """Within the block, other processes prepare the batches of later steps: on a CPU, which
+        trains on all cores itself, one process; beside a GPU, as many as there are cores."""
+        on_cpu = self.device.type == "cpu"
+        n_core = 1 if on_cpu else self.group.cores_per_process(usable_cores())
+        steps, size = self.config.steps, self.config.batch_size
+        with self.train_batches.prefetching(steps, size, n_core, self.group):
+            yield
+
+    def _log_training(self, log: Write, console: Console) -> None:
+        """Writes a row about the steps since the last one, if there are any."""
+        if not self.clock.losses:
+            return
+        config, step = self.config, self.counters.step
+        row = self.clock.row(self.counters, self.group)
+        self.folder.check_finite(row["loss"], "the loss", step)
+        log({**row, "lr": config.lr * optim.lr_factor(config, step - 1)})
+        console.trained(row)
+
+    def _validates(self, step: int) -> bool:
+        return step % self.config.eval_interval == 0 or step == self.config.steps
+
+    def _validation(self, log: Write, request: StopRequest, console: Console) -> dict[str, Any]:
+        """Validates, writes a row and says it. Returns the metrics for the checkpoint: none if a
+        signal cut the validation short."""
+        result = self.validate(request)
+        self.needs_validation = result is None
+        if result is None:
+            return {}
+        step, (val_loss, scores, example) = self.counters.step, result
+        self.folder.check_finite(val_loss, "the validation loss", step)
+        scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
+        with torch.no_grad(), self.final.applied():
+            cases = count_cases(self.model, self.train_batches)
+        log(validation_row(step, val_loss, scores) | cases)
+        console.validated(step, val_loss, scores, example, cases)
+        return {"val_loss": val_loss, **scored, **cases}
+
+    def validate(self, request: StopRequest) -> Validated | None:
+        """Returns the loss on the validation split and, if it holds problems, greedy scores and an
+        answer; None if a signal cut the validation of the main process short."""
+        with torch.no_grad(), self.final.applied():
+            result = request.run_interruptible(self._score)
+        shared: Validated | None = self.group.broadcast(result)
+        return shared
+
+    def _score(self) -> Validated:
+        model, config = self.model, self.config
+        step_loss = self.loss if self.group.world_size == 1 else None  # may be compiled
+        n_batch, size, n_parts = config.eval_batches, config.batch_size, config.grad_accum
+        with self.autocast:
+            loss = mean_loss(
+                model, self.val_batches, n_batch, size, n_parts=n_parts, loss=step_loss
+            )
+        if not self.val_problems:
+            return loss, None, ""
+        with full_precision():  # answers are those of the saved weights
+            evaluation = evaluate(model, self.tokenizer, self.val_problems)
+        return loss, evaluation.scores, first_answer(evaluation)
+
+    def save(self, metrics: dict[str, Any]) -> None:
+        """Writes the checkpoint of this step, then removes checkpoints that are not kept."""
+        metrics = {
+            "parameters": self.model.n_parameters(),
+            **asdict(self.counters),
+            "data_sha256": self.data.fingerprint,
+            "trained": provenance(self.config.seed, self.device),
+            **metrics,
+            **examples_of(self.data, self.val_problems),
+        }
+        folder = self.folder.step_folder(self.counters.step)
+        with self.final.applied() as raw:
+            # The loss of a step is that of the weights before it.
+            weight_sum = sum(float(p.detach().abs().sum()) for p in self.parameters)
+            self.folder.check_finite(weight_sum, "the sum of the weights", self.counters.step)
+            tensors = random_states(self.device) | optim.optimizer_tensors(self.optimizers)
+            tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
+            tensors |= self.train_batches.state
+            if self.group.is_main:
+                saved = checkpoint_of(folder.name, self.recipe, self.tokenizer, self.model, metrics)
+                saved.save(folder, extra={TRAINING: to_arrays(tensors)})
+                self.folder.prune(folder)
+
+    def resume(self) -> None:
+        """Continues the newest checkpoint that loads."""
+        state: SavedState | None = None
+        with self.group.share_errors():
+            if self.group.is_main:
+                state = self.folder.load_last()
+        folder = self.group.broadcast(state and state.folder)
+        with self.group.share_errors():
+            state = state or SavedState.load(folder)
+            state.check_same_run(self.recipe, self.data.fingerprint)
+            if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
+                raise ConfigError("cannot resume: the run started with another vocabulary")
+            raw_weights = state.weights if self.final.differ else {}
+            shapes = {f"{_RAW}{name}": weight.shape for name, weight in raw_weights.items()}
+            shapes |= optim.state_shapes(self.optimizers, state.tensors)
+            shapes |= {name: flags.shape for name, flags in self.train_batches.state.items()}
+            state.check_tensors(shapes)
+            self.counters = state.counters()
+            state.restore_random_state(self.device)
+        optim.load_weights(dict(self.model.named_parameters()), state.weights)
+        optim.load_optimizer_tensors(self.optimizers, state.tensors)
+        kept = self.train_batches.state
+        self.train_batches.state = {name: state.tensors[name] for name in kept}
+        raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
+        self.final.resume(raw)
+        metrics = state.checkpoint.metrics
+        self.needs_validation = self._validates(self.counters.step) and "val_loss" not in metrics
+        if self.group.is_main:
+            cut_rows(self.folder.metrics_path, self.counters.step)

@@ -1,0 +1,45 @@
+"""What the page has recorded."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import ConfigError
+from calcgpt.registry import resolve
+from calcgpt_lab.export import page
+from datagen.cases import Cases, all_cases
+
+
+def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calculator = Checkpoint.load(resolve("calculator"))
+    few = Cases(*(column[::5_000] for column in all_cases()))
+    right = few.right.copy()
+    right[:7] = 0
+    monkeypatch.setattr(page, "all_cases", lambda: few._replace(right=right))
+    run = tmp_path / "run"
+    for name, step in (("b-first", 10), ("a-last", 200), ("c-middle", 95)):
+        replace(calculator, metrics={"step": step}).save(run / name)
+    rows = [{"step": n, "tokens": n, "loss": 1 / n} for n in (1, 50, 100, 200)]
+    (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    page.export_snapshots(run, tmp_path / "out", force=False)
+    content = json.loads((tmp_path / "out" / page.LEARNING).read_text())
+    assert [(one["file"], one["step"], one["loss"]) for one in content["snapshots"]] == [
+        ("b-first.safetensors", 10, 1.0),
+        ("c-middle.safetensors", 95, 0.01),
+        ("a-last.safetensors", 200, 0.005),
+    ]
+    assert {one["wrong"] for one in content["snapshots"]} == {7}
+    assert content["cases"] == len(few.kinds)
+    replace(calculator, metrics={}).save(run / "d-unknown")
+    with pytest.raises(ConfigError, match=r"metrics\.json: 'step' is missing"):
+        page.export_snapshots(run, tmp_path / "unknown", force=False)
+    shutil.rmtree(run / "d-unknown")
+    monkeypatch.setattr(page, "MAX_BYTES", 5_000)
+    with pytest.raises(ConfigError, match="at most 5,000 are allowed"):
+        page.export_snapshots(run, tmp_path / "large", force=False)

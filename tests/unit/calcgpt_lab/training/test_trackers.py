@@ -1,0 +1,283 @@
+"""Each tracker gets every row once, and is closed whatever happens."""
+
+import errno
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Self
+
+import pytest
+from small_runs import recipe, rows
+
+from calcgpt.base.errors import ConfigError
+from calcgpt.config import Recipe
+from calcgpt.errors import TrainingError
+from calcgpt_lab.training.run_folder import RunFolder
+from calcgpt_lab.training.trackers import MetricsRow, last_step, trackers_of, wandb_tracker
+from calcgpt_lab.training.train import train
+
+RECIPE = recipe(
+    "train.eval_batches=1",
+    "train.eval_problems=10",
+    "train.checkpoint_interval=10",
+    "train.log_interval=2",
+    "data.format=direct",
+    "data.mixture.blog=1",
+)
+
+
+class Memory:
+    """A tracker that keeps its rows, and raises at the row of step `until`."""
+
+    def __init__(self, until: int | None = None, closing: Exception | None = None) -> None:
+        self.rows: list[MetricsRow] = []
+        self.closed = 0
+        self.until, self.closing = until, closing
+
+    def __call__(self, run: RunFolder, recipe: Recipe) -> Self:
+        return self
+
+    def write(self, row: MetricsRow) -> None:
+        if row["step"] == self.until:
+            raise RuntimeError("killed")
+        self.rows.append(row)
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.closing:
+            raise self.closing
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    """Returns what TensorBoard shows: name -> (step, value) pairs. Files that began in the same
+    second are read in any order."""
+    accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="the extra `lab` is not installed",
+    )
+    events = accumulator.EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return {
+        name: sorted((event.step, event.value) for event in events.Scalars(name))
+        for name in events.Tags()["scalars"]
+    }
+
+
+def columns(written: list[MetricsRow]) -> dict[str, list[Any]]:
+    """Returns rows in the form that `scalars` returns."""
+    points: dict[str, list[Any]] = {}
+    for row in written:
+        for name, value in row.items():
+            if name != "step":
+                points.setdefault(name, []).append((row["step"], pytest.approx(value, rel=1e-6)))
+    return points
+
+
+def test_every_tracker_gets_the_rows_of_the_file(tmp_path: Path) -> None:
+    memory = Memory()
+    train(RECIPE, None, tmp_path, progress=False, trackers=[memory])
+    assert memory.rows == rows(tmp_path)
+    assert memory.closed == 1
+    written = scalars(tmp_path)
+    assert {"loss", "lr", "tokens_per_s", "val_loss", "val_exact_match/"} <= written.keys()
+    assert written == columns(memory.rows)
+
+
+def test_a_resumed_run_has_no_step_twice_in_tensorboard(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        train(RECIPE, None, tmp_path, progress=False, trackers=[Memory(until=16)])
+    assert [step for step, _ in scalars(tmp_path)["loss"]][-1] == 16  # the checkpoint is of 10
+    [events] = (tmp_path / "tensorboard").iterdir()
+    # TensorBoard reads files in the order of the seconds in their names.
+    events.rename(events.with_name(f"events.out.tfevents.1.{events.name.rpartition('.')[2]}"))
+    later = Memory()
+    train(RECIPE, None, tmp_path, resume=True, progress=False, trackers=[later])
+    assert [row["step"] for row in later.rows if "loss" in row] == [12, 14, 16, 18, 20]
+    assert scalars(tmp_path) == columns(rows(tmp_path))
+
+
+def test_a_run_that_replaces_another_has_its_own_scalars_alone(tmp_path: Path) -> None:
+    train(RECIPE, None, tmp_path, progress=False)
+    shorter = RECIPE.train.model_copy(update={"steps": 10})
+    train(RECIPE.model_copy(update={"train": shorter}), None, tmp_path, force=True, progress=False)
+    assert scalars(tmp_path) == columns(rows(tmp_path))
+
+
+def test_a_row_is_in_the_files_before_the_next_one(tmp_path: Path) -> None:
+    with trackers_of(RunFolder(tmp_path), RECIPE) as write:
+        for step in (5, 10, 15):
+            write({"step": step, "loss": 1.0})
+            assert rows(tmp_path)[-1]["step"] == step
+            assert scalars(tmp_path) == columns(rows(tmp_path))
+
+
+def test_all_trackers_are_closed_if_one_fails(tmp_path: Path) -> None:
+    dying, other = Memory(until=5, closing=OSError("full")), Memory()
+    with (
+        pytest.raises(OSError, match="full"),
+        trackers_of(RunFolder(tmp_path), RECIPE, [other, dying]) as write,
+    ):
+        write({"step": 5, "loss": 1.0})
+    assert (other.closed, dying.closed) == (1, 1)
+    assert rows(tmp_path) == other.rows == [{"step": 5, "loss": 1.0}]
+
+
+def test_opened_trackers_are_closed_if_another_cannot_be_opened(tmp_path: Path) -> None:
+    def refuse(run: RunFolder, recipe: Recipe) -> Memory:
+        raise ConfigError("no")
+
+    opened = Memory()
+    with pytest.raises(ConfigError), trackers_of(RunFolder(tmp_path), RECIPE, [opened, refuse]):
+        raise AssertionError("not reached")
+    assert opened.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "step"),
+    [(None, 0), (b"", 0), (b'{"step": 5}\n{"step": 7}\n', 7), (b"\xff\n", 0), (b"[1]\n", 0)],
+)
+def test_the_last_step_is_where_a_run_goes_on(
+    tmp_path: Path, content: bytes | None, step: int
+) -> None:
+    if content is not None:
+        (tmp_path / "metrics.jsonl").write_bytes(content)
+    assert last_step(RunFolder(tmp_path)) == step
+
+
+class FakeWandb(ModuleType):
+    """The parts of the package that we use; tests/e2e/test_wandb.py uses the real package."""
+
+    class Error(Exception):
+        pass
+
+    class Settings:
+        def __init__(self, **settings: Any) -> None:
+            if "/" in settings.get("project", ""):
+                raise FakeWandb.Error("Invalid project name")
+            self.mode = "online"
+
+        @property
+        def settings(self) -> "FakeWandb.Settings":
+            return self
+
+    def __init__(self) -> None:
+        super().__init__("wandb")
+        self.begun: list[dict[str, Any]] = []
+        self.answer: bool | Exception = True
+
+    def setup(self, settings: Settings) -> Settings:
+        return settings
+
+    def login(self, prompt: bool) -> bool:
+        assert not prompt
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def init(self, **options: Any) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        self.begun.append(options)
+
+
+@pytest.fixture
+def wandb(monkeypatch: pytest.MonkeyPatch) -> FakeWandb:
+    fake = FakeWandb()
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    return fake
+
+
+@pytest.mark.parametrize(
+    ("answer", "project", "reason"),
+    [
+        (False, "mine", "WANDB_API_KEY"),
+        (FakeWandb.Error("Failed to\nauthenticate"), "mine", r"--wandb: Failed to authenticate$"),
+        (True, "a/b", "Invalid project name"),
+    ],
+)
+def test_settings_that_wandb_refuses_are_reported_before_a_run_begins(
+    wandb: FakeWandb, answer: bool | Exception, project: str, reason: str
+) -> None:
+    wandb.answer = answer
+    with pytest.raises(ConfigError, match=reason):
+        wandb_tracker(project)
+
+
+def test_a_resumed_run_goes_on_as_the_same_run_of_wandb(wandb: FakeWandb, tmp_path: Path) -> None:
+    run, make = RunFolder(tmp_path / "mine"), wandb_tracker("project")
+    run.path.mkdir()
+    for step in (None, 10, 10, None):  # begun, resumed twice, begun anew
+        run.metrics_path.unlink(missing_ok=True)
+        if step:
+            run.metrics_path.write_text(f'{{"step": {step}}}\n')
+        make(run, RECIPE)
+    first, second, third, anew = (options["id"] for options in wandb.begun)
+    assert first == second == third != anew
+    assert [options["name"] for options in wandb.begun] == ["mine", None, None, "mine"]
+    assert wandb.begun[0]["config"]["train"]["lr"] == RECIPE.train.lr
+    assert wandb.begun[0]["dir"] == str(run.path)
+
+
+def test_a_run_that_was_not_tracked_so_far_gets_an_id(wandb: FakeWandb, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.metrics_path.write_text('{"step": 10}\n')
+    wandb_tracker("project")(run, RECIPE)
+    assert (tmp_path / "wandb" / "run-id").read_text() == f"{wandb.begun[0]['id']}\n"
+
+
+@pytest.mark.parametrize("content", ["", "../../etc", "a b", "\udcff"])
+def test_an_invalid_run_id_is_refused(wandb: FakeWandb, tmp_path: Path, content: str) -> None:
+    run = RunFolder(tmp_path)
+    run.metrics_path.write_text('{"step": 10}\n')
+    (tmp_path / "wandb").mkdir()
+    (tmp_path / "wandb" / "run-id").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match="run-id does not contain a run id"):
+        wandb_tracker("project")(run, RECIPE)
+    assert wandb.begun == []
+
+
+def test_a_server_that_does_not_answer_ends_the_run_in_one_line(
+    wandb: FakeWandb, tmp_path: Path
+) -> None:
+    make = wandb_tracker("project")
+    wandb.answer = FakeWandb.Error("Timed out\nConsider this and that")
+    with pytest.raises(TrainingError, match=r"refuses the run: Timed out$"):
+        make(RunFolder(tmp_path), RECIPE)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_if_tensorboard_cannot_write_there_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = pytest.importorskip(
+        "tensorboard.summary.writer.record_writer", reason="the extra `lab` is not installed"
+    )
+
+    def fail(self: object, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writer.RecordWriter, "write", fail)
+    with pytest.raises(TrainingError, match=f"^{tmp_path}: No space left on device; "):
+        train(RECIPE, None, tmp_path, progress=False)
+
+
+def test_a_failed_write_of_another_thread_is_silent_within_a_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[str] = []
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    def fail_in_a_thread(error: Exception) -> None:
+        thread = threading.Thread(target=fail, args=[error])
+        thread.start()
+        thread.join()
+
+    monkeypatch.setattr(threading, "excepthook", lambda hooked: printed.append(str(hooked[1])))
+    with trackers_of(RunFolder(tmp_path), RECIPE):
+        fail_in_a_thread(OSError("within"))
+        fail_in_a_thread(ValueError("of another kind"))
+    fail_in_a_thread(OSError("after"))
+    assert printed == ["of another kind", "after"]
