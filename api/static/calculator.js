@@ -302,7 +302,8 @@ byId("examples").addEventListener("click", (event) => {
   if (!target.matches(".chip")) return;
   if (target.id === "long-product") {
     models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
-    const random = () => Array.from({ length: LONG }, (_, i) => Math.floor((i ? 10 : 9) * Math.random()) + (i ? 0 : 1)).join("");
+    const digit = (/** @type {number} */ least) => least + Math.floor((10 - least) * Math.random());
+    const random = () => digit(1) + Array.from({ length: LONG - 1 }, () => digit(0)).join("");
     field.text = `${random()}×${random()}`;
   } else field.text = target.textContent ?? "";
   start();

@@ -27,8 +27,8 @@ const WORDS = [
 ];
 const WORDS_OF = new Map(WORDS.flatMap(([words, kinds]) => kinds.split(" ").map((kind) => [KIND[kind], words])));
 const wordsOf = (/** @type {number} */ kind) => WORDS_OF.get(kind) ?? "a character of the result";
-const [PROMPT, WORK] = ["$(0000000012*0000000034)=", "+21+43;4084;36304:8"]; // of the picture
-const [STEP, HEIGHT] = [20, 84]; // pixels
+const [PROMPT, WORK] = ["$(0000000058+0000000067)=", "+850+760+52"]; // of the picture
+const [STEP, HEIGHT] = [28, 92]; // pixels
 
 export class Proof {
   #section = byId("proof");
@@ -92,13 +92,14 @@ export class Proof {
       n += tried.tried;
       margin = Math.min(margin, tried.margin);
       [this.#bar.max, this.#bar.value] = [tried.of, n];
-      this.#count.textContent = `${formatCount(n)} of ${formatCount(tried.of)}, now ${wordsOf(tried.kind)}`;
+      this.#count.textContent = `${formatCount(n)} of ${formatCount(tried.of)}: ${wordsOf(tried.kind)}`;
       return this.#turn;
     };
     try {
       const refutation = await prove(model, off, onTried, run.signal);
-      const which = off.length ? `without ${namesOf(off)}, this network` : "this network";
-      this.#status.textContent = `On this device, ${which} ${refutation ? "makes mistakes" : "cannot make a mistake"}.`;
+      const without = off.length ? `, without ${namesOf(off)}` : "";
+      const verdict = refutation ? "makes mistakes" : "cannot make a mistake";
+      this.#status.textContent = `On this device, this network ${verdict}${without}.`;
       this.#section.classList.add(refutation ? "refuted" : "proved");
       this.#count.textContent = `${formatCount(n)} of ${formatCount(this.#bar.max)} cases are right.`;
       this.#result.append(...(refutation ? counterexample(refutation, model, off) : induction(n, margin)));
@@ -133,30 +134,29 @@ function induction(n, margin) {
     `In each of them, what is right led the best wrong character by at least ${margin.toFixed(2)} points.`,
     "If all characters so far are right, so is the next one: then all are.",
   ];
-  const trusted =
-    "Trusted: this device, JavaScript, and this page’s code, which tells the network where to look and finds the cases. " +
-    "How an expression is split into operations is tested, not proved.";
-  return [createElement("p", "", meaning.join(" ")), picture(), createElement("p", "hint", trusted)];
+  const trusted = [
+    "Trusted: JavaScript, this device and this page’s code, which finds the cases and tells the network where to look.",
+    "How an expression is split into operations is tested, not proved.",
+  ];
+  return [createElement("p", "", meaning.join(" ")), picture(), createElement("p", "hint", trusted.join(" "))];
 }
 
-/** Returns a row of characters with an arc from each to those that it follows from; those of the last one are marked. */
+/** Returns a row of characters, with an arc from each to those that it follows from. Those of the last are marked. */
 function picture() {
-  const shape = /** @type {import("./engine/layout.js").Shape} */ (shapeOf(PROMPT));
-  const { slots } = new Layout(shape);
-  const width = STEP * WORK.length;
-  const label = `12 × 34 = ${WORK}: an arc leads from each character to those that it follows from`;
-  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label, class: "induction" });
-  const x = (/** @type {number} */ index) => String(STEP * (index + 0.5));
+  const { slots } = new Layout(/** @type {import("./engine/layout.js").Shape} */ (shapeOf(PROMPT)));
+  const label = "58 + 67 as the network writes it: arcs lead from each character to those that it follows from";
+  const viewBox = `0 0 ${STEP * WORK.length} ${HEIGHT}`;
+  const svg = createSvg("svg", { viewBox, role: "img", "aria-label": label, class: "induction" });
+  const x = (/** @type {number} */ index) => STEP * (index + 0.5);
+  const [foot, last] = [HEIGHT - 24, WORK.length - 1];
   for (const [index, character] of [...WORK].entries()) {
-    const isLast = index === WORK.length - 1;
-    for (const source of slots[PROMPT.length + index][3]) {
-      const from = source - PROMPT.length;
-      if (from < 0) continue; // it is in the question
-      const top = HEIGHT - 24 - Math.min(HEIGHT - 26, 8 * (index - from));
-      const d = `M${x(index)} ${HEIGHT - 22}Q${STEP * ((index + from + 1) / 2)} ${top} ${x(from)} ${HEIGHT - 22}`;
-      svg.append(createSvg("path", { d, class: isLast ? "last" : "" }));
+    const kind = { class: index === last ? "last" : "" };
+    for (const source of slots[PROMPT.length + index][3].map((position) => position - PROMPT.length)) {
+      const top = foot - 13 * (index - source); // of what guides the curve, which rises half as high
+      const d = `M${x(index)} ${foot}Q${x((index + source) / 2)} ${top} ${x(source)} ${foot}`;
+      if (source >= 0) svg.append(createSvg("path", { d, ...kind })); // others are in the question
     }
-    svg.append(createSvg("text", { x: x(index), y: String(HEIGHT - 6), class: isLast ? "last" : "" }, character));
+    svg.append(createSvg("text", { x: String(x(index)), y: String(HEIGHT - 6), ...kind }, character));
   }
   return svg;
 }

@@ -1,14 +1,14 @@
 // The cases: all that a rule of the worked steps may read, in work of any length, and what is right there. Python finds
-// them with its rules (datagen/cases.py). Here they are found once more, from what the digits mean.
+// them by its rules (datagen/cases.py), this module by what the digits mean.
 //
-// A row is written column by column. A column leaves a state: what the next one reads of it, and what is carried, which
-// the next one may not see. From the states of a first column follow all others, whatever digits come, until there are no
-// new ones. If the same case had two right characters, no network on cases could write both: that is an error.
+// A column of a row leaves a state: what the next column reads of it, and what is carried, which the next one may not
+// see. From the states of a first column follow all others, whatever digits come, until there are no new ones. If two
+// characters were right in one case, no network on cases could write both: that is an error.
 
 import { KIND, MIN_DIVISOR } from "./operations.js";
 
-/** The cases, those of a kind together, kinds with fewer cases first. sources: MAX_SOURCES characters for each, as ASCII
- * codes, 0 for none; right: two characters that are right, which are the same but for some quotient digits.
+/** The cases, by kind, kinds with fewer cases first. sources: MAX_SOURCES characters for each, as ASCII codes, 0 for
+ * none; right: two characters that are right, which are the same but for some quotient digits.
  * @typedef {{kinds: Uint8Array, sources: Uint8Array, right: Uint8Array}} Cases */
 
 export const MAX_SOURCES = 2 * MIN_DIVISOR + 1;
@@ -16,29 +16,29 @@ const LIMIT = 10 ** MIN_DIVISOR; // of leading digits
 const MAX_SECOND = 8; // the largest digit that is right as the second nearest
 const [DIGITS, SIGNS, NONE] = [[..."0123456789"], ["+", "-"], " "]; // what does not exist counts as 0
 const CONSTANTS = {
-  ...{ ROW_MARK: ";", REMAINDER_MARK: ";", EXACT_MARK: "|", RESULT_MARK: ":", EQUALS: "=", A_ZERO: "0", B_ZERO: "0" },
-  ...{ REMAINDER_ZERO: "0", BROUGHT_ZERO: "0", NAN: "n", ANSWER_N: "n", ANSWER_A: "a", ANSWER_POINT: ".", ANSWER_MINUS: "-" },
-  ...{ ANSWER_ZERO: "0", END: "$" },
+  A_ZERO: "0", B_ZERO: "0", ROW_MARK: ";", REMAINDER_MARK: ";", REMAINDER_ZERO: "0", BROUGHT_ZERO: "0", EXACT_MARK: "|",
+  RESULT_MARK: ":", EQUALS: "=", NAN: "n", ANSWER_N: "n", ANSWER_A: "a", ANSWER_POINT: ".", ANSWER_MINUS: "-",
+  ANSWER_ZERO: "0", END: "$",
 };
 const COPIES = [
-  ...["A_DIGIT", "B_DIGIT", "MULTIPLIER", "REMAINDER_COPY", "BROUGHT_DOWN", "PRODUCT_HALF", "PRODUCT_KEPT"],
-  ...["PRODUCT_RESULT", "ANSWER_DIGIT"],
+  "A_DIGIT", "B_DIGIT", "MULTIPLIER", "REMAINDER_COPY", "BROUGHT_DOWN", "PRODUCT_HALF", "PRODUCT_KEPT",
+  "PRODUCT_RESULT", "ANSWER_DIGIT",
 ];
 
 /** @type {(a: number, b: number) => number} */ const mod = (a, b) => ((a % b) + b) % b;
 /** @param {boolean} isNegative */ const signOf = (isNegative) => (isNegative ? "-" : "+");
 /** @param {string} sign */ const valueOf = (sign) => (sign === "-" ? -1 : Number(sign === "+"));
 /** Returns all texts of a character of each list. @param {string[][]} lists */
-const each = (...lists) => lists.reduce((texts, list) => texts.flatMap((text) => list.map((next) => text + next)), [""]);
+const each = (...lists) => lists.reduce((all, list) => all.flatMap((text) => list.map((next) => text + next)));
 const PAIRS = each(DIGITS, DIGITS);
 /** Returns a mark: 1 instead of a 0 after a digit that is not 0. @type {(digit: number, before: string) => number} */
 const mark = (digit, before) => digit || Number(Number(before) > 0);
 
-/** Returns states and all that follow from them. @type {<S extends any[]>(first: S[], next: (state: S) => S[]) => S[]} */
+/** Returns states and all that follow from them. @type {<S>(first: S[], next: (state: S) => S[]) => S[]} */
 function closure(first, next) {
-  const states = new Map(first.map((state) => [state.join(), state]));
+  const states = new Map(first.map((state) => [String(state), state]));
   for (const state of states.values()) { // those that are added are visited, too
-    for (const after of next(state)) if (!states.has(after.join())) states.set(after.join(), after);
+    for (const after of next(state)) if (!states.has(String(after))) states.set(String(after), after);
   }
   return [...states.values()];
 }
@@ -53,9 +53,10 @@ class Found {
   add(kind, read, right) {
     const cases = this.kinds.get(kind) ?? new Map();
     this.kinds.set(kind, cases);
-    if ((cases.get(read) ?? `${right}`) !== `${right}`) throw new RangeError(`Of kind ${kind}, ${read} leaves it open.`);
-    cases.set(read, `${right}`);
-    return `${right}`;
+    const character = String(right);
+    if ((cases.get(read) ?? character) !== character) throw new RangeError(`After ${read}, two characters are right.`);
+    cases.set(read, character);
+    return character;
   }
 }
 
@@ -75,17 +76,17 @@ function addOperands(found) {
   }
 }
 
-/** A column leaves its digits and a carry; one of a magnitude, its digits and what the ten's complement borrows.
- * @param {Found} found */
+/** What a column leaves: what all columns of the row read, what the next one reads, and what is carried or borrowed.
+ * @typedef {[shared: string, before: string, carry: number]} State */
+
+/** @param {Found} found */
 function addSums(found) {
-  /** @typedef {[first: string, before: string, carry: number]} State */
-  const column = (/** @type {number} */ kind) => (/** @type {State} */ [op, before, carry], [a, b] = "00") => {
+  /** @type {(kind: number, states: State[], pairs?: string[]) => State[]} */
+  const columns = (kind, states, pairs = PAIRS) => states.flatMap(([op, before, carry]) => pairs.map(([a, b]) => {
     const sum = Number(a) + valueOf(op) * (Number(b) + carry);
     const digit = found.add(kind, op + a + b + before, mod(sum, 10));
     return /** @type {State} */ ([op, a + b + digit, Number(sum < 0 || sum > 9)]);
-  };
-  /** @type {(kind: number, states: State[], texts?: string[]) => State[]} */
-  const columns = (kind, states, texts = PAIRS) => states.flatMap((state) => texts.map((text) => column(kind)(state, text)));
+  }));
   const lowest = columns(KIND.SUM_LOWEST, SIGNS.map((op) => [op, "", 0]));
   const all = closure(lowest, (state) => columns(KIND.SUM_DIGIT, [state]));
   const tops = [...new Set(columns(KIND.SUM_TOP, all, ["00"]).map(([, before]) => before[2]))];
@@ -93,6 +94,7 @@ function addSums(found) {
     found.add(KIND.MAGNITUDE_TOP, top, top === "9" ? 0 : top);
     for (const sign of SIGNS) found.add(KIND.SUM_SIGN, sign + top, signOf((sign === "-") !== (top === "9")));
   }
+  // A sum below 0, whose top digit is 9, is subtracted from 0.
   /** @type {(kind: number, states: State[]) => State[]} */
   const magnitudes = (kind, states) => states.flatMap(([top, before, borrow]) => DIGITS.map((total) => {
     const digit = top === "9" ? mod(-Number(total) - borrow, 10) : Number(total);
@@ -110,11 +112,11 @@ function addSums(found) {
 function addProducts(found) {
   const rows = [[KIND.FIRST_DIGIT, KIND.FIRST_CARRY, [NONE]], [KIND.PRODUCT_DIGIT, KIND.PRODUCT_CARRY, DIGITS]];
   for (const [digit, carry, above] of /** @type {[number, number, string[]][]} */ (rows)) {
-    closure(each(DIGITS, [NONE]).map((state) => [state]), ([[multiplier, before]]) => each(DIGITS, above).map(([a, old]) => {
+    closure(each(DIGITS, [NONE]), ([multiplier, before]) => each(DIGITS, above).map(([a, old]) => {
       const total = Number(old) + Number(multiplier) * Number(a) + Number(before);
       const read = multiplier + a + old + before;
       found.add(digit, read, total % 10);
-      return [multiplier + found.add(carry, read, Math.floor(total / 10))];
+      return multiplier + found.add(carry, read, Math.floor(total / 10));
     }));
   }
 }
@@ -126,14 +128,12 @@ function addRoundings(found) {
     const isUp = half > 5 || (half === 5 && (below > 0 || kept % 2 === 1)); // a tie goes to the even digit
     found.add(KIND.ROUNDING, read, isUp ? "+" : "0");
   }
-  /** @typedef {[before: string, carry: number]} State */
-  const column = (/** @type {number} */ kind, /** @type {State} */ [before, carry], /** @type {string} */ exact) => {
+  const lowest = ["+", "0"].map((rounding) => /** @type {State} */ (["", NONE + rounding, valueOf(rounding)]));
+  const states = closure(lowest, ([, before, carry]) => DIGITS.map((exact) => {
     const sum = Number(exact) + carry;
-    return /** @type {State} */ ([exact + found.add(kind, exact + before, sum % 10), Number(sum > 9)]);
-  };
-  const lowest = ["+", "0"].map((rounding) => /** @type {State} */ ([NONE + rounding, valueOf(rounding)]));
-  const states = closure(lowest, (state) => DIGITS.map((exact) => column(KIND.ROUNDED_RESULT, state, exact)));
-  for (const state of states) column(KIND.ROUNDED_TOP, state, NONE); // above the digits, there is only a carry
+    return ["", exact + found.add(KIND.ROUNDED_RESULT, exact + before, sum % 10), Number(sum > 9)];
+  }));
+  for (const [, before, carry] of states) found.add(KIND.ROUNDED_TOP, NONE + before, carry); // above all digits
 }
 
 /** The rows of long divisions and their results. digits: all signed digits, such as `-3`.
@@ -145,28 +145,26 @@ function addQuotients(found, digits) {
   const carried = (/** @type {string} */ read) => {
     return found.add(KIND.REMAINDER_CARRY, read, Math.abs(Math.floor(rest(read) / 10)));
   };
-  closure(each(digits, [NONE]).map((state) => [state]), ([state]) => PAIRS.map((pair) => {
-    const read = state.slice(0, 2) + pair + state[2];
+  closure(each(digits, [NONE]), ([sign, q, carry]) => PAIRS.map((pair) => {
+    const read = sign + q + pair + carry;
     found.add(KIND.REMAINDER_DIGIT, read, mod(rest(read), 10));
-    return [state.slice(0, 2) + carried(read)];
+    return sign + q + carried(read);
   }));
-  closure(each(digits, [NONE], DIGITS).map((state) => [state]), ([state]) => PAIRS.map((pair) => {
-    const [read, before] = [state.slice(0, 2) + pair + state[2], state[3]];
-    const written = found.add(KIND.LAST_DIGIT, read + before, mark(mod(rest(read), 10), before));
-    return [state.slice(0, 2) + carried(read) + written];
+  closure(each(digits, [NONE], DIGITS), ([sign, q, carry, before]) => PAIRS.map((pair) => {
+    const read = sign + q + pair + carry;
+    return sign + q + carried(read) + found.add(KIND.LAST_DIGIT, read + before, mark(mod(rest(read), 10), before));
   }));
   // The top digit of the last remainder is 9 below 0, and 0 only if the remainder is 0.
-  for (const read of each(digits, [...new Set(digits.map((digit) => digit[1]))], ["0", "1", "9"])) {
-    const [sign, last, before, top] = read;
-    const dropped = 2 * valueOf(sign) * Number(last) + (top === "9" ? -1 : Number(top)); // in twentieths; odd if inexact
+  const magnitudes = [...new Set(digits.map(([, q]) => q))];
+  for (const [sign, last, before, top] of each(digits, magnitudes, ["0", "1", "9"])) {
+    const dropped = 2 * valueOf(sign) * Number(last) + (top === "9" ? -1 : Number(top)); // in twentieths
     const isAway = Math.abs(dropped) > 10 || (Math.abs(dropped) === 10 && Number(before) % 2 === 1);
-    found.add(KIND.QUOTIENT_ROUNDING, read, isAway ? signOf(dropped < 0) : "0");
+    found.add(KIND.QUOTIENT_ROUNDING, sign + last + before + top, isAway ? signOf(dropped < 0) : "0");
   }
-  /** @typedef {[before: string, carry: number]} State */
-  const roundings = ["+", "-", "0"].map((rounding) => /** @type {State} */ ([NONE + NONE + rounding, valueOf(rounding)]));
-  closure(roundings, ([before, carry]) => digits.map((digit) => {
+  const lowest = [..."+-0"].map((rounding) => /** @type {State} */ (["", NONE + NONE + rounding, valueOf(rounding)]));
+  closure(lowest, ([, before, carry]) => digits.map((digit) => {
     const sum = valueOf(digit[0]) * Number(digit[1]) + carry;
-    return [digit + found.add(KIND.QUOTIENT_RESULT, digit + before, mod(sum, 10)), Math.floor(sum / 10)];
+    return ["", digit + found.add(KIND.QUOTIENT_RESULT, digit + before, mod(sum, 10)), Math.floor(sum / 10)];
   }));
 }
 
@@ -177,13 +175,14 @@ function quotientDigits(r, d) {
   const quotient = (10 * (2 * r + 1)) / (2 * d + 1);
   const nearest = Math.round(quotient);
   const other = nearest + Math.sign(quotient - nearest);
-  const isRight = Math.abs(quotient - nearest) > 0.25 && Math.abs(other) <= MAX_SECOND && (r < 0 ? other <= 0 : other >= 0);
+  const isAlmost = Math.abs(quotient - nearest) > 0.25 && (r < 0 ? other <= 0 : other >= 0);
+  const isRight = isAlmost && Math.abs(other) <= MAX_SECOND;
   return [nearest, isRight ? other : nearest];
 }
 
 /** Returns all leading digits of remainders of divisors with the leading digits d, of any length. The remainder is in
- * [r, r + 1), ten times as much with the next digit in [10 r, 10 r + 10), the divisor in [d, d + 1). What a digit leaves
- * is linear in both, so it is between what it leaves at the corners.
+ * [r, r + 1), ten times as much with the next digit in [10 r, 10 r + 10), the divisor in [d, d + 1). What a digit
+ * leaves is linear in both, so it is between what it leaves at the corners.
  * @throws {RangeError} if a digit may leave as much as the divisor
  * @param {number} d */
 function leadingDigits(d) {
@@ -211,8 +210,9 @@ export function allCases() {
   const found = new Found();
   const digits = new Set();
   /** @type {[number, number[]][]} */ const leading = [];
-  for (let d = LIMIT / 10; d < LIMIT; d += 1) leading.push([d, leadingDigits(d)]);
-  for (const [d, all] of leading) {
+  for (let d = LIMIT / 10; d < LIMIT; d += 1) {
+    const all = leadingDigits(d);
+    leading.push([d, all]);
     for (const r of all) for (const q of quotientDigits(r, d)) digits.add(signOf(r < 0) + Math.abs(q));
   }
   addOperands(found);

@@ -14,8 +14,8 @@ import { layoutOf, write } from "./write.js";
 /** A wrong case, and a problem in which it is the first, if one is known.
  * @typedef {{mistake: Mistake, expression?: string}} Refutation */
 
-/** What came of some cases. tried: how many were right; of: how many there are in all; kind: of the last one; margin: the
- * least lead of a right character over the best wrong one, in logits.
+/** What came of some cases. tried: how many were right; of: how many there are in all; kind: of the last one; margin:
+ * the least lead of a right character over the best wrong one, in logits.
  * @typedef {{tried: number, of: number, kind: number, margin: number, mistake: Mistake | null}} Tried */
 
 const MAX_PROBLEMS = 300;
@@ -64,8 +64,8 @@ function mistakeAt(at, wrote) {
   return { kind: kinds[at], read, wrote, right: [...new Set(toTexts(right.subarray(2 * at, 2 * at + 2)))] };
 }
 
-/** Returns a small problem that a network answers wrong, and the case in which it is wrong first, or null if it is right
- * in MAX_PROBLEMS random ones. They are of the operations that write characters of a kind.
+/** Returns a small problem that a network answers wrong, and the case in which it is wrong first, or null if it is
+ * right in MAX_PROBLEMS random ones. They are of the operations that write characters of a kind.
  * @type {(memory: Memory, limits: import("./limits.js").Limits, kind: number) => Refutation | null} */
 export function findProblem(memory, limits, kind) {
   const name = Object.keys(KIND).find((key) => KIND[key] === kind) ?? "";
@@ -91,13 +91,14 @@ const below = (n) => Math.floor(Math.random() * n);
  * @type {(signs: string, n: number) => string} */
 function draw(signs, n) {
   const number = () => {
-    const digits = String(1 + below(10 ** n - 1));
-    return (below(6) ? "" : "-") + (below(3) ? digits : `${digits}.${1 + below(99)}`);
+    const digits = `${1 + below(10 ** n - 1)}${below(3) ? "" : `.${1 + below(99)}`}`;
+    return below(6) ? digits : `(-${digits})`;
   };
-  return `${number()}${signs[below(signs.length)]}${number()}${["", "", "", " to 0 places", " to 1 place"][below(5)]}`;
+  return number() + signs[below(signs.length)] + number() + ["", "", "", " to 0 places", " to 1 place"][below(5)];
 }
 
-/** Returns the first case of a line in which it is not right, or null. @type {(prompt: string, output: string) => Mistake | null} */
+/** Returns the first case of a line in which it is not right, or null.
+ * @type {(prompt: string, output: string) => Mistake | null} */
 function firstMistake(prompt, output) {
   const { kinds, sources, right } = cases();
   const layout = layoutOf(prompt);
