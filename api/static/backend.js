@@ -10,7 +10,11 @@ import { Limits } from "./engine/limits.js";
 import { store } from "./state.js";
 
 const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
+const AT_ONCE = 4096; // cases that a worker tries before it tells
+const N_PROVERS = Math.min(4, navigator.hardwareConcurrency - 1) || 1; // workers: one core is left to the page
 const PROGRESS = 100; // milliseconds between two reports on a model that is loading
+
+/** @import { Refutation, Tried } from "./engine/proof.js" */
 
 /** service: whether there is a service; models: only without one, the manifests of the models, with their files.
  * @typedef {{service: boolean, models: (service.Manifest & {default: boolean, file: string})[]}} Host */
@@ -34,7 +38,9 @@ function getHost() {
  * @type {Map<string, service.Manifest>} */
 const snapshots = new Map();
 
-const engine = new Engine(async (model) => {
+/** Returns what an engine needs to run a model.
+ * @type {(model: string) => Promise<{manifest: service.Manifest, buffer: ArrayBuffer}>} */
+async function fetchModel(model) {
   const onProgress = (/** @type {service.Progress} */ report) => progress.set(model, report);
   const ofSnapshot = snapshots.get(model);
   if (ofSnapshot) return { manifest: ofSnapshot, buffer: await service.weights(model) };
@@ -49,7 +55,9 @@ const engine = new Engine(async (model) => {
   const manifest = models.find(({ id }) => id === model);
   if (!manifest) throw new service.ServiceError(`There is no model ${model}.`);
   return { manifest, buffer: await service.weights(manifest.file, onProgress) };
-});
+}
+
+const engine = new Engine(fetchModel);
 
 /** Starts the engine while the other modules are still loading, and loads the model that the first calculation needs:
  * at once if the address has a question, else when the user begins to type. */
@@ -162,4 +170,37 @@ export async function follow(model, text, start, neurons, signal) {
   const payload = { model, text, start, neurons, off: offOf(model) };
   for await (const { data } of engine.run("follow", payload, signal)) activations.push(data);
   return activations;
+}
+
+/** Tries a model without the parts `off` in all cases, in workers of their own, so that the page still answers. onTried:
+ * called with what came of some cases; what it returns is awaited. Returns null if the model is right in all, or else a
+ * wrong case, and a problem in which it is the first, if one was found.
+ * @type {(model: string, off: string[], onTried: (tried: Tried) => Promise<void>, signal: AbortSignal) =>
+ *   Promise<Refutation | null>} */
+export async function prove(model, off, onTried, signal) {
+  const engines = Array.from({ length: N_PROVERS }, () => new Engine(fetchModel));
+  /** @type {Map<number, import("./engine/proof.js").Mistake>} by the number of the first case that was tried with it */
+  const mistakes = new Map();
+  let [next, end] = [0, 1];
+  const run = async (/** @type {Engine} */ prover) => {
+    while (next < end) {
+      const start = next;
+      next += AT_ONCE;
+      for await (const { data } of prover.run("tryCases", { model, off, start, n: AT_ONCE }, signal)) {
+        if (data.mistake) mistakes.set(start, data.mistake);
+        end = mistakes.size ? 0 : data.of;
+        await onTried(data);
+      }
+    }
+  };
+  try {
+    await Promise.all(engines.map(run));
+    const mistake = mistakes.get(Math.min(...mistakes.keys()));
+    if (!mistake) return null;
+    const payload = { model, off, kind: mistake.kind };
+    for await (const { data } of engines[0].run("findProblem", payload, signal)) return data ?? { mistake };
+    return { mistake };
+  } finally {
+    for (const prover of engines) prover.stop();
+  }
 }

@@ -2,7 +2,6 @@
 
 import { parseHash } from "./address.js";
 import { cachePage, calculate, dissect } from "./backend.js";
-import { Challenge, random } from "./challenge.js";
 import { ServiceError, useKey } from "./client.js";
 import { Brain } from "./brain.js";
 import { Field } from "./field.js";
@@ -13,6 +12,7 @@ import { setUpKeypad } from "./keypad.js";
 import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
 import { copyAnswer, renderError } from "./outcome.js";
+import { Proof } from "./prove.js";
 import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
@@ -46,10 +46,12 @@ const history = new History(({ expression, model, places }) => {
   start({ isKept: false });
 });
 const brain = new Brain(() => field.text && start({ isKept: false }));
+const proof = new Proof(() => brain.off);
 const models = new Models({
   onChange(model) {
     byId("author").textContent = `GPT of ${formatCount(model.parameters)} parameters`;
     brain.show(model);
+    proof.show(model);
   },
   onChoose: askAgain,
   onUnauthorized(error) {
@@ -300,7 +302,9 @@ byId("examples").addEventListener("click", (event) => {
   if (!target.matches(".chip")) return;
   if (target.id === "long-product") {
     models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
-    field.text = `${random(LONG)}×${random(LONG)}`;
+    const digit = (/** @type {number} */ least) => least + Math.floor((10 - least) * Math.random());
+    const random = () => digit(1) + Array.from({ length: LONG - 1 }, () => digit(0)).join("");
+    field.text = `${random()}×${random()}`;
   } else field.text = target.textContent ?? "";
   start();
 });
@@ -366,12 +370,6 @@ byId("to-work").addEventListener("click", (event) => {
 
 byId("scale").append(...legend());
 followWork(nodes, byId("strip"));
-new Challenge(async (expression, isFirst) => {
-  models.choose({ model: models.modelInSteps(models.choice.model), places: "" });
-  store.set({ off: "" }); // the score is that of the whole model
-  field.text = expression;
-  return (await start({ isKept: false, opened: isFirst ? undefined : {} })) ? runner.result : null;
-});
 byId("calculator").dataset.ready = "";
 byId("story-offer").hidden = Boolean(parseHash(location.hash)) || wasOffered();
 const isAsked = field.replay(); // what was typed before this module was there (early.js)

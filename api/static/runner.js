@@ -42,7 +42,6 @@ export class Runner {
   /** @type {Run | null} */ #run = null;
   /** @type {Step[]} of the calculation that is shown */ steps = [];
   /** @type {Outline | null} */ #outline = null;
-  /** @type {import("./client.js").Calculation | null} the last one */ result = null;
 
   /** @param {Parts} parts @param {Callbacks} callbacks */
   constructor(parts, callbacks) {
@@ -173,7 +172,6 @@ export class Runner {
       this.#outline?.end(data.node, data);
       this.#callbacks.onAnswer(steps[data.node]);
     } else if (name === "result") {
-      this.result = data;
       // An operation about which the model was not asked has no event of its own.
       for (const [index, node] of data.nodes.entries()) {
         if (node.problem) continue;

@@ -20,7 +20,7 @@ export class Engine {
   }
 
   /** Yields the events of a task of the worker, `{name, data}`.
-   * @param {"calculate" | "write" | "dissect" | "follow"} task
+   * @param {"calculate" | "write" | "dissect" | "follow" | "tryCases" | "findProblem"} task
    * @param {{model: string} & Record<string, any>} payload
    * @param {AbortSignal} [signal]
    * @throws {ServiceError} or AbortError after `signal` */
@@ -42,6 +42,11 @@ export class Engine {
   /** Starts the worker, if it is not running, and returns it. */
   start() {
     return (this.#worker ??= this.#createWorker());
+  }
+
+  /** Ends the worker. */
+  stop() {
+    if (this.#worker) this.#abandon(this.#worker);
   }
 
   /** @param {string} model */

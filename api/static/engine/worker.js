@@ -6,6 +6,7 @@ import { dissect, follow } from "./dissect.js";
 import { ExpressionError } from "./errors.js";
 import { Limits } from "./limits.js";
 import { Network } from "./network.js";
+import { findProblem, tryCases } from "./proof.js";
 import { WeightsError, readWeights } from "./weights.js";
 import { Memory, write } from "./write.js";
 
@@ -84,6 +85,17 @@ const TASKS = {
   /** Follows neurons through a text. */
   *follow({ model, text, start, neurons, off }) {
     for (const data of follow(memoryOf(model, off), text, start, neurons)) yield { name: "active", data };
+  },
+
+  /** Tries some of all cases. */
+  *tryCases({ model, start, n, off }) {
+    yield { name: "tried", data: tryCases(memoryOf(model, off), start, n) };
+  },
+
+  /** Finds a problem that goes wrong. */
+  *findProblem({ model, kind, off }) {
+    const limits = new Limits(loadedModel(model).manifest);
+    yield { name: "problem", data: findProblem(memoryOf(model, off), limits, kind) };
   },
 };
 

@@ -111,19 +111,3 @@ export function* write(memory, beginning) {
     }
   }
 }
-
-/** Returns how many characters the network writes wrong in a list of cases. sources: for each, nSources codes of
- * characters, 0 for none; right: for each, two codes that are right, which may be the same.
- * @type {(memory: Memory, kinds: Uint8Array, sources: Uint8Array, right: Uint8Array) => number} */
-export function wrongCases({ network, vocabulary }, kinds, sources, right) {
-  const n = network.nSources;
-  const tokens = new Array(n);
-  let wrong = 0;
-  for (let at = 0; at < kinds.length; at += 1) {
-    for (let i = 0; i < n; i += 1) tokens[i] = vocabulary.indexOf(String.fromCharCode(sources[n * at + i]));
-    const [best] = topTwo(network.logits(kinds[at], tokens));
-    const written = vocabulary.charCodeAt(best);
-    if (written !== right[2 * at] && written !== right[2 * at + 1]) wrong += 1;
-  }
-  return wrong;
-}

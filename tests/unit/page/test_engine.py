@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
@@ -17,7 +16,7 @@ from calcgpt.export.web import PAGE
 from calcgpt.inference.browser import manifest_of
 from calcgpt.inference.calculator import Calculator
 from calcgpt.registry import resolve
-from datagen.cases import all_cases
+from datagen.cases import Cases, all_cases
 from datagen.distributions import distribution
 from datagen.notation import number_text
 from datagen.slots import MAX_SOURCES, N_KINDS
@@ -25,11 +24,12 @@ from datagen.sources import next_cases
 from datagen.work import render
 from tools.node import in_node
 
+Codes = NDArray[np.uint8]
 WEIGHTS = str(resolve("calculator") / "model.safetensors")
 LOAD = """
     const { readWeights } = await import("/static/engine/weights.js");
     const { Network } = await import("/static/engine/network.js");
-    const { Memory, wrongCases } = await import("/static/engine/write.js");
+    const { Memory } = await import("/static/engine/write.js");
     const { dissect, follow } = await import("/static/engine/dissect.js");
     const load = (file, off) => new Network(readWeights(read(file)), off);
 """
@@ -60,29 +60,70 @@ def test_its_logits_are_those_of_torch_with_parts_off_too(calculator: Checkpoint
         np.testing.assert_allclose(logits, expected.numpy(), rtol=1e-4, atol=1e-3)
 
 
-ALL_CASES = f"""async ({{ file, vocabulary, folder }}, read) => {{ {LOAD}
-    const columns = ["kinds", "sources", "right"].map(
-        (name) => new Uint8Array(read(`${{folder}}/${{name}}`)));
-    return wrongCases(new Memory(load(file), vocabulary), ...columns);
-}}"""
+CASES = """async ({ folder }) => {
+    const { allCases } = await import("/static/engine/cases.js");
+    const { writeFileSync } = await import("node:fs");
+    for (const [name, column] of Object.entries(allCases())) {
+        writeFileSync(`${folder}/${name}`, column);
+    }
+    return null;
+}"""
 
 
-def test_it_is_wrong_in_no_case_and_other_weights_are_noticed(
-    calculator: Checkpoint, tmp_path: Path
+def in_order(kinds: Codes, sources: Codes, right: Codes) -> Codes:
+    rows = np.hstack((kinds[:, None], sources, np.sort(right, axis=1)))
+    return rows[np.lexsort(rows.T)]
+
+
+def test_it_finds_the_cases_that_python_finds(tmp_path: Path) -> None:
+    in_node(CASES, {"folder": str(tmp_path)})
+    kinds, sources, right = (np.fromfile(tmp_path / name, np.uint8) for name in Cases._fields)
+    found = in_order(kinds, sources.reshape(-1, MAX_SOURCES), right.reshape(-1, 2))
+    np.testing.assert_array_equal(found, in_order(*all_cases()))
+
+
+PROVE = """async ({ file, manifest, off }, read, startWorker) => {
+    const model = "calculator", n = 100_000, tried = [];
+    const ask = await startWorker();
+    await ask("load", { model, manifest, buffer: read(file) });
+    for (let start = 0; start < 1_000_000; start += n) {
+        const { events: [{ data }] } = await ask("tryCases", { model, start, n, off });
+        tried.push(data);
+        if (!data.mistake) continue;
+        const found = await ask("findProblem", { model, kind: data.mistake.kind, off });
+        return { tried, ...found.events[0].data };
+    }
+    return { tried };
+}"""
+
+
+def test_it_is_wrong_in_no_case_by_the_same_margin_as_python(calculator: Checkpoint) -> None:
+    found = in_node(PROVE, {"file": WEIGHTS, "manifest": manifest_of(calculator)})
+    n = len(all_cases().kinds)
+    assert "mistake" not in found
+    assert sum(part["tried"] for part in found["tried"]) == n
+    assert {part["of"] for part in found["tried"]} == {n}
+    least = min(part["margin"] for part in found["tried"])
+    assert least == pytest.approx(calculator.metrics["cases"]["least_margin"], abs=1e-3)
+
+
+@pytest.mark.parametrize("off", ["1.2", "1.n51", "3.n45"])
+def test_without_a_part_python_is_wrong_in_the_same_case_and_problem(
+    calculator: Checkpoint, off: str
 ) -> None:
-    vocabulary = calculator.tokenizer.require_characters().vocabulary
-
-    def n_wrong(file: str, step: int) -> int:
-        for name, column in all_cases()._asdict().items():
-            column[::step].tofile(tmp_path / name)
-        asked = {"file": file, "vocabulary": vocabulary, "folder": str(tmp_path)}
-        return int(in_node(ALL_CASES, asked))
-
-    assert n_wrong(WEIGHTS, 1) == 0
-    arrays = calculator.stored_arrays
-    arrays["token_embedding.weight"][vocabulary.index("7")] = 1  # of all multiples of its scale
-    save_file(arrays, tmp_path / "other.safetensors")
-    assert n_wrong(str(tmp_path / "other.safetensors"), 100) > 1_000
+    found = in_node(PROVE, {"file": WEIGHTS, "manifest": manifest_of(calculator), "off": [off]})
+    less, vocabulary = calculator.without([off]), calculator.tokenizer.require_characters()
+    assert not Calculator(less).calculate(found["expression"]).verified
+    cases = all_cases()
+    for mistake in (found["tried"][-1]["mistake"], found["mistake"]):
+        sources = [ord(character or "\0") for character in mistake["read"]]
+        [at] = np.flatnonzero((cases.kinds == mistake["kind"]) & (cases.sources == sources).all(1))
+        assert {*map(ord, mistake["right"])} == {*cases.right[at]}
+        tokens = [vocabulary.vocabulary.find(character or "\0") for character in mistake["read"]]
+        with torch.inference_mode():
+            logits = less.model(torch.tensor([[[mistake["kind"], *tokens]]]))[0, 0]
+        assert vocabulary.vocabulary[int(logits.argmax())] == mistake["wrote"]
+        assert mistake["wrote"] not in mistake["right"]
 
 
 DISSECT = f"""async ({{ file, vocabulary, line, start, position, neurons }}, read) => {{ {LOAD}
