@@ -44,14 +44,13 @@ def load_installed() -> None:
 
 
 def extensions(group: str) -> dict[str, EntryPoint]:
-    """Returns what installed packages add to a group, by name. What a checkout on PYTHONPATH adds,
-    which is not installed, stands in its `pyproject.toml`."""
+    """Returns what installed packages add to a group, by name. What a checkout adds stands in its
+    `pyproject.toml`: it may not be installed, or have changed since."""
     found = {entry.name: entry for entry in entry_points(group=group)}
-    project = _ROOT / "pyproject.toml"
-    if not found and project.is_file():
+    if (project := _ROOT / "pyproject.toml").is_file():
         table = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]
         values = table.get(group, {}).items()
-        found = {name: EntryPoint(name, value, group) for name, value in values}
+        found |= {name: EntryPoint(name, value, group) for name, value in values}
     return found
 
 
