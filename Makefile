@@ -109,7 +109,7 @@ results: .venv/dev.stamp
 	$(PYTHON) -m venv .venv
 
 .venv/serve.stamp: .venv/bin/python pyproject.toml constraints.txt
-	@echo "Installing the calculator into .venv, 0.4 GB. This takes a minute or more."
+	@echo "Installing the calculator into .venv, 0.2 GB. This takes a minute or more."
 	$(PIP) --editable .
 	touch $@
 

@@ -13,12 +13,11 @@ from forks import PATIENCE
 
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig
+from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.inference.generate import Floats, Ints
 from calcgpt.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.model.stored import checkpoint_of
-from calcgpt_lab.recipe import Recipe
 from datagen import notation, work
 from datagen.operations import Operation
 

@@ -1,4 +1,4 @@
-"""Plug-ins: code of a user that adds variants to the tables of this package, and of those above it.
+"""Plug-ins: code of a user that adds variants to the tables of the packages.
 
 A plug-in is a Python file that the user names, or a module of an installed package that declares an
 entry point of the group `calcgpt.plugins`. Installed ones are imported when a name is not known.
@@ -6,6 +6,7 @@ entry point of the group `calcgpt.plugins`. Installed ones are imported when a n
 
 import importlib
 import importlib.util
+import os
 import sys
 import tomllib
 import traceback
@@ -26,7 +27,7 @@ _installed: set[str] = set()
 # The code around that of a plug-in, which a message does not name.
 _ROOT = Path(__file__).parents[2]
 _AROUND = (
-    *(str(_ROOT / package) for package in ("calcgpt", "calcgpt_lab", "datagen")),
+    *(f"{_ROOT / package}{os.sep}" for package in ("calcgpt", "calcgpt_lab", "datagen")),
     str(Path(importlib.__file__).parent),
     "<",
 )
@@ -43,14 +44,13 @@ def load_installed() -> None:
 
 
 def extensions(group: str) -> dict[str, EntryPoint]:
-    """Returns what installed packages add to a group, by name. What a checkout on PYTHONPATH adds,
-    which is not installed, stands in its `pyproject.toml`."""
+    """Returns what installed packages add to a group, by name. What a checkout adds stands in its
+    `pyproject.toml`: it may not be installed, or have changed since."""
     found = {entry.name: entry for entry in entry_points(group=group)}
-    project = _ROOT / "pyproject.toml"
-    if not found and project.is_file():
+    if (project := _ROOT / "pyproject.toml").is_file():
         table = tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]
         values = table.get(group, {}).items()
-        found = {name: EntryPoint(name, value, group) for name, value in values}
+        found |= {name: EntryPoint(name, value, group) for name, value in values}
     return found
 
 

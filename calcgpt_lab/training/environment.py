@@ -21,8 +21,9 @@ from calcgpt.base.files import write_text
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
 from calcgpt.metrics import PartialModel
+from calcgpt.registry import ENVIRONMENT_FILE
 from calcgpt_lab.records import step_lines
-from calcgpt_lab.training.run_folder import ENVIRONMENT_FILE, RunFolder
+from calcgpt_lab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch

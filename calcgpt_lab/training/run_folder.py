@@ -27,8 +27,7 @@ from calcgpt.checkpoint import METRICS, Checkpoint
 from calcgpt.config import MAX_STEPS, Recipe
 from calcgpt.errors import CheckpointError, TrainingError
 from calcgpt.metrics import Count, PartialModel
-from calcgpt.registry import ENVIRONMENT_FILE as ENVIRONMENT_FILE
-from calcgpt.registry import best
+from calcgpt.registry import ENVIRONMENT_FILE, best
 from calcgpt.section import build
 from calcgpt_lab.recipe import differences
 from calcgpt_lab.records import step_lines

@@ -98,10 +98,10 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     return start
 
 
-def test_all_that_it_needs_takes_less_than_400_mb() -> None:
+def test_all_that_it_needs_takes_less_than_200_mb() -> None:
     files = {Path(file.locate()) for installed in core() for file in installed.files or ()}
     sizes = {str(file): file.stat().st_size for file in files if file.exists()}
-    assert sum(sizes.values()) < 400e6, sorted(sizes, key=sizes.__getitem__)[-10:]
+    assert sum(sizes.values()) < 200e6, sorted(sizes, key=sizes.__getitem__)[-10:]
     assert not {installed.name for installed in core()} & {"ray", "torch", "transformers"}
 
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import Outcome
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.engines import load_decoder
 from calcgpt.variants import INSTALLED
-from tests.conftest import Outcome
 
 PAGE = (Path(__file__).parents[3] / "docs" / "VARIANTS.md").read_text("utf-8")
 [KERPLE] = re.findall(r"^cat > kerple.py <<'END'\n(.*?)^END$", PAGE, re.DOTALL | re.MULTILINE)

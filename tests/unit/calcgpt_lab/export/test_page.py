@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import ConfigError
 from calcgpt.registry import resolve
 from calcgpt_lab.export import page
 from datagen.cases import Cases, all_cases
