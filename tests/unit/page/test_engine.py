@@ -108,9 +108,7 @@ def test_it_is_wrong_in_no_case_by_the_same_margin_as_python(calculator: Checkpo
 
 
 @pytest.mark.parametrize("off", ["1.2", "1.n51", "3.1"])
-def test_without_a_part_torch_is_wrong_in_the_same_cases(
-    calculator: Checkpoint, off: str
-) -> None:
+def test_without_a_part_torch_is_wrong_in_the_same_cases(calculator: Checkpoint, off: str) -> None:
     found = in_node(PROVE, {"file": WEIGHTS, "manifest": manifest_of(calculator), "off": [off]})
     model, cases = calculator.without([off]).model, all_cases()
     vocabulary = calculator.tokenizer.require_characters().vocabulary
