@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from commands import RunCli
 
+from calcgpt.base import files
 from calcgpt.base.extras import install_line
 from calcgpt.checkpoint import Checkpoint
 
@@ -234,8 +235,9 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     ids=lambda args: "-".join(args[:3]),
 )
 def test_a_pipe_to_which_nothing_writes_is_one_line(
-    run_cli: RunCli, tiny_folder: Path, here: Path, args: list[str]
+    run_cli: RunCli, tiny_folder: Path, here: Path, args: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(files, "WRITER_SECONDS", 0.1)
     for suffix in ("", ".toml"):
         os.mkfifo(f"pipe{suffix}")
     assert run_cli(*(arg.format(tiny=tiny_folder, pipe="pipe") for arg in args)).error
