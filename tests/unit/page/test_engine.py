@@ -107,22 +107,19 @@ def test_it_is_wrong_in_no_case_by_the_same_margin_as_python(calculator: Checkpo
     assert least == pytest.approx(calculator.metrics["cases"]["least_margin"], abs=1e-3)
 
 
-@pytest.mark.parametrize("off", ["1.2", "1.n51", "3.n45"])
-def test_without_a_part_python_is_wrong_in_the_same_case_and_problem(
-    calculator: Checkpoint, off: str
-) -> None:
+@pytest.mark.parametrize("off", ["1.2", "1.n51", "3.1"])
+def test_without_a_part_torch_is_wrong_in_the_same_cases(calculator: Checkpoint, off: str) -> None:
     found = in_node(PROVE, {"file": WEIGHTS, "manifest": manifest_of(calculator), "off": [off]})
-    less, vocabulary = calculator.without([off]), calculator.tokenizer.require_characters()
-    assert not Calculator(less).calculate(found["expression"]).verified
-    cases = all_cases()
+    model, cases = calculator.without([off]).model, all_cases()
+    vocabulary = calculator.tokenizer.require_characters().vocabulary
     for mistake in (found["tried"][-1]["mistake"], found["mistake"]):
         sources = [ord(character or "\0") for character in mistake["read"]]
         [at] = np.flatnonzero((cases.kinds == mistake["kind"]) & (cases.sources == sources).all(1))
         assert {*map(ord, mistake["right"])} == {*cases.right[at]}
-        tokens = [vocabulary.vocabulary.find(character or "\0") for character in mistake["read"]]
+        tokens = [vocabulary.find(character or "\0") for character in mistake["read"]]
         with torch.inference_mode():
-            logits = less.model(torch.tensor([[[mistake["kind"], *tokens]]]))[0, 0]
-        assert vocabulary.vocabulary[int(logits.argmax())] == mistake["wrote"]
+            logits = model(torch.tensor([[[mistake["kind"], *tokens]]]))[0, 0]
+        assert vocabulary[int(logits.argmax())] == mistake["wrote"]
         assert mistake["wrote"] not in mistake["right"]
 
 
