@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def test_every_module_that_is_named_exists() -> None:
     for folder, name in named - {
         (folder, "NAME") for folder in ("benchmarks", "tools", "research")
     }:
-        assert (ROOT / folder / f"{name}.py").exists(), f"{folder}.{name}"
+        assert find_spec(f"{folder}.{name}"), f"{folder}.{name}"
 
 
 def test_the_names_that_can_be_chosen_are_all_there() -> None:

@@ -47,7 +47,12 @@ export function sub(a, b) {
   return isSmall(a) && isSmall(b) ? a - b : subtractNumbers(a, b);
 }
 
-export const floordiv = operator("__floordiv__", floorDivide, floorDivide);
+const divideIntegers = operator("__floordiv__", (a, b) => Number(floorDivide(BigInt(a), BigInt(b))), floorDivide);
+/** @type {(a: any, b: any) => any} */
+export function floordiv(a, b) {
+  return isSmall(a) && isSmall(b) ? floorDivide(a, b) : divideIntegers(a, b);
+}
+
 export const mod = operator("__mod__", (a, b) => modulo(a, b), modulo);
 
 /** @type {(a: any, b: any) => any} */
@@ -181,7 +186,7 @@ export function eq(a, b) {
   if (a instanceof Dict) {
     return b instanceof Dict && a.size === b.size && [...a].every((key) => b.has(key) && eq(a.get(key), b.get(key)));
   }
-  if (a instanceof FrozenSet) return b instanceof FrozenSet && a.hash === b.hash;
+  if (a instanceof FrozenSet || b instanceof FrozenSet) return a.hash === b.hash;
   if (!(Symbol.iterator in a && Symbol.iterator in b)) return false;
   const [left, right] = [[...a], [...b]];
   return left.length === right.length && left.every((item, index) => eq(item, right[index]));
@@ -212,13 +217,13 @@ export function forget() {
   if (numbers.size > 100_000) [numbers, epoch] = [new Map(), epoch + 1];
 }
 
-/** Returns what a dictionary has a value by: itself, or a text for a number or what is made of others.
- * @param {any} x @returns {any} */
+/** Returns what a dictionary has a value by: itself, or a text for a number or what is made of others, which begins with
+ * a character that no other has at its beginning. @param {any} x @returns {any} */
 function keyOf(x) {
-  if (typeof x === "string" || x === null) return x;
+  if (typeof x === "string") return x.startsWith("\0") ? `\0${JSON.stringify(x)}` : x;
   if (typeof x === "bigint") return normal(x);
   if (typeof x === "boolean") return Number(x);
-  if (typeof x !== "object") return x;
+  if (typeof x !== "object" || x === null) return x;
   if (Array.isArray(x)) return `\0(${x.map(partOf).join()})`;
   const { hash = x } = x;
   return typeof hash === "bigint" ? normal(hash) : hash;
@@ -227,9 +232,9 @@ function keyOf(x) {
 /** Returns the key as a part of others. @param {any} x @returns {string} */
 function partOf(x) {
   const key = keyOf(x);
-  if (typeof key === "string") return key[0] === "\0" ? key.slice(1) : JSON.stringify(key);
-  if (typeof key === "bigint") return key.toString(32);
-  if (typeof key !== "object" || key === null) return String(key);
+  if (typeof key === "string") return key.startsWith("\0") ? key.slice(1) : JSON.stringify(key);
+  if (typeof key === "bigint") return `n${key.toString(32)}`;
+  if (typeof key === "number" || !key) return String(key);
   if (!identities.has(key)) identities.set(key, (nNumbers += 1));
   return `@${identities.get(key)}`;
 }
