@@ -36,7 +36,7 @@ PREVIEW = """
     .tagline strong { font-size: 2.1rem; line-height: 1.15; }
     .card { padding: 0.9rem 1.25rem; }
     .nodes, .node { border: 0; padding: 0; }
-    .choice, #try, #copy-answer, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history,
+    .choice, #prove, #copy-answer, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history,
     .readout, footer { display: none; }
 """
 

@@ -41,7 +41,7 @@ def test_a_phone_shows_the_field_the_answer_the_work_and_all_keys(
     answered(page, "14082.9")
     keys = page.locator("#keypad").get_by_role("button")
     assert keys.count() == 35
-    parts = [page.locator(part) for part in ("#try", "#expression", "#answer", "#strip")]
+    parts = [page.locator(part) for part in ("#prove", "#expression", "#answer", "#strip")]
     for part in [*parts, *keys.all()]:
         expect(part).to_be_in_viewport(ratio=1)
     expect(page.locator("#strip .row")).to_have_text(["+942", "1408", "140829"])
