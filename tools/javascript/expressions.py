@@ -26,6 +26,7 @@ from tools.javascript.names import (
     is_boolean,
     is_ours,
     is_text,
+    library,
     local,
     names_of,
 )
