@@ -1,0 +1,1 @@
+"""Translates operations, and the reader and the planner of expressions, into JavaScript."""

@@ -2,8 +2,9 @@
 
 from calcgpt.inference import spelling
 from tools.javascript import operations
-from tools.javascript.expressions import ENGINE, TRANSLATED
+from tools.javascript.expressions import TRANSLATED
 from tools.javascript.modules import Module
+from tools.javascript.names import ENGINE
 
 
 def files() -> dict[str, str]:

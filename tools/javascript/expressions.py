@@ -13,7 +13,6 @@ import json
 import re
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
 
@@ -27,6 +26,7 @@ from tools.javascript.names import (
     is_boolean,
     is_ours,
     is_text,
+    library,
     local,
     names_of,
 )
@@ -50,12 +50,6 @@ HAND = {
     "datagen.operations": "operations",
     "fractions": "fractions",
     "math": "math",
-}
-ENGINE = Path(__file__).parents[2] / "api" / "static" / "engine"
-RUNTIME = {  # what python.js exports
-    name
-    for file in ("errors", "python_values", "python_sequences")
-    for name in re.findall(r"^export \S+ (\w+)", (ENGINE / f"{file}.js").read_text("utf-8"), re.M)
 }
 BY_HAND = {"shorten": "text"}  # functions of modules that are translated
 RENAMED = {"Number": "Decimal"}
@@ -87,13 +81,6 @@ def _methods() -> dict[str, Any]:
 
 
 PARAMETERS = _methods()
-
-
-def library(name: str) -> str:
-    """Returns a name of Python's own, which the page has by hand."""
-    if name not in RUNTIME:
-        raise ValueError(f"python.js has no {name}")
-    return f"py.{name}"
 
 
 class Expressions:
@@ -161,7 +148,9 @@ class Expressions:
                 return f"({' && '.join(tests)})" if len(tests) > 1 else tests[0]
             case ast.IfExp(test, body, otherwise):
                 return f"({self.test(test)} ? {self.value(body)} : {self.value(otherwise)})"
-            case ast.Subscript(items, ast.Slice() as index):
+            case ast.Subscript(items, ast.Slice(None, None, ast.UnaryOp(_, ast.Constant(1)))):
+                return f"py.reversed({self.value(items)})"
+            case ast.Subscript(items, ast.Slice(_, _, None) as index):
                 return f"py.slice({self.value(items)}, {self.limits(index)})"
             case ast.Subscript(items, index):
                 return f"py.get({self.value(items)}, {self.value(index)})"
@@ -381,8 +370,8 @@ class Expressions:
         self.imports.setdefault(file, set()).add(name)
 
     def limits(self, index: ast.Slice) -> str:
-        parts = [self.value(part) if part else "undefined" for part in (index.lower, index.upper)]
-        return ", ".join([*parts, *([self.value(index.step)] if index.step else [])])
+        bounds = (index.lower, index.upper)
+        return ", ".join(self.value(bound) if bound else "undefined" for bound in bounds)
 
     def iterated(self, items: ast.expr) -> str:
         """Returns what a loop runs over. A dictionary yields its keys."""

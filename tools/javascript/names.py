@@ -6,11 +6,25 @@ import json
 import re
 from collections.abc import Iterable
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypeVar
 
 _RESERVED = "arguments case default delete eval function in new switch this typeof var"
 RESERVED = set(_RESERVED.split())
 TRUE_OR_FALSE = {"any", "all", "bool", "isinstance"}
+ENGINE = Path(__file__).parents[2] / "api" / "static" / "engine"
+RUNTIME = {  # what python.js exports
+    name
+    for file in ("errors", "python_values", "python_sequences")
+    for name in re.findall(r"^export \S+ (\w+)", (ENGINE / f"{file}.js").read_text("utf-8"), re.M)
+}
+
+
+def library(name: str) -> str:
+    """Returns a name of Python's own, which the page has by hand."""
+    if name not in RUNTIME:
+        raise ValueError(f"python.js has no {name}")
+    return f"py.{name}"
 
 
 def assigned(body: Iterable[ast.AST]) -> set[str]:

@@ -52,7 +52,9 @@ export class Computation {
     this.#readings = [...parsed.readings, ...this.#plan.readings];
     const { steps } = this.#plan;
     /** The operations, operands first. Each becomes a node when it is answered. @type {Span[]} */
-    this.outline = steps.map((/** @type {Step} */ { text, start, end, path }) => ({ expression: text, position: start, end, path }));
+    this.outline = steps.map((/** @type {Step} */ { text, start, end, path }) => {
+      return { expression: text, position: start, end, path };
+    });
   }
 
   /** Yields each question whose operands have values, operands first. Call `answer` before you request the next

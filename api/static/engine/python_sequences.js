@@ -99,11 +99,9 @@ export function remove(x, index) {
   x.delete(index);
 }
 
-/** @type {(x: any, start: any, end: any, step?: number) => any} */
-export function slice(x, start, end, step = 1) {
-  const part = x.slice(start === undefined ? 0 : Number(start), end === undefined ? undefined : Number(end));
-  if (step < 0) part.reverse();
-  return Math.abs(step) === 1 ? part : part.filter((/** @type {any} */ _, /** @type {number} */ index) => index % step === 0);
+/** @type {(x: any, start: any, end: any) => any} */
+export function slice(x, start, end) {
+  return x.slice(start === undefined ? 0 : Number(start), end === undefined ? undefined : Number(end));
 }
 
 /** @type {(x: any[], start: any, end: any, values: any) => void} */

@@ -217,8 +217,8 @@ export function forget() {
   if (numbers.size > 100_000) [numbers, epoch] = [new Map(), epoch + 1];
 }
 
-/** Returns what a dictionary has a value by: itself, or a text for a number or what is made of others, which begins with
- * a character that no other has at its beginning. @param {any} x @returns {any} */
+/** Returns what a dictionary has a value by: itself, or a text for a number or what is made of others, which begins as
+ * no other text does. @param {any} x @returns {any} */
 function keyOf(x) {
   if (typeof x === "string") return x.startsWith("\0") ? `\0${JSON.stringify(x)}` : x;
   if (typeof x === "bigint") return normal(x);
@@ -255,7 +255,8 @@ export class NamedTuple extends DataClass {
 /** Returns a record in which some fields are others. @type {(record: any, changes: any) => any} */
 export function replace(record, changes) {
   const { fields } = record.constructor;
-  return new record.constructor(...fields.map((/** @type {string} */ name) => (name in changes ? changes[name] : record[name])));
+  const values = { ...record, ...changes };
+  return new record.constructor(...fields.map((/** @type {string} */ name) => values[name]));
 }
 
 export class Dict {
@@ -300,7 +301,10 @@ export class Dict {
 /** Returns the pairs of a dictionary or an object. @param {any} x @returns {Iterable<[any, any]>} */
 export const items = (x) => (x instanceof Dict ? x.items() : Object.entries(x));
 /** @param {any} entries */
-export const dict = (entries = []) => new Dict(Symbol.iterator in entries && !(entries instanceof Dict) ? entries : items(entries));
+export function dict(entries = []) {
+  const arePairs = Symbol.iterator in entries && !(entries instanceof Dict);
+  return new Dict(arePairs ? entries : items(entries));
+}
 /** @type {(keys: Iterable<any>, value: any) => Dict} */
 dict.fromkeys = (keys, value = null) => new Dict([...each(keys)].map((key) => [key, value]));
 

@@ -6,6 +6,7 @@ import tables from "./tables.js";
 
 const UNKNOWN = "\ufffd"; // in a normal text, for a character of two UTF-16 units
 const { MAX_SHOWN, NORMAL } = tables;
+
 /** A text as it was typed, by code points. */
 export class Text {
   #text;
