@@ -179,6 +179,7 @@ export async function follow(model, text, start, neurons, signal) {
  *   Promise<Refutation | null>} */
 export async function prove(model, off, onTried, signal) {
   const engines = Array.from({ length: N_PROVERS }, () => new Engine(fetchModel));
+  const id = await find(model);
   /** @type {Map<number, import("./engine/proof.js").Mistake>} by the number of the first case that was tried with it */
   const mistakes = new Map();
   let [next, end] = [0, 1];
@@ -186,7 +187,7 @@ export async function prove(model, off, onTried, signal) {
     while (next < end) {
       const start = next;
       next += AT_ONCE;
-      for await (const { data } of prover.run("tryCases", { model, off, start, n: AT_ONCE }, signal)) {
+      for await (const { data } of prover.run("tryCases", { model: id, off, start, n: AT_ONCE }, signal)) {
         if (data.mistake) mistakes.set(start, data.mistake);
         end = mistakes.size ? 0 : data.of;
         await onTried(data);
@@ -197,7 +198,7 @@ export async function prove(model, off, onTried, signal) {
     await Promise.all(engines.map(run));
     const mistake = mistakes.get(Math.min(...mistakes.keys()));
     if (!mistake) return null;
-    const payload = { model, off, kind: mistake.kind };
+    const payload = { model: id, off, kind: mistake.kind };
     for await (const { data } of engines[0].run("findProblem", payload, signal)) return data ?? { mistake };
     return { mistake };
   } finally {

@@ -58,7 +58,7 @@ export class Proof {
   /** Offers the proof of a model, if that writes worked steps. @param {import("./client.js").Model} model */
   show({ id, domain }) {
     byId("prove").hidden = !domain.works_in_steps;
-    if (id !== this.#model) this.#close();
+    if (this.#model && id !== this.#model) this.#close();
     this.#model = id;
   }
 
@@ -106,6 +106,8 @@ export class Proof {
     } catch (error) {
       if (run.signal.aborted || isAborted(error)) return;
       this.#status.textContent = messageOf(error);
+      this.#count.textContent = "";
+      this.#bar.value = 0;
     }
     this.#pause.hidden = true;
   }
