@@ -1,6 +1,6 @@
 """Sums and differences: A and B in the same unit, column by column.
 
-$(0000012.50+-000003.25)=+5210-523+529:9250+=52.9000000$
+$(00000012.5+00000-3.25)=+05210-52300-52900:52900+=52.9000000$
 """
 
 from typing import Any

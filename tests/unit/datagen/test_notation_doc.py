@@ -1,4 +1,4 @@
-"""The lines of docs/NOTATION.md are what the code writes."""
+"""The lines of docs/NOTATION.md, and of the modules of the operations, are what the code writes."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from datagen import notation
+from datagen import notation, operations
 from datagen.arithmetic import answer
 from datagen.distributions import distribution
 from datagen.sampling import bit_generator
@@ -17,7 +17,15 @@ PAGE = (Path(__file__).parents[3] / "docs" / "NOTATION.md").read_text("utf-8")
 LINES = re.findall(r"^(\$\d*\(\S+)(?: +(.*))?$", PAGE, flags=re.M)
 
 
-@pytest.mark.parametrize(("line", "equation"), LINES)
+OPERATIONS = Path(operations.__file__).parent.glob("*.py")
+EXAMPLES = [
+    (line, "")
+    for file in sorted(OPERATIONS)
+    for line in re.findall(r"^(\$\d*\(\S+)$", file.read_text("utf-8"), flags=re.M)
+]
+
+
+@pytest.mark.parametrize(("line", "equation"), [*LINES, *EXAMPLES])
 def test_every_line_is_what_the_code_writes(line: str, equation: str) -> None:
     prompt = line[: line.index("=") + 1]
     problem = notation.parse_prompt(prompt)
@@ -30,6 +38,7 @@ def test_every_line_is_what_the_code_writes(line: str, equation: str) -> None:
 
 
 def test_no_line_is_missed() -> None:
+    assert len(EXAMPLES) == 3
     assert len(LINES) == len(re.findall(r"^\$\d*\(", PAGE, flags=re.M)) > 12
     assert {line.count("=") for line, _ in LINES} == {1, 2}
     assert {line[1 : line.index("(")] for line, _ in LINES} == {"", "0", "8", "9", "12"}
