@@ -2,7 +2,7 @@
 
 const SLOW_RATE = 14; // characters a second in slow motion
 // All events that wait are shown within so many frames.
-const CATCH_UP_FRAMES = 4;
+const CATCH_UP_FRAMES = 2;
 const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
 
 /** Queues events and shows them in animation frames.
@@ -57,7 +57,7 @@ export class Playback {
 
   /** Shows the next event. If that fails, discards the others. */
   #showNext() {
-    const [event] = this.#queue.splice(0, 1);
+    const event = /** @type {PlayedEvent} */ (this.#queue.shift());
     try {
       this.#show(event);
     } catch (error) {
