@@ -7,7 +7,7 @@ its module when it is first used, so that `import calcgpt` is fast. Their types 
 
 from calcgpt.base.lazy import importer
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 _MODULES = {
     "Calculator": "calcgpt.inference.calculator",
