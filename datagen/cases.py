@@ -321,4 +321,5 @@ def _rests(
         raise ArithmeticError(f"{x[first]} / {d[first]}: {q[first]} may leave as much as a divisor")
     low = np.minimum(x - q * d, x - q * (d + 1))
     high = np.maximum(x - q * d, x - q * (d + 1)) + 10 - 1
+    # None is empty: by what was required, some of the interval is less than the divisor.
     return np.maximum(low, -d - 1), np.minimum(high, d)

@@ -19,7 +19,7 @@ from calcgpt.base.errors import UserError, file_error, one_line
 from calcgpt.base.extras import install_line, is_installed
 from calcgpt.base.plugins import extensions
 from calcgpt.cli.calc import calc
-from calcgpt.cli.checkpoints import export
+from calcgpt.cli.export import export
 from calcgpt.cli.options import ARGUMENTS, NEGATIVE, signal_of
 from calcgpt.cli.proof import prove
 

@@ -18,7 +18,7 @@ from commands import RunCli
 from calcgpt.base.errors import UserError
 from calcgpt.base.plugins import extensions
 from calcgpt.cli import cli
-from calcgpt.cli.checkpoints import EXPORTERS
+from calcgpt.cli.export import EXPORTERS
 from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.model.attention import ATTENTIONS
 from calcgpt_lab.model.base import BLOCKS
