@@ -54,6 +54,7 @@ def test_a_model_that_is_loading_shows_how_much_of_it_is_there(
 ) -> None:
     page = open_page(host_address)
     release = hold(page, "**/models/*")
+    page.reload()  # the example may have loaded the model
     page.get_by_label("Expression").fill("12.5*3")
     page.keyboard.press("Enter")
     expect(page.get_by_role("progressbar")).to_be_visible()
