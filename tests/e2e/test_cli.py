@@ -23,7 +23,6 @@ NOT_NEEDED = [  # to train
     "starlette",
     "uvicorn",
     "pydantic_settings",
-    "tensorboard",
     "torch._dynamo",  # takes as long to import as torch
 ]
 

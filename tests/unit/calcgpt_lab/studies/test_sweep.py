@@ -14,7 +14,7 @@ from forks import PATIENCE
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
-import pandas
+pandas = pytest.importorskip("pandas")
 from ray import tune
 
 from calcgpt.base.errors import UserError
@@ -190,7 +190,7 @@ class Results(list[Any]):
     def errors(self) -> list[Any]:
         return [trial for trial in self if isinstance(trial, Exception)]
 
-    def get_dataframe(self, metric: str | None = None, mode: str = "") -> pandas.DataFrame:
+    def get_dataframe(self, metric: str | None = None, mode: str = "") -> Any:
         rows = []
         for index, trial in enumerate(self):
             if not isinstance(trial, Exception):
