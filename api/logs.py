@@ -6,18 +6,14 @@ import os
 import sys
 import threading
 import time
-from collections import deque
-from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from itertools import accumulate
-from multiprocessing.util import Finalize
-from typing import Literal
+from logging.handlers import QueueHandler
+from queue import Full, Queue
+from typing import Any, Literal
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
-
-log = logging.getLogger(__name__)
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the current request, added to its log records."""
@@ -46,118 +42,70 @@ def configure(format: Literal["auto", "json", "text"] = "auto", level: str = "in
 
 def _handler() -> logging.Handler:
     try:
-        return QueuedHandler(os.dup(sys.stderr.fileno()))
+        return LineHandler(os.dup(sys.stderr.fileno()))
     except (OSError, ValueError):  # it is no file, as in tests
         return logging.StreamHandler(sys.stderr)
 
 
-# Waking a thread for each record would take longer than to write it: records wait for others.
-GATHER_SECONDS, AT_ONCE = 0.05, 100
-MAX_QUEUED = 1 << 22  # bytes of records that are not written yet; more are dropped
+GATHER_SECONDS = 0.05  # waking the thread for each record would take longer than to write it
+MAX_QUEUED = 10_000  # records that are not written yet; more are dropped
 FLUSH_SECONDS = 1.0  # for which the end of a process waits until all are written
 
 
-class QueuedHandler(logging.Handler):
+class LineHandler(QueueHandler):
     """Writes records to a file in a thread of its own.
 
     So nothing waits if nobody reads the log. Records that do not fit in the queue are dropped and
-    counted, and the next that fits says how many. The file is written without Python's buffer,
-    whose lock would keep a process from ending.
+    counted. The file is written without Python's buffer, whose lock would keep a process from
+    ending.
     """
 
     def __init__(self, file: int) -> None:
-        """`file` is an open file, which this object closes."""
-        super().__init__()
-        self._file = file
-        self._is_closed = False
-        self._start()
-        os.register_at_fork(after_in_child=self._start)  # which inherits no thread
-        # Also before `os._exit` at the end of a process of multiprocessing.
-        Finalize(None, self.flush, exitpriority=0)
+        """`file` is an open file."""
+        self._lines: Queue[bytes] = Queue(MAX_QUEUED)
+        super().__init__(self._lines)
+        self._n_dropped, self._counting = 0, threading.Lock()
+        threading.Thread(target=self._write_all, args=(file,), name="log", daemon=True).start()
 
-    def _start(self) -> None:
-        self._lines: deque[bytes] = deque()
-        self._n_bytes = 0  # in the queue, or being written
-        self._n_dropped = 0  # since `take_dropped`
-        self._unreported = 0  # of them
-        self._changed = threading.Condition()  # guards all these
-        if not self._is_closed:
-            threading.Thread(target=self._write_all, name="log", daemon=True).start()
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def enqueue(self, record: Any) -> None:
         try:
-            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
-        except Exception:
-            self.handleError(record)
-            return
-        with self._changed:
-            if self._n_bytes + len(line) > MAX_QUEUED:
-                self._drop(1)
-                return
-            self._lines.append(line)
-            self._n_bytes += len(line)
-            self._changed.notify_all()
+            self._lines.put_nowait(record)
+        except Full:
+            self._drop(1)
 
     def _drop(self, n: int) -> None:
-        self._n_dropped += n
-        self._unreported += n
+        with self._counting:
+            self._n_dropped += n
 
     def take_dropped(self) -> int:
         """Returns how many records have been dropped since the last call."""
-        with self._changed:
+        with self._counting:
             n, self._n_dropped = self._n_dropped, 0
             return n
 
-    def _write_all(self) -> None:
+    def _write_all(self, file: int) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._lines or self._is_closed)
-                if not self._lines:
-                    break
-                is_few = len(self._lines) < AT_ONCE
-            if is_few:
-                time.sleep(GATHER_SECONDS)
-            with self._changed:
-                n = min(len(self._lines), AT_ONCE)
-                lines = [self._lines.popleft() for _ in range(n)]
-            n_written = self._write(b"".join(lines))
-            with self._changed:
-                ends = list(accumulate(map(len, lines)))
-                self._n_bytes -= ends[-1]
-                self._drop(sum(end > n_written for end in ends))
-                n = self._unreported if n_written == ends[-1] else 0
-                self._unreported -= n
-                self._changed.notify_all()
-            if n:
-                self._report(n)
-        os.close(self._file)
-
-    def _report(self, n: int) -> None:
-        """Writes how many were dropped, past the queue: there it could be dropped, too."""
-        message = f"{n} log records were dropped: they were not read in time"
-        values = {"name": log.name, "levelno": logging.WARNING, "levelname": "WARNING"}
-        record = logging.makeLogRecord(values | {"msg": message})
-        self._write(f"{self.format(record)}\n".encode())
-
-    def _write(self, data: bytes) -> int:
-        """Returns how many bytes could be written."""
-        rest = memoryview(data)
-        with suppress(OSError):  # the disk is full, or the reader is gone
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-        return len(data) - len(rest)
+            lines = [self._lines.get()]
+            time.sleep(GATHER_SECONDS)
+            lines += [self._lines.get_nowait() for _ in range(self._lines.qsize())]
+            rest = memoryview(b"".join(lines))
+            try:
+                while rest:
+                    rest = rest[os.write(file, rest) :]
+            except OSError:  # the disk is full, or the reader is gone
+                self._drop(len(lines))
+            for _ in lines:
+                self._lines.task_done()
 
     def flush(self) -> None:
         """Waits until all records are written, at most FLUSH_SECONDS."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._n_bytes, FLUSH_SECONDS)
-
-    def close(self) -> None:
-        self.flush()
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify_all()
-        super().close()
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(
+                lambda: not self._lines.unfinished_tasks, FLUSH_SECONDS
+            )
 
 
 def flush() -> None:
@@ -169,7 +117,7 @@ def flush() -> None:
 def take_dropped() -> int:
     """Returns how many records have been dropped since the last call."""
     handlers = logging.getLogger().handlers
-    return sum(h.take_dropped() for h in handlers if isinstance(h, QueuedHandler))
+    return sum(h.take_dropped() for h in handlers if isinstance(h, LineHandler))
 
 
 MAX_RECORDS = 20  # a minute, from one line of a library's code

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from api import logs
-from api.access import is_api
+from api.access import address_of, is_api
 from api.connections import ENDING, FLOW, UNSENT_BYTES
 from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
 from api.slow_clients import UNREAD, GivenUpError, SlowClients, poll
@@ -134,7 +134,7 @@ class RequestLog:
             "route": route,
             "status": exchange.status,
             "ms": round(seconds * 1000, 3),
-            "client": (scope.get("client") or (None,))[0],
+            "client": address_of(scope),
             "bytes": exchange.n_bytes,
         }
         if exchange.disconnected:

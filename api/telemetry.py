@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import logging
-import mmap
 import os
 import shutil
 import tempfile
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -40,8 +38,7 @@ REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 SHEDS = ("full", "rate", "deadline", "disconnected")
 FOLDER_PREFIX = "calcgpt-metrics-"
-FILE_BYTES = 1 << 16  # of a new file of values
-MAX_ENTRY = 64  # bytes of a value in it, beside its name
+FILE_BYTES = 1 << 19  # of a file of values: more than all labels that there can be take
 LOCK_SECONDS = 60  # until a process has locked its new folder, at most
 
 
@@ -52,8 +49,6 @@ class AllocatedDict(MmapedDict):
     (SIGBUS). This class then keeps the values in memory instead, and /metrics lacks them.
     """
 
-    _f: Any = None  # None: the values are in memory alone
-
     def __init__(self, filename: str) -> None:
         try:
             with Path(filename).open("ab") as file:
@@ -61,32 +56,9 @@ class AllocatedDict(MmapedDict):
                     _allocate(file.fileno(), FILE_BYTES)
         except OSError as error:
             Path(filename).unlink(missing_ok=True)
-            self._m, self._capacity = mmap.mmap(-1, FILE_BYTES), FILE_BYTES
-            self._positions, self._used = dict[str, int](), 8
-            self._warn(error)
-        else:
-            super().__init__(filename)  # type: ignore[no-untyped-call]
-
-    def _init_value(self, key: str) -> None:
-        size = self._capacity
-        if self._used + len(key.encode()) + MAX_ENTRY > size:
-            try:
-                if self._f:
-                    _allocate(self._f.fileno(), size)
-                    self._m = mmap.mmap(self._f.fileno(), 2 * size)
-            except OSError as error:
-                self._f.truncate(size)
-                self._f.close()
-                self._f = None
-                self._warn(error)
-            if not self._f:
-                self._m, old = mmap.mmap(-1, 2 * size), self._m
-                self._m[:size] = old[:size]
-            self._capacity = 2 * size
-        super()._init_value(key)  # type: ignore[no-untyped-call]
-
-    def _warn(self, error: OSError) -> None:
-        log.warning("/metrics lacks values of process %d: %s", os.getpid(), error.strerror)
+            log.warning("/metrics lacks values of process %d: %s", os.getpid(), error.strerror)
+            filename = f"/proc/self/fd/{os.memfd_create('metrics')}"
+        super().__init__(filename)  # type: ignore[no-untyped-call]
 
 
 def _allocate(file: int, n_bytes: int) -> None:
