@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.problems import ProblemError
+from api.http import ProblemError
 from api.telemetry import Metrics
 from calcgpt.base.errors import ConfigError
 

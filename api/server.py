@@ -19,15 +19,13 @@ from starlette.types import ASGIApp
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
-from api import problems
 from api.app import create_app, health_routes, prepare
 from api.connections import Connection
-from api.logs import flush
+from api.http import RETRY, ProblemError, ending_problem, install_problems
 from api.middleware import RequestLog
-from api.problems import RETRY, ProblemError, ending_problem
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
-from api.telemetry import Metrics, shared_folder
+from api.telemetry import Metrics, flush_logs, shared_folder
 from calcgpt.base.errors import UserError
 from calcgpt.base.processes import end_with_parent
 
@@ -65,7 +63,7 @@ def run(settings: Settings) -> None:
             _supervise(settings, listener)
         log.info("the service has ended")
     finally:
-        flush()  # an error comes after what was logged
+        flush_logs()  # an error comes after what was logged
 
 
 def worker() -> ASGIApp:
@@ -82,7 +80,7 @@ def worker() -> ASGIApp:
         first = next(models)
     except UserError as error:
         log.error("worker %d cannot start: %s", os.getpid(), error)
-        flush()
+        flush_logs()
         sys.exit(STARTUP_FAILURE)  # the supervisor then ends the service
     gc.freeze()  # as in a single process
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
@@ -190,7 +188,7 @@ class Supervisor(Multiprocess):
     def health(self) -> FastAPI:
         """Returns an application that answers health checks."""
         app, metrics = FastAPI(openapi_url=None, redirect_slashes=False), Metrics()
-        problems.install(app)
+        install_problems(app)
         app.include_router(health_routes(self.ready, metrics))
         app.add_middleware(RequestLog, metrics=metrics)
         return app

@@ -15,10 +15,9 @@ from fastapi.testclient import TestClient
 from forks import PATIENCE
 from starlette.types import Message, Receive, Scope, Send
 
-from api import logs
 from api.connections import UNSENT_BYTES
 from api.middleware import RequestLog
-from api.telemetry import Metrics
+from api.telemetry import Metrics, request_id
 
 log = logging.getLogger("service.route")
 
@@ -83,7 +82,7 @@ def metrics() -> Metrics:
 
 
 def add_request_id(record: logging.LogRecord) -> bool:
-    record.request_id = logs.request_id.get()
+    record.request_id = request_id.get()
     return True
 
 
@@ -244,11 +243,11 @@ def test_the_request_id_is_reset_after_a_request(metrics: Metrics) -> None:
     seen: list[str | None] = []
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
-        seen.append(logs.request_id.get())
+        seen.append(request_id.get())
 
     async def through(scope: Scope, receive: Any, send: Any) -> None:
         await RequestLog(app, metrics)({**scope}, receive, send)
-        seen.append(logs.request_id.get())
+        seen.append(request_id.get())
 
     run(through, headers=[(b"x-request-id", b"mine")])
     assert seen == ["mine", None]

@@ -25,9 +25,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api.app import create_app
+from api.connections import SlowClients
 from api.middleware import BodyLimit
 from api.settings import Settings
-from api.slow_clients import SlowClients
 
 LIMIT = 1000
 HUGE = 20_000_000
@@ -37,7 +37,7 @@ import socket, uvicorn
 from starlette.requests import Request
 from starlette.responses import Response
 from api.middleware import BodyLimit
-from api.slow_clients import SlowClients
+from api.connections import SlowClients
 from api.connections import Connection
 
 async def echo(scope, receive, send):
