@@ -101,10 +101,9 @@ class Settings(BaseSettings):
     @field_validator("engine")
     @classmethod
     def _check_engine(cls, engine: str) -> str:
-        from calcgpt.inference.engines import AUTO, ENGINES  # takes a while to import
+        from calcgpt.inference.engines import engine_names  # takes a while to import
 
-        names = (AUTO, *ENGINES)
-        if engine not in names:
+        if engine not in (names := engine_names()):
             raise ValueError(unknown_name("engine", engine, names))
         return engine
 

@@ -24,8 +24,8 @@ from calcgpt.inference.browser import manifest_of
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases.memory import AT_ONCE
 from calcgpt.inference.cases.network import Network
+from calcgpt.inference.decoding import Floats
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Floats, complete
 from calcgpt.inference.results import Calculation, Span
 from calcgpt_lab.records import read_rows
 from datagen.cases import all_cases
@@ -58,7 +58,7 @@ def _calculate(checkpoint: Checkpoint) -> tuple[Calculation, Floats]:
     calculator = Calculator(checkpoint, decoder)
     computation = calculator.begin(EXPRESSION)
     [question] = computation.questions()
-    [written] = complete(decoder, checkpoint.tokenizer, [question.prompt], calculator.stop)
+    written = decoder.begin(question.prompt).whole()
     computation.answer(question.node, *written)
     return computation.calculation(), written.probabilities
 
