@@ -17,9 +17,9 @@ from calcgpt_lab.cli import lab_options
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.inference.generate import Sampling
     from calcgpt_lab.data.task import AnyTask
     from calcgpt_lab.evaluation.report import Evaluate
+    from calcgpt_lab.model.decoding import Sampling
 
 # The options of `eval` that a model of plain text supports.
 TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -101,9 +101,9 @@ def eval_(
     worked steps, where each wrong answer goes wrong first (--errors).
     """
     from calcgpt.base.files import write_json, write_text
-    from calcgpt.inference.generate import Sampling
     from calcgpt_lab.evaluation import report
     from calcgpt_lab.evaluation.evaluate import predicts_text
+    from calcgpt_lab.model.decoding import Sampling
     from calcgpt_lab.plots import check_matplotlib, draw_reliability, save_figures
 
     if plots:
@@ -157,6 +157,8 @@ def _scorer(
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
+    if sampling.temperature:
+        engine = engine or "torch"  # others write the most probable character
     engine, device = lab_options.engine_and_device(engine, device, ray_address)
     loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
     if not is_shared:

@@ -12,8 +12,8 @@ import calcgpt
 import calcgpt_lab
 import datagen
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.decoding import Decoder
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Decoder
 from calcgpt_lab.data.problems import Line
 from calcgpt_lab.evaluation.evaluate import Evaluation, evaluate, score
 from calcgpt_lab.parallel import make_map
