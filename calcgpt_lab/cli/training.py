@@ -128,8 +128,7 @@ def _next_commands(last: Path, data: Path | None, task: str | None) -> list[str]
     recipe, examples = checkpoint.recipe, checkpoint.metrics.get("examples", ["12.5+3"])
     use = [["calc", *examples[:1], "--checkpoint", run], ["serve", "--checkpoint", run]]
     if predicts_text(checkpoint):
-        score = ["eval", run, "--data", str(data and data / "val.txt")]
-        commands = [score, ["generate", run], ["info", run]]
+        commands = [["generate", run], ["info", run], ["compare", run]]
     elif recipe.train.batches == "cases":
         commands = [["prove", run], *use]
     elif task or data:

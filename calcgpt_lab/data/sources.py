@@ -34,7 +34,7 @@ from calcgpt_lab.data.batches import (
     StreamBatches,
 )
 from calcgpt_lab.data.cases import CaseBatches
-from calcgpt_lab.data.dataset import MANIFEST, SOURCE
+from calcgpt_lab.data.dataset import MANIFEST
 from calcgpt_lab.data.plan import GENERATOR_VERSION
 from calcgpt_lab.data.problems import (
     DRAWING_VERSION,
@@ -92,7 +92,8 @@ class TrainingData(Protocol):
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder with `train.txt` and `val.txt`. With a `manifest.json` it holds problems."""
+    """A folder with `train.txt` and `val.txt`, with problems if it has a `manifest.json`; or a file
+    of plain text, whose last tenth is for validation."""
 
     path: Path
     train_text: str
@@ -103,11 +104,16 @@ class DataFolder:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8, or if the
-        manifest is not JSON."""
-        if path.is_file():
-            raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
-        train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
+        """Reads the folder or the text. Raises DataError if a file is missing, empty or not UTF-8,
+        if the manifest is not JSON, or if a text is too short to be divided."""
+        if path.is_dir():
+            train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
+        else:
+            text = read_text(path)
+            cut = 9 * len(text) // 10
+            train_text, val_text = text[:cut], text[cut:]
+            if not train_text:
+                raise DataError(f"{path} is too short to be divided: {len(text)} characters")
         hashes = [text_sha256(train_text), text_sha256(val_text)]
         fingerprint = hashlib.sha256(bytes.fromhex("".join(hashes))).hexdigest()
         manifest, has_work = path / MANIFEST, None
@@ -140,7 +146,9 @@ class DataFolder:
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         text = self.train_text if split == Split.TRAIN else self.val_text
-        file, hint = self.path / f"{split}.txt", ""
+        file, hint = self.path, ""
+        if file.is_dir():
+            file /= f"{split}.txt"
         try:
             return BATCHES[config.batches](text, tokenizer, config, block_size)
         except DataError as error:
@@ -151,11 +159,8 @@ class DataFolder:
             raise DataError(f"{file}: {error}{hint}") from None
 
     def _is_plain_text(self) -> bool:
-        """Whether the folder holds no problems: not every line has an `=`."""
-        if self.holds_problems:
-            return False
-        has_source = (self.path / SOURCE).is_file()
-        return has_source or not all("=" in line for line in self.train_text.splitlines())
+        """Whether there are no problems: not every line has an `=`."""
+        return not all("=" in line for line in self.train_text.splitlines())
 
     def validation_problems(self, count: int) -> list[Line] | None:
         return read_problems(self.path / "val.txt", count) if self.holds_problems else None

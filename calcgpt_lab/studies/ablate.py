@@ -120,11 +120,8 @@ def _prepare_data(
     if problems and is_default:
         is_new = not (folder / MANIFEST).exists()
         generate(folder, problems.plan(), progress=progress and is_new)
-    elif not (folder / "train.txt").is_file():
-        raise ConfigError(
-            f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text --source "
-            f"FILE` makes it, or --data {name}=FOLDER names another"
-        )
+    elif not folder.exists():
+        raise ConfigError(f"task {name!r}: there is no {folder}; --data {name}=PATH names another")
     return DataFolder.load(folder)
 
 
