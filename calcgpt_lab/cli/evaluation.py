@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Number of processes, with one thread each.  [default: this process, with one thread or "
-    "all cores, what is faster]",
+    help="Number of processes.  [default: this one]",
 )
 @click.option(
     "--ray-address",
@@ -151,12 +150,10 @@ def _scorer(
     if sampling.temperature:
         engine = engine or "torch"  # others write the most probable character
     engine, device = lab_options.engine_and_device(engine, device, ray_address)
-    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
+    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine)
     if not is_shared:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
-    threads = 1 if workers or ray_address else None
-    scoring = in_shards.Scoring(folder, device, engine, threads=threads)
-    score = partial(in_shards.evaluate_in_shards, scoring)
+    score = partial(in_shards.evaluate_in_shards, in_shards.Scoring(folder, device, engine))
     return loaded, partial(score, workers=workers, ray_address=ray_address)
 
 
@@ -226,7 +223,7 @@ def publish(
 
     source = _source_of(data, task)
     engine, device = lab_options.engine_and_device(engine, device)
-    loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine, None)
+    loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
