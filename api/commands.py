@@ -85,14 +85,14 @@ def mcp(checkpoint: str, engine: str, port: int | None, plugin: Path | None) -> 
 
     require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, serve_stdio
-    from calcgpt import plugins
     from calcgpt.base.errors import UserError
     from calcgpt.inference.calculator import Calculator
+    from calcgpt.variants import load_plugin
 
     if port is None and sys.stdin is None:
         raise UserError("standard input is closed")
     if plugin:
-        plugins.load(plugin)
+        load_plugin(plugin)
     calculator = Calculator.load(checkpoint, engine)
     if port is None:
         serve_stdio(calculator)

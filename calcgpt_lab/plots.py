@@ -21,8 +21,15 @@ from numpy.typing import NDArray
 from calcgpt.base.errors import DataError
 from calcgpt.base.extras import require
 from calcgpt.base.files import write_bytes
-from calcgpt.intervals import wilson_interval
-from calcgpt_lab.records import Curves, Lengths, Point, Record, read_curves, read_record
+from calcgpt_lab.records import (
+    Curves,
+    Lengths,
+    Point,
+    Record,
+    read_curves,
+    read_record,
+    wilson_interval,
+)
 from datagen.operations import OPERATIONS
 
 if TYPE_CHECKING:

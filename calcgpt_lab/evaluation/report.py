@@ -12,10 +12,9 @@ from typing import Any, TypeAlias
 from calcgpt.base.errors import DataError
 from calcgpt.base.files import sha256
 from calcgpt.base.progress import progress_bar
-from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable, load_metrics
+from calcgpt.checkpoint import CONFIG, Checkpoint, check_replaceable, load_metrics
 from calcgpt.inference.decoding import Decoder
-from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
-from calcgpt.tables import markdown_table, text_table
+from calcgpt.metrics import Accuracy, Scores
 from calcgpt_lab.data.dataset import MANIFEST
 from calcgpt_lab.data.problems import Line, read_hashed_problems, read_problems
 from calcgpt_lab.data.task import AnyTask
@@ -30,6 +29,8 @@ from calcgpt_lab.evaluation.evaluate import (
     predicts_text,
 )
 from calcgpt_lab.model.decoding import Sampling
+from calcgpt_lab.saving import ALSO, SPLITS, operation_cells, read_scores, save
+from calcgpt_lab.tables import markdown_table, text_table
 from datagen.splits import Split
 
 # Fields of a record that metrics.json leaves out: it has the first two elsewhere, the speed depends
@@ -139,7 +140,7 @@ def publish(
     assert metrics.keys() >= SPLITS.keys()
     if also:
         metrics[ALSO] = {name: scores(file) for name, file in also.items()}
-    dataclasses.replace(checkpoint, metrics=metrics).save(out)
+    save(dataclasses.replace(checkpoint, metrics=metrics), out)
 
 
 def score_text(what: str, record: dict[str, Any], evaluation: Evaluation) -> str:

@@ -22,8 +22,8 @@ from calcgpt.base.extras import require
 from calcgpt.base.files import locked, read_json, write_json
 from calcgpt.base.processes import usable_cores
 from calcgpt.base.progress import progress_bar
-from calcgpt.errors import TrainingError
 from calcgpt_lab.ray_cluster import connected
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.space import Resources, Space, Values
 from calcgpt_lab.studies.sweep_report import VALUES, validations
 

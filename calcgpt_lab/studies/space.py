@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 from calcgpt.base.errors import ConfigError, one_line, unknown_name
 from calcgpt.config import Recipe
 from calcgpt.section import Section, build
-from calcgpt.tables import counted
 from calcgpt_lab.recipe import load_recipe, read_toml, toml_files, with_recipe_beside
+from calcgpt_lab.tables import counted
 
 Values = dict[str, Any]  # of the hyperparameters, by name
 

@@ -19,10 +19,10 @@ from calcgpt.base.errors import ConfigError
 from calcgpt.base.extras import require
 from calcgpt.base.files import locked, read_json, write_json
 from calcgpt.base.processes import usable_cores
-from calcgpt.errors import TrainingError
 from calcgpt_lab.data.sources import training_data
 from calcgpt_lab.ray_cluster import prepare as prepare_ray
 from calcgpt_lab.recipe import differences
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.estimate import say_estimate, step_seconds
 from calcgpt_lab.studies.space import Resources, Space
 from calcgpt_lab.studies.sweep_report import results_in, write_report

@@ -12,11 +12,11 @@ import numpy as np
 
 from calcgpt.base.errors import DataError
 from calcgpt.base.files import read_json, write_text
-from calcgpt.tables import counted, markdown_table
 from calcgpt_lab.plots import save_figures
 from calcgpt_lab.recipe import recipe_toml
 from calcgpt_lab.records import step_lines
 from calcgpt_lab.studies.space import Space, Values
+from calcgpt_lab.tables import counted, markdown_table
 from calcgpt_lab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from tqdm import tqdm
 from calcgpt.base.progress import progress_bar
 from calcgpt.inference.results import read_answer
 from calcgpt.metrics import Scores
-from calcgpt.tables import duration, printable
 from calcgpt_lab.evaluation.evaluate import Evaluation, answer_field
+from calcgpt_lab.tables import duration, printable
 from calcgpt_lab.training.speed import synchronize_device
 from datagen.notation import number_text, parse_prompt
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from commands import RunCli
 
-from calcgpt.intervals import wilson_interval
 from calcgpt_lab.plots import draw_curves, draw_operand_lengths, draw_reliability, file_figures
-from calcgpt_lab.records import MAX_TABLE, read_curves, read_record
+from calcgpt_lab.records import MAX_TABLE, read_curves, read_record, wilson_interval
 
 ROWS: list[dict[str, Any]] = [
     {"step": 5, "val_loss": 9.0},  # before the first training row: its tokens are unknown

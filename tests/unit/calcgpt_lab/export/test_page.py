@@ -11,6 +11,7 @@ from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.registry import resolve
 from calcgpt_lab.export import page
+from calcgpt_lab.saving import save
 from datagen.cases import Cases, all_cases
 
 
@@ -24,7 +25,7 @@ def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
     monkeypatch.setattr(page, "all_cases", lambda: few._replace(right=right))
     run = tmp_path / "run"
     for name, step in (("b-first", 10), ("a-last", 200), ("c-middle", 95)):
-        replace(calculator, metrics={"step": step}).save(run / name)
+        save(replace(calculator, metrics={"step": step}), run / name)
     rows = [{"step": n, "tokens": n, "loss": 1 / n} for n in (1, 50, 100, 200)]
     (run / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     page.export_snapshots(run, tmp_path / "out", force=False)
@@ -36,7 +37,7 @@ def test_snapshots_come_in_the_order_of_their_steps_with_the_nearest_loss(
     ]
     assert {one["wrong"] for one in content["snapshots"]} == {7}
     assert content["cases"] == len(few.kinds)
-    replace(calculator, metrics={}).save(run / "d-unknown")
+    save(replace(calculator, metrics={}), run / "d-unknown")
     with pytest.raises(ConfigError, match=r"metrics\.json: 'step' is missing"):
         page.export_snapshots(run, tmp_path / "unknown", force=False)
     shutil.rmtree(run / "d-unknown")

@@ -19,8 +19,8 @@ from ray import tune
 
 from calcgpt.base.errors import UserError
 from calcgpt.base.files import write_json
-from calcgpt.errors import TrainingError
 from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.search import Rounds, make_scheduler, make_search, run_trial
 from calcgpt_lab.studies.space import Resources, Space, domain, load_space
 from calcgpt_lab.studies.sweep_report import draw_sweep, results_in, validations, write_report
