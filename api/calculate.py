@@ -15,9 +15,17 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.access import CHARGE, charge_for, client_of
+from api.connections import EventStream
 from api.fairness import Shift
-from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
-from api.routing import EventStream, JsonRoute, RequestStack, json_response, stream_responses
+from api.http import (
+    QUESTION_RESPONSES,
+    JsonRoute,
+    ProblemError,
+    RequestStack,
+    expression_problem,
+    json_response,
+    stream_responses,
+)
 from api.schemas.calculator import (
     AnswerOptions,
     BatchItem,

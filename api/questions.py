@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import client_of
 from api.calculate import n_operations
-from api.problems import QUESTION_RESPONSES, ProblemError
-from api.routing import JsonRoute, RequestStack, json_response
+from api.http import QUESTION_RESPONSES, JsonRoute, ProblemError, RequestStack, json_response
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
 from calcgpt.base.errors import DataError

@@ -13,11 +13,11 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from api.access import charge_for, client_of
+from api.connections import poll
 from api.fairness import Admission, Shift, Turns
-from api.problems import RETRY, ProblemError, internal_problem
+from api.http import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
-from api.slow_clients import poll
 from api.telemetry import Metrics
 from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import CONFIG, Checkpoint
