@@ -354,6 +354,7 @@ def serve_http(calculator: Calculator, port: int) -> None:
     """
     import uvicorn  # not above: the server on stdin and stdout starts seconds earlier without it
 
+    from api.connections import LocalConnection
     from api.middleware import BodyLimit
     from api.server import COMMON, listen, url_of
 
@@ -362,7 +363,7 @@ def serve_http(calculator: Calculator, port: int) -> None:
     print(f"{calculator.checkpoint.name} answers on {url_of(listener)}/mcp", file=sys.stderr)
     config = uvicorn.Config(
         BodyLimit(OnlyCalls(app), MAX_BODY, seconds=BODY_SECONDS),
-        **COMMON,
+        **COMMON | {"http": LocalConnection},
         limit_concurrency=MAX_CONNECTIONS,
     )
     uvicorn.Server(config).run(sockets=[listener])
