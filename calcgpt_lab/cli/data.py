@@ -18,8 +18,7 @@ from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
     "--distribution",
     default="blog",
     show_default=True,
-    help="blog, calculator, everyday, rounding, tricky-5, tricky-12, wide, wide-12, wide-16 or "
-    "wide-40.",
+    help="blog, calculator, everyday, tricky-5, wide, wide-12, wide-16 or wide-40.",
 )
 @click.option(
     "--format",

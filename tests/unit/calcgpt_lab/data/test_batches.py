@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from calcgpt.base.errors import DataError
 from calcgpt.config import TrainConfig
-from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.data.batches import (
     NO_LOSS,
     BatchSource,
@@ -15,6 +14,7 @@ from calcgpt_lab.data.batches import (
     micro_batches,
 )
 from calcgpt_lab.data.sources import BATCHES
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 
 TOKENIZER = TOKENIZERS["arithmetic"]("")
 CONFIG = TrainConfig()
