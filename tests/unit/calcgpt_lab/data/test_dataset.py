@@ -274,8 +274,10 @@ def test_options_that_are_not_allowed_are_refused_before_anything_is_written(
 def test_out_may_not_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
-    for out in (file, file / "below"):
-        with pytest.raises(DataError, match="file") as caught:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "absent")
+    for out in (file, file / "below", link):
+        with pytest.raises(DataError, match=r"file|link to nothing") as caught:
             make(out)
         assert "\n" not in str(caught.value)
     assert file.read_text() == "mine"
