@@ -69,9 +69,8 @@ def ready(running: Server) -> list[int]:
 
 
 @workers
-def test_requests_are_answered_to_the_end(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_answered_to_the_end(workers: int) -> None:
     """None on a kept connection is lost: the last response of each says that it is the last."""
-    monkeypatch.setattr("api.connections.LINGER_SECONDS", PATIENCE)
     outcomes: list[Any] = []
     with server("calculator", "--workers", workers, *PATIENT) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
@@ -91,10 +90,7 @@ def test_requests_are_answered_to_the_end(workers: int, monkeypatch: pytest.Monk
 
 
 @workers
-def test_new_requests_are_refused_while_streams_finish(
-    workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("api.connections.LINGER_SECONDS", PATIENCE)
+def test_new_requests_are_refused_while_streams_finish(workers: int) -> None:
     body = json.dumps({"expression": "1+1"}).encode()
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
