@@ -34,7 +34,7 @@ pytest: .venv/dev.stamp
 
 # What takes longer, before a release and at night: the tests that `make test` leaves out, attacks on
 # the service, and the service under load.
-check: test
+check: test .venv/clients.stamp
 	$(BIN)/pytest -q -n $(WORKERS) -m slow
 	$(BIN)/python -m tools.attacks
 	$(MAKE) soak SOAK="--minutes 5"
@@ -140,6 +140,10 @@ results: .venv/dev.stamp
 	$(PIP) --editable '.[dev,lab,fuzz]'
 	touch $@
 
+.venv/clients.stamp: .venv/dev.stamp
+	$(PIP) --editable '.[dev,lab,clients]'
+	touch $@
+
 .venv/docs.stamp: .venv/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable '.[docs]'
 	touch $@
@@ -161,7 +165,7 @@ tables: .venv/dev.stamp
 constraints:
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[course,dev,docs,lab]' torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[clients,course,dev,docs,lab]' torch==2.13.0
 	$(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//' > constraints.txt
 
 clean:

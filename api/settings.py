@@ -87,14 +87,8 @@ class Settings(BaseSettings):
     )
     trusted_proxies: str = Field(
         "127.0.0.1",
-        description="Addresses or networks of proxies, whose X-Forwarded-For is trusted; * trusts "
-        "everyone.",
-    )
-    proxies: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="With --trusted-proxies *: the number of proxies before the service.",
+        description="Addresses or networks of proxies, separated by commas, whose X-Forwarded-For "
+        "is trusted.",
     )
 
     log_format: Literal["auto", "json", "text"] = Field(
@@ -107,10 +101,9 @@ class Settings(BaseSettings):
     @field_validator("engine")
     @classmethod
     def _check_engine(cls, engine: str) -> str:
-        from calcgpt.inference.engines import AUTO, ENGINES  # takes a while to import
+        from calcgpt.inference.engines import engine_names  # takes a while to import
 
-        names = (AUTO, *ENGINES)
-        if engine not in names:
+        if engine not in (names := engine_names()):
             raise ValueError(unknown_name("engine", engine, names))
         return engine
 
@@ -184,15 +177,13 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _check_proxies(cls, proxies: str) -> str:
-        if proxies.strip() == "*":
-            return "*"
         for proxy in filter(None, map(str.strip, proxies.split(","))):
             if proxy == "*":
-                raise ValueError("* trusts everyone, and stands alone")
+                raise ValueError("* would let each client choose its address: name the networks")
             try:
                 network = ip_network(proxy, strict=False)
             except ValueError:
-                raise ValueError(f"{proxy!r} is not an address, a network or *") from None
+                raise ValueError(f"{proxy!r} is not an address or a network") from None
             if "/" in proxy and str(network.network_address) != str(
                 ip_address(proxy.partition("/")[0])
             ):

@@ -25,17 +25,15 @@ from numpy.typing import NDArray
 from calcgpt import __version__
 from calcgpt.base import files
 from calcgpt.base.errors import ConfigError, as_path, check_items, check_types
-from calcgpt.base.extras import require
 from calcgpt.base.plugins import extension
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.parameters import count, has_formulas, n_stored
 from calcgpt.section import build
 from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
-    HEADER_BYTES,
-    VALUE_BYTES,
+    PACKED_TYPES,
+    WEIGHT_TYPE,
     check_header,
     pack,
     read_tensors,
@@ -46,12 +44,14 @@ from calcgpt.tensors import (
 )
 from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
 from datagen.operations import SIGNS
+from datagen.slots import Kind
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
+MAX_WEIGHT_BYTES = 1 << 33  # 8 GiB: two billion numbers
+KIND_TABLE = "kinds.weight"  # a row for each kind of slot, and reserved ones (N_KINDS)
 # A key in each of our files that other programs do not write into their files of the same name.
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
-STATES = 16  # the state of a training has at most that many times the size of the weights
 SPLITS = {
     "validation": "validation, greedy",
     "test": "test, greedy",
@@ -92,18 +92,16 @@ class Checkpoint:
     def load(cls, folder: str | Path) -> Checkpoint:
         """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
         run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
-        weights are not finite, or not as many as the recipe says. Does not compare their names and
-        shapes with the recipe: their first use does."""
+        weights are not finite. Does not compare them with the recipe: their first use does."""
         from safetensors.numpy import load_file
 
         folder = as_path("folder", folder)
         recipe, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
-        n_value = _n_stored(recipe, tokenizer)
-        _check_hash(path, hashes, VALUE_BYTES * n_value + HEADER_BYTES)
+        check_hash(path, hashes, MAX_WEIGHT_BYTES)
         is_packed = recipe.train.weights == "int8"
-        check_header(path, n_value, is_packed)
+        check_header(path, PACKED_TYPES if is_packed else {WEIGHT_TYPE})
         arrays = read_tensors(load_file, path)
         if is_packed:
             arrays = unpack(arrays, path)
@@ -167,43 +165,21 @@ class Checkpoint:
 
     @property
     def n_parameters(self) -> int:
-        """The number of trained parameters."""
-        if not has_formulas(self.recipe.model):
-            n: int = self.model.n_parameters()
-            return n
-        return sum(count(self.recipe.model, len(self.tokenizer)).values())
+        """The number of trained parameters. Rows that are kept for later kinds do not count."""
+        kinds = self.arrays.get(KIND_TABLE, np.zeros(0))
+        return sum(array.size for array in self.arrays.values()) - kinds[len(Kind) :].size
 
     @cached_property
     def model(self) -> Any:
         """The model of torch, on the CPU, built when it is first used. Raises CheckpointError if
         the weights do not fit the recipe, and UserError without torch."""
-        return torch_engine().build(self)
-
-
-def torch_engine() -> Any:
-    """Returns the module of the laboratory that builds models (`calcgpt_lab.model.stored`). Raises
-    UserError without torch."""
-    require("engine 'torch'", "torch")
-    return extension("calcgpt.engines", "torch")
+        return extension("calcgpt.models", "torch")(self)
 
 
 def _name(folder: Path) -> str:
     """Returns the name of a checkpoint: that of its folder, or `RUN-STEP` for a step of a run."""
     is_step = folder.name.startswith("step-") and folder.parent.name
     return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
-
-
-def load_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
-    """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
-    file is missing, is much larger than the weights or has another hash than `config.json` says."""
-    from safetensors.numpy import load_file
-
-    weights = folder / WEIGHTS
-    n_byte = weights.stat().st_size if weights.exists() else 0
-    max_bytes = STATES * n_byte + HEADER_BYTES
-    _check_hash(folder / name, read_config(folder)[1], max_bytes)
-    check_header(folder / name)
-    return read_tensors(load_file, folder / name)
 
 
 def load_metrics(folder: Path) -> dict[str, Any]:
@@ -274,17 +250,8 @@ def model_card(
     return "\n".join(lines) + "\n"
 
 
-def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:
-    """Returns how many numbers the weights are. No memory is allocated for them: a config may ask
-    for a model of any size."""
-    if has_formulas(recipe.model):
-        return n_stored(recipe.model, len(tokenizer))
-    n: int = torch_engine().n_stored(recipe.model, len(tokenizer))
-    return n
-
-
 def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
-    _check_hash(path, hashes)
+    check_hash(path, hashes)
     try:
         return tokenizer_from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, CheckpointError) as error:
@@ -299,7 +266,9 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     return content
 
 
-def _check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_JSON_BYTES) -> None:
+def check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_JSON_BYTES) -> None:
+    """Raises CheckpointError unless a file has the SHA-256 that `config.json` says, and at most
+    `max_bytes`."""
     try:
         files.check_file(path, max_bytes)
         digest = files.sha256(path)
@@ -335,9 +304,6 @@ def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
     path = folder / CONFIG
     content, hashes = read_config(folder)
     content.pop("calcgpt_version", None)
-    model = content.get("model")
-    if isinstance(model, dict) and model.get("position") == "coordinates":
-        raise CheckpointError(f"{path}: the model is of a form that is gone: version 0.3 runs it")
     try:
         recipe = build(Recipe, content, str(path))
     except ConfigError as error:

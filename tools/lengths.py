@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from benchmarks.measure import environment, parser, positive, run, write
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.generate import Decoder
+from calcgpt.inference.decoding import Decoder
 from calcgpt.intervals import wilson_interval
 from calcgpt.registry import resolve
 from calcgpt.tables import text_table

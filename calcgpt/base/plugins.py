@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from calcgpt.base.errors import ConfigError, DataError, UserError, check_types, unknown_name
+from calcgpt.base.extras import require
 
 T = TypeVar("T")
 GROUP = "calcgpt.plugins"
@@ -55,11 +56,17 @@ def extensions(group: str) -> dict[str, EntryPoint]:
 
 
 def extension(group: str, name: str) -> Any:
-    """Returns what an installed package adds to a group under a name. Raises UserError if none
-    does."""
-    if entry := extensions(group).get(name):
+    """Returns what an installed package adds to a group, such as `calcgpt.engines`, under a name.
+    Raises UserError if none does, or if it needs a library that is missing."""
+    entry = extensions(group).get(name)
+    if not entry:
+        raise UserError(f"no installed package adds {name!r} to {group}")
+    try:
         return entry.load()
-    raise UserError(f"no installed package adds {name!r} to {group}")
+    except ModuleNotFoundError as error:
+        kind = group.removeprefix("calcgpt.").removesuffix("s")
+        require(f"{kind} {name!r}", str(error.name).partition(".")[0])
+        raise
 
 
 def look_up(table: Mapping[str, T], name: str, kind: str) -> T:

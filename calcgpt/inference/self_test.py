@@ -8,10 +8,11 @@ import numpy as np
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.generate import Decoder, as_array_decoder
+from calcgpt.inference.decoding import Decoder
 from calcgpt.intervals import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
+PROMPT = "$(0000000001+0000000001)="
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
 MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
@@ -35,10 +36,11 @@ def self_test(calculator: Calculator) -> None:
 
 
 def check_finite(checkpoint: Checkpoint, decoder: Decoder) -> None:
-    """Raises CheckpointError if the model's logits are not finite."""
-    engine = as_array_decoder(decoder)
-    logits = engine(np.zeros((1, 1), np.int64), engine.new_array_cache(1, 1), True)
-    if not np.isfinite(logits).all():
+    """Raises CheckpointError if the model's probabilities are not finite."""
+    is_notation = checkpoint.tokenizer.is_notation()
+    writing = decoder.begin(PROMPT if is_notation else checkpoint.tokenizer.decode([0]))
+    writing.write(1)
+    if not np.isfinite(writing.written().probabilities).all():
         raise CheckpointError(f"{checkpoint.name}: its logits are not finite")
 
 

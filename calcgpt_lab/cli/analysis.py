@@ -183,18 +183,14 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -
     The text ends after --tokens, or when the model's context is full.
     """
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.inference.engines import load_decoder
-    from calcgpt.inference.generate import Sampling, sample
+    from calcgpt_lab.model.decoding import Sampling, sample
+    from calcgpt_lab.threads import choose_threads
 
     sampling = Sampling(**choices)
     stored = Checkpoint.load(options.chosen(checkpoint))
-    name, decoder = load_decoder(stored)
-    if name == "torch":
-        from calcgpt_lab.threads import choose_threads
-
-        choose_threads(stored.model, n_token=1)
+    choose_threads(stored.model, n_token=1)
     try:  # a bad prompt is refused before anything is written
-        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
+        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling)
         first = next(parts, "")
     except UserError as error:
         if prompt is None:  # a model that was not trained on lines of text

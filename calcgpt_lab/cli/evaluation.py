@@ -17,9 +17,9 @@ from calcgpt_lab.cli import lab_options
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.inference.generate import Sampling
     from calcgpt_lab.data.task import AnyTask
     from calcgpt_lab.evaluation.report import Evaluate
+    from calcgpt_lab.model.decoding import Sampling
 
 # The options of `eval` that a model of plain text supports.
 TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -99,10 +99,10 @@ def eval_(
     worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
     """
     from calcgpt.base.files import write_json, write_text
-    from calcgpt.inference.generate import Sampling
     from calcgpt_lab.evaluation import report
     from calcgpt_lab.evaluation.evaluate import predicts_text
     from calcgpt_lab.evaluation.shards import scored_answers, to_jsonl
+    from calcgpt_lab.model.decoding import Sampling
 
     data = _test_file(data)
     source = _source_of(data, task)
@@ -154,6 +154,8 @@ def _scorer(
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
+    if sampling.temperature:
+        engine = engine or "torch"  # others write the most probable character
     engine, device = lab_options.engine_and_device(engine, device, ray_address)
     loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
     if not is_shared:

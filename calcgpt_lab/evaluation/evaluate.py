@@ -10,29 +10,27 @@ Shapes: B lines, P prompt tokens.
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from calcgpt.base.errors import NotationError, check_integer, check_items, check_types
-from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.generate import (
-    ArrayDecoder,
-    CachedModel,
-    Decoder,
-    Floats,
-    Sampling,
-    Writer,
-    complete,
-    generate,
+from calcgpt.base.errors import (
+    ConfigError,
+    NotationError,
+    check_integer,
+    check_items,
+    check_types,
 )
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.decoding import Decoder, Written
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import Accuracy, Scores
-from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt.tokenizer import Tokenizer
 from calcgpt_lab.data.problems import Line
+from calcgpt_lab.model.decoding import CachedModel, Sampling, TokenDecoder
 from calcgpt_lab.records import MAX_TABLE
 from datagen import work_errors
 from datagen.arithmetic import USUAL_PLACES, integer_text
@@ -47,71 +45,51 @@ ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
 KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a model wrote after a prompt, and the probability of each of its characters."""
-
-    output: str
-    probabilities: Sequence[float] | Floats
-
-
 def answer(
-    model: Decoder,
+    model: CachedModel | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
-) -> list[Answer]:
-    """Lets the model, or the decoder of another engine, answer every line.
+) -> list[Written]:
+    """Returns what the model, or the decoder of another engine, writes after the prompt of every
+    line.
 
     At a temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress`
     is called with the number of new answers. Raises DataError if the tokenizer lacks characters of
-    the notation.
+    the notation, and ConfigError for a sampled answer of an engine that has none.
     """
-    characters = tokenizer.require_characters()
+    decoder = model if isinstance(model, Decoder) else TokenDecoder(model, tokenizer)
     is_training = getattr(model, "training", False)
     if is_training:
         model.eval()  # type: ignore[union-attr]
-    answers: dict[int, Answer] = {}
-    for batch in _batches(model, characters, lines, sampling or Sampling(), batch_size):
-        answers |= batch
+    answers: dict[int, Written] = {}
+    for index, batch in enumerate(_batches(lines, batch_size)):
+        prompts = [lines[row].prompt for row in batch]
+        if sampling and sampling.temperature:
+            if not isinstance(decoder, TokenDecoder):
+                raise ConfigError("answers are sampled by the engine 'torch' alone")
+            seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
+            written = decoder.complete(prompts, dataclasses.replace(sampling, seed=int(seed)))
+        else:
+            written = decoder.complete(prompts)
+        answers |= zip(batch, written, strict=True)
         progress(len(batch))
     if is_training:
         model.train()  # type: ignore[union-attr]
     return [answers[row] for row in range(len(lines))]
 
 
-def _batches(
-    decoder: Decoder,
-    tokenizer: CharTokenizer,
-    lines: Sequence[Line],
-    sampling: Sampling,
-    batch_size: int,
-) -> Iterator[dict[int, Answer]]:
-    """Yields the answers by row, batch by batch. The prompts of a batch have one length."""
+def _batches(lines: Sequence[Line], batch_size: int) -> list[list[int]]:
+    """Returns the rows of each batch. The prompts of a batch have one length."""
 
     def length(row: int) -> int:
         return len(lines[row].prompt)
 
-    stop = int(tokenizer.encode("$")[0])
     rows = sorted(range(len(lines)), key=length)
     groups = [list(group) for _, group in groupby(rows, key=length)]
-    batches = [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
-    for index, batch in enumerate(batches):
-        prompts = [lines[row].prompt for row in batch]
-        if sampling.temperature == 0 and isinstance(decoder, Writer):
-            written = complete(decoder, tokenizer, prompts, stop)
-            yield {row: Answer(*text) for row, text in zip(batch, written, strict=True)}
-            continue
-        seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
-        seeded = dataclasses.replace(sampling, seed=int(seed))
-        prompts_BP = np.array([tokenizer.encode(prompt) for prompt in prompts], np.int64)
-        completions = generate(decoder, prompts_BP, stop, sampling=seeded)
-        yield {
-            row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
-            for row, completion in zip(batch, completions, strict=True)
-        }
+    return [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
 
 
 @dataclass(frozen=True)
@@ -132,7 +110,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Decoder,
+    model: CachedModel | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
@@ -142,7 +120,7 @@ def evaluate(
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
     `answer`, and there must be a line."""
     check_types(
-        model=(model, ArrayDecoder, CachedModel),
+        model=(model, CachedModel, Decoder),
         tokenizer=(tokenizer, Tokenizer),
         sampling=(sampling, Sampling, None),
         progress=(progress, Callable),
@@ -153,10 +131,9 @@ def evaluate(
     start = time.perf_counter()
     answers = answer(model, tokenizer, lines, sampling, progress, batch_size)
     seconds = time.perf_counter() - start
-    outputs = [answer.output for answer in answers]
+    outputs = [written.text for written in answers]
     confidences = [
-        confidence(line.prompt, answer.output, answer.probabilities)
-        for line, answer in zip(lines, answers, strict=True)
+        confidence(line.prompt, *written) for line, written in zip(lines, answers, strict=True)
     ]
     scores = score(lines, outputs)
     return Evaluation(scores, list(lines), outputs, confidences, len(lines) / seconds)

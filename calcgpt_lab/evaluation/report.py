@@ -13,7 +13,7 @@ from calcgpt.base.errors import DataError
 from calcgpt.base.files import sha256
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable, load_metrics
-from calcgpt.inference.generate import Decoder, Sampling
+from calcgpt.inference.decoding import Decoder
 from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
 from calcgpt.tables import markdown_table, text_table
 from calcgpt_lab.data.dataset import MANIFEST
@@ -29,6 +29,7 @@ from calcgpt_lab.evaluation.evaluate import (
     first_error_record,
     predicts_text,
 )
+from calcgpt_lab.model.decoding import Sampling
 from datagen.splits import Split
 
 # Fields of a record that metrics.json leaves out: it has the first two elsewhere, the speed depends
@@ -104,7 +105,7 @@ def publish(
     The validation and test problems of `data`, a data set or a task, are scored with greedy
     decoding. The test problems are also scored with sampling at temperature 1, as in the blog post.
     `also` names further files, which are scored with greedy decoding and recorded under `also` in
-    the metrics. `decoder` runs the model; it defaults to the model itself.
+    the metrics. `decoder` decodes greedily; it defaults to the model itself.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
     DataError for a model of plain text, for a file without problems and for a pipe. Raises before
@@ -126,7 +127,8 @@ def publish(
 
     def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:
         sampling = Sampling(temperature)
-        model, tokenizer = decoder or checkpoint.model, checkpoint.tokenizer
+        model = decoder if decoder and not temperature else checkpoint.model
+        tokenizer = checkpoint.tokenizer
         answers = partial(evaluate, model, tokenizer, sampling=sampling)
         record, _ = evaluation_record(checkpoint, source, sampling, None, progress, answers, split)
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}

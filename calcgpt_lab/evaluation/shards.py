@@ -29,8 +29,8 @@ from calcgpt.base.files import (
     write_text,
 )
 from calcgpt.checkpoint import CONFIG, Checkpoint
+from calcgpt.inference.decoding import Decoder
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Decoder
 from calcgpt.inference.results import NOT_CONFIDENT, Confidence
 from calcgpt.metrics import PartialModel
 from calcgpt.section import build

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from calcgpt import parameters
 from calcgpt.base.extras import install_line, is_installed
 from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
@@ -12,6 +11,7 @@ from calcgpt.metrics import StoredMetrics, score_cells
 from calcgpt.section import build
 from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.model import parameters
 from calcgpt_lab.records import perplexity
 from calcgpt_lab.training.environment import Start, read_starts
 from datagen.operations import SIGNS

@@ -20,7 +20,6 @@ from calcgpt.base.errors import ConfigError, as_path, check_integer, check_items
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
 from calcgpt.metrics import Scores
-from calcgpt.tensors import VALUE_BYTES
 from calcgpt_lab.data.sources import (
     TrainingData,
     examples_of,
@@ -51,6 +50,7 @@ from datagen.splits import Split
 
 # In training.safetensors: the prefix of the weights in training, if the checkpoint has an average.
 _RAW = "weights."
+STATE_BYTES = 16  # of a parameter: its value, two states of the optimizer, an average
 MAX_THREADS = 1_024
 Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
 
@@ -112,7 +112,7 @@ def train(
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.fastest_threads())
-        with run.explains_full_disk(4 * VALUE_BYTES * trainer.model.n_parameters()):
+        with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
             if group.is_main:
                 trainer.announce(data, progress)
             return trainer.run(progress, trackers)

@@ -211,6 +211,7 @@ def test_a_library_that_is_missing_is_named_with_the_command_that_installs_it(
     monkeypatch.chdir(tmp_path)
     for library in libraries:
         monkeypatch.setitem(sys.modules, library, None)  # importing it raises
+    monkeypatch.delitem(sys.modules, "calcgpt_lab.model.stored", raising=False)
     outcome = run_cli(*(arg.format(tiny=tiny_folder, data=data_folder) for arg in args))
     names = " and ".join(filter(None, (", ".join(libraries[:-1]), libraries[-1])))
     line = f"error: {what} needs {names}: {install_line(*libraries)}\n"

@@ -21,10 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app
-from api.connections import Connection
+from api.connections import Connection, SlowClients
 from api.middleware import RequestLog
 from api.settings import Settings
-from api.slow_clients import SlowClients
 from api.telemetry import Metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -18,7 +18,7 @@ LAYERS = [
     {"calcgpt.section", "calcgpt.plugins"},
     {"calcgpt.config", "calcgpt.intervals", "calcgpt.tables"},
     {"calcgpt.errors"},
-    {"calcgpt.parameters", "calcgpt.tokenizer"},
+    {"calcgpt.tokenizer"},
     {"calcgpt.metrics", "calcgpt.tensors"},
     {"calcgpt.switches"},
     {"calcgpt.checkpoint"},

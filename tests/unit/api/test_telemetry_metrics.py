@@ -35,14 +35,9 @@ with shared_folder() as folder:
 FULL_DISK = """
 mount -t tmpfs -o size={size}k tmpfs "$PROMETHEUS_MULTIPROC_DIR" && exec "$0" -c "$1"
 """
-COUNT_MANY = """
-from api.telemetry import Metrics
-metrics = Metrics()
-for i in range(1_000):
-    metrics.tokens.labels(f"model{i}").inc()
-print(Metrics().render()[0].decode().count("calcgpt_tokens_total{"))
-metrics.tokens.labels("model0").inc()
-assert metrics.tokens.labels("model0")._value.get() == 2
+COUNT_AND_SHOW = f"""{COUNT}
+print("calcgpt_requests_in_flight 2.0" in metrics.render()[0].decode())
+assert metrics.tokens.labels("direct")._value.get() == 5
 """
 
 
@@ -58,26 +53,14 @@ class Samples:
         return value
 
 
-def test_every_metric_has_its_name() -> None:
+def test_seconds_are_in_buckets_and_series_have_no_time_of_creation() -> None:
     metrics = Metrics()
-    metrics.requests.labels("/v1/calculate", "POST", "200").inc()
-    metrics.request_seconds.labels("/v1/calculate").observe(0.003)
-    metrics.in_flight.inc(3)
-    metrics.tokens.labels("direct").inc(16)
-    metrics.answers.labels("direct", "true").inc()
-    metrics.sheds.labels("rate").inc()
-    metrics.loop_lag.observe(0.002)
+    metrics.request_seconds.labels("/").observe(0.003)
     body, content_type = metrics.render()
     assert content_type.startswith("text/plain")
     sample = Samples(body)
-    assert sample("calcgpt_requests_total", route="/v1/calculate", method="POST", status="200") == 1
-    assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.0025") == 0
-    assert sample("calcgpt_request_seconds_bucket", route="/v1/calculate", le="0.005") == 1
-    assert sample("calcgpt_requests_in_flight") == 3
-    assert sample("calcgpt_tokens_total", model="direct") == 16
-    assert sample("calcgpt_answers_total", model="direct", verified="true") == 1
-    assert sample("calcgpt_sheds_total", reason="rate") == 1
-    assert sample("calcgpt_event_loop_lag_seconds_count") == 1
+    assert sample("calcgpt_request_seconds_bucket", route="/", le="0.0025") == 0
+    assert sample("calcgpt_request_seconds_bucket", route="/", le="0.005") == 1
     assert not [s.name for s in sample.samples if s.name.endswith("_created")]
 
 
@@ -165,18 +148,18 @@ def test_a_blocked_event_loop_is_measured() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="mounts a file system")
-@pytest.mark.parametrize(("size", "some_are_kept"), [(16, False), (220, True)])
+@pytest.mark.parametrize(("size", "some_are_kept"), [(16, False), (800, True)])
 def test_a_full_disk_costs_metrics_and_not_the_process(
     tmp_path: Path, size: int, some_are_kept: bool
 ) -> None:
-    """The disk has `size` KiB: too little for a first file, or for all that is counted."""
+    """The disk has `size` KiB: too little for the first file, or for the second."""
     command = ["unshare", "-m", "sh", "-c", FULL_DISK.format(size=size), sys.executable]
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     ended = subprocess.run(
-        [*command, COUNT_MANY], env=environment, capture_output=True, text=True, check=False
+        [*command, COUNT_AND_SHOW], env=environment, capture_output=True, text=True, check=False
     )
     if "permission denied" in ended.stderr or "Operation not permitted" in ended.stderr:
         pytest.skip("mounts are not allowed")
     assert ended.returncode == 0, ended.stderr
     assert "No space left on device" in ended.stderr
-    assert bool(int(ended.stdout)) == some_are_kept
+    assert ended.stdout == f"{some_are_kept}\n"

@@ -15,7 +15,6 @@ from commands import RunCli
 from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import Recipe
-from calcgpt.inference.generate import Sampling
 from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.metrics import Scores
 from calcgpt.section import build
@@ -29,6 +28,7 @@ from calcgpt_lab.evaluation.report import (
     score_table,
     wrong_answers,
 )
+from calcgpt_lab.model.decoding import Sampling
 from datagen import work
 
 ADD = "$(0000000782+0000000021)=3080000000$"

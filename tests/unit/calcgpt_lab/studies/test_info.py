@@ -12,9 +12,9 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.cli import cli
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
-from calcgpt.parameters import formulas
 from calcgpt.registry import resolve
 from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.parameters import formulas
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.studies.info import choices, parameter_table, training
 from calcgpt_lab.training.environment import record_start

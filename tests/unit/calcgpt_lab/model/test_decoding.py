@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.config import ModelConfig
-from calcgpt.inference.generate import Sampling, choose, generate
+from calcgpt_lab.model.decoding import Sampling, choose, generate
 from calcgpt_lab.model.gpt import GPT
 
 VOCAB = 21

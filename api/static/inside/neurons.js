@@ -1,4 +1,4 @@
-// Step 4: the neurons of the feed-forward networks add and multiply.
+// The neurons of the feed-forward networks add and multiply.
 
 import { follow } from "../backend.js";
 import { isAborted } from "../client.js";
@@ -6,28 +6,23 @@ import { createElement } from "../format.js";
 import { createChoices, createShareBar, formatSigned } from "./bars.js";
 
 /** @import { Neuron } from "../engine/dissect.js" */
-/** @import { Picture } from "../story.js" */
+/** @import { View } from "../inside.js" */
 
 const NAMED = 3; // characters at which a neuron is strongest
 const FOR = "var(--accent)";
 const AGAINST = "var(--doubt-text)";
 
-/** @type {Picture} */
+/** @type {View} */
 export const neurons = {
   title: "Neurons add and multiply",
-  hasSheet: true,
   text: ({ dissection: { ranked, layers, lead, feedForward, nNeurons } }) => {
     const [best, next] = ranked[layers];
     const sum = feedForward.reduce((total, part) => total + part, 0);
     return [
       `The digits are together now. In each layer ${nNeurons / layers} neurons react to them: a neuron is active for some sums and not for others, and raises or lowers the score of each character.`,
-      `Which neurons decided? Measured: ${best.text} leads ${next.text} by ${lead.toFixed(1)} points, and ${sum.toFixed(1)} of them come from the neurons. These six gave or took most. Choose one to see where in this calculation it is active.`,
+      `Here ${best.text} has ${lead.toFixed(1)} points more than ${next.text}, the next best; the neurons gave ${sum.toFixed(1)} of them, directly. These six gave or took most. Choose one to see where in this calculation it is active.`,
     ];
   },
-  more: ({ dissection: { lead, start, attended, feedForward } }) => [
-    `The lead of ${lead.toFixed(1)} is a sum: ${formatSigned(start)} from the kind, with which the model began, ${formatSigned(attended)} directly from the heads, and ${feedForward.map((part, layer) => `${formatSigned(part)} from the neurons of layer ${layer + 1}`).join(", ")}.`,
-    "The part of a neuron is its activation, times the numbers that it writes, times the numbers with which the scores are read. Neurons of earlier layers also act through later ones; this is not counted. Mostly no single neuron knows a sum: several, each right for some sums, decide together.",
-  ],
   draw({ subject, dissection, board, signal }) {
     const { neurons: listed, vocabulary } = dissection;
     const largest = Math.max(...listed.map(({ part }) => Math.abs(part)));
@@ -39,16 +34,17 @@ export const neurons = {
     const description = createElement("div", "active", "Measuring …");
     const activations = follow(subject.model, subject.text, subject.start, listed.map(toNeuron), signal);
     let shown = 0;
-    const show = async (/** @type {number} */ index) => {
+    const show = async (/** @type {number} */ index, /** @type {boolean} */ isAsked) => {
       shown = index;
       try {
         const all = (await activations).map((values) => values[index]);
         if (shown !== index) return; // another one is chosen
         const most = Math.max(...all.map(Math.abs));
-        board.tint(all.map((value, at) => {
+        const tints = all.map((value, at) => {
           const colour = value < 0 ? AGAINST : FOR;
           return { position: subject.start + at, strength: Math.abs(value) / most, colour };
-        }));
+        });
+        if (isAsked) board.tint(tints); // before, what a head looked at is tinted
         description.replaceChildren(...describe(subject, all, listed[index].effects, vocabulary));
       } catch (error) {
         if (!isAborted(error)) description.textContent = "The neurons could not be followed.";

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api import logs
+from api import telemetry
 
 log = logging.getLogger("service.part")
 
@@ -36,7 +35,7 @@ def logging_to(stream: io.StringIO, *args: Any) -> Iterator[io.StringIO]:
         library.setLevel(logging.NOTSET)
         library.disabled = False
     try:
-        logs.configure(*args)
+        telemetry.configure_logs(*args)
         yield stream
     finally:
         root.handlers, sys.stderr = handlers, stderr
@@ -66,9 +65,9 @@ def test_a_record_is_one_json_object_with_its_extras() -> None:
 @pytest.mark.parametrize("format", ["json", "text"])
 def test_records_have_the_id_of_the_current_request(format: str) -> None:
     with logging_to(io.StringIO(), format) as stream:
-        token = logs.request_id.set("request-7")
+        token = telemetry.request_id.set("request-7")
         log.info("within")
-        logs.request_id.reset(token)
+        telemetry.request_id.reset(token)
         log.info("after")
     within, after = stream.getvalue().splitlines()
     assert "request-7" in within
@@ -77,36 +76,39 @@ def test_records_have_the_id_of_the_current_request(format: str) -> None:
 
 def test_what_clients_make_a_library_write_has_a_bound() -> None:
     with logging_to(io.StringIO(), "json") as stream:
-        for _ in range(3 * logs.MAX_RECORDS):
+        for _ in range(3 * telemetry.MAX_RECORDS):
             logging.getLogger("uvicorn.error").warning("a client is rude")
             log.info("answered")
     messages = [record["message"] for record in records(stream)]
     rude = [message for message in messages if message != "answered"]
-    assert len(messages) - len(rude) == 3 * logs.MAX_RECORDS
-    assert len(rude) <= 2 * logs.MAX_RECORDS  # a new minute may have begun
+    assert len(messages) - len(rude) == 3 * telemetry.MAX_RECORDS
+    assert len(rude) <= 2 * telemetry.MAX_RECORDS  # a new minute may have begun
     assert any("no more of these" in message for message in rude)
 
 
 def test_records_that_nobody_reads_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MAX_QUEUED", 100_000)
+    monkeypatch.setattr(telemetry, "MAX_QUEUED", 100)
     reader, writer = os.pipe()
-    handler = logs.QueuedHandler(writer)
-    handler.setFormatter(logging.Formatter())
-    monkeypatch.setattr(logs.log, "handlers", [handler])
+    handler = telemetry.LineHandler(writer)
     n = 1_000
     for i in range(n):
-        logs.log.error("%d %s", i, "x" * 995)  # nothing waits, although the pipe is soon full
-    dropped = handler.take_dropped()
-    assert 0 < dropped < n
+        handler.handle(logging.makeLogRecord({"msg": f"{i} {'x' * 995}"}))  # nothing waits
+    n_dropped = handler.take_dropped()
+    assert 0 < n_dropped < n
     assert handler.take_dropped() == 0
     with os.fdopen(reader, encoding="utf-8") as file:
-        threading.Thread(target=handler.close).start()  # which waits until all are read
-        lines = [line.split(" ", 2) for line in file]
-    reported = [int(line[0]) for line in lines if line[1:2] == ["log"]]
-    written = [int(line[0]) for line in lines if line[1:2] != ["log"]]
-    assert sum(reported) == dropped
-    assert len(written) == n - dropped
+        written = [int(file.readline().split(" ")[0]) for _ in range(n - n_dropped)]
+    handler.flush()
     assert written == sorted(set(written))
+
+
+def test_records_that_cannot_be_written_are_counted() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    handler = telemetry.LineHandler(writer)
+    handler.handle(logging.makeLogRecord({"msg": "lost"}))
+    handler.flush()
+    assert handler.take_dropped() == 1
 
 
 def test_a_traceback_is_one_string() -> None:
@@ -170,12 +172,12 @@ def test_uvicorn_logs_alike_and_its_access_log_is_off() -> None:
 
 
 def test_a_new_minute_has_room_for_new_records() -> None:
-    only = logs.RateLimitFilter()
+    only = telemetry.RateLimitFilter()
 
     def passes(second: float) -> bool:
         content = {"name": "uvicorn.error", "msg": "rude", "created": second, "lineno": 1}
         return only.passes(logging.makeLogRecord(content))
 
-    assert sum(passes(30.0) for _ in range(50)) == logs.MAX_RECORDS
+    assert sum(passes(30.0) for _ in range(50)) == telemetry.MAX_RECORDS
     assert not passes(59.9)
     assert passes(60.0)

@@ -1,18 +1,17 @@
-// What the story tells about: the work of one operation, and the character of it that is followed.
+// What a look inside is about: the work of one operation, and the character of it that is followed.
 
 import { formatNumbers } from "../format.js";
 import { USUAL_PLACES } from "../engine/arithmetic.js";
 import { Layout, PROMPT, shapeOf } from "../engine/layout.js";
-import { KIND, LOWEST } from "../engine/operations.js";
+import { KIND } from "../engine/operations.js";
 import { headSources } from "../inside/heads.js";
 import { HAS_WORK, paper } from "../paper.js";
 import { explain, textOf } from "../paper/cells.js";
 
 /** @import { Dissection } from "../engine/dissect.js" */
-/** within: the function that the operation belongs to, in words, if it does.
- * @typedef {{model: string, prompt: string, output: string, within?: string}} Written */
+/** @typedef {{model: string, prompt: string, output: string}} Written */
 
-const MAX_LENGTH = 4_000; // characters of a calculation that fits into the story
+const MAX_LENGTH = 4_000; // characters of a calculation that fits into the view
 const NAMES = Object.fromEntries(
   Object.entries(KIND).map(([name, kind]) => [kind, name.toLowerCase().replaceAll("_", " ")]),
 );
@@ -21,8 +20,8 @@ const INTERESTING = new Set(
 );
 const PARTS_OF_A_STEP = /above|carr(y|ies)|borrow|÷/g;
 
-/** Returns whether the story can tell about what a model wrote. @param {Written} written */
-export function isTellable({ prompt, output }) {
+/** Returns whether the view can show what a model wrote. @param {Written} written */
+export function isShowable({ prompt, output }) {
   const isShort = prompt.length + output.length <= MAX_LENGTH;
   return Boolean(isShort && HAS_WORK.test(output) && output.endsWith("$") && shapeOf(prompt)?.byZero === false);
 }
@@ -30,10 +29,9 @@ export function isTellable({ prompt, output }) {
 export class Subject {
   /** @type {(position: number) => void} called when another character is chosen */ onChoose = () => {};
 
-  /** @param {Written} written that is tellable */
-  constructor({ model, prompt, output, within = "" }) {
+  /** @param {Written} written that is showable */
+  constructor({ model, prompt, output }) {
     this.model = model;
-    this.within = within;
     this.start = prompt.length;
     this.text = prompt + output;
     this.sheet = /** @type {import("../paper.js").Sheet} */ (paper(prompt, output));
@@ -75,12 +73,10 @@ export class Subject {
     return cell ? textOf(explain(cell)) : `character ${position + 1} of the question`;
   }
 
-  /** Returns the kind and the place of the character that is followed, and the positions that its rule reads. Columns
-   * count from 1, and 0 is none. */
+  /** Returns the kind of the character that is followed, in words, and the positions that its rule reads. */
   get place() {
-    const [kind, row, column, sources] = this.slots[this.position];
-    const from1 = Math.max(0, column - LOWEST + 1);
-    return { kind: NAMES[kind], row, column: from1, sources: sources.filter((source) => source >= 0) };
+    const [kind, , , sources] = this.slots[this.position];
+    return { kind: NAMES[kind], sources: sources.filter((source) => source >= 0) };
   }
 
   /** Returns the sentence of the character, in pieces, each with the position of the character that it names.

@@ -14,8 +14,6 @@ from calcgpt.config import ModelConfig
 from calcgpt.variants import plugins_of
 from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 
-# The tensor with a row for each kind of slot, and reserved ones, which do not count (N_KINDS).
-KIND_TABLE = "kinds.weight"
 SIZES = {
     "V": "vocabulary",
     "C": "n_embd, width of the residual stream",

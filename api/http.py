@@ -1,22 +1,39 @@
-"""Errors as problem documents (RFC 9457), and how the endpoints document them.
+"""What the endpoints share: bodies of strict JSON, and errors as problem documents (RFC 9457).
 
-Unexpected exceptions become a 500 in `api.middleware.RequestLog`.
+A body must be JSON in UTF-8, as RFC 8259 requires between systems. Unexpected exceptions become a
+500 in `api.middleware.RequestLog`.
 """
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import ExitStack
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+from fastapi.sse import format_sse_event
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Mount
 from starlette.types import Scope
 
-from api import logs
+from api.telemetry import request_id
+from calcgpt.base.files import strict_json
 from calcgpt.errors import ExpressionError
 
+STACK = "stack"  # the key of an ExitStack in the state of a request, closed when it ends
+CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]*)', re.IGNORECASE)
+MAX_MEMBERS = 1_000  # of an object: each unknown member gets an error message
+EVENT_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+DONE = format_sse_event(data_str="[DONE]")  # the last event of OpenAI's streams
 MAX_DETAIL = 1_000  # characters: a detail may quote what a client has sent
 MEDIA_TYPE = "application/problem+json"
 TYPE = "urn:calcgpt:problem:"  # followed by the kind
@@ -56,7 +73,7 @@ class ProblemError(Exception):
             "detail": detail,
             "message": detail,  # which OpenAI's clients show
             **self.extra,
-            "request_id": logs.request_id.get(),
+            "request_id": request_id.get(),
         }
         return {name: value for name, value in body.items() if value is not None}
 
@@ -90,7 +107,7 @@ def expression_problem(error: ExpressionError) -> ProblemError:
     )
 
 
-def install(app: FastAPI) -> None:
+def install_problems(app: FastAPI) -> None:
     """Registers the exception handlers."""
 
     @app.exception_handler(ProblemError)
@@ -167,3 +184,76 @@ API_RESPONSES = responses(401, 429)  # of every endpoint under /v1/
 QUESTION_RESPONSES = responses(
     400, 401, 404, 408, 413, 415, 422, 429, 503, 504
 )  # if a model is asked
+
+
+class JsonRequest(Request):
+    """A request whose `json` raises ProblemError: 400 for a body that is not JSON, 415 for one that
+    says that it is compressed or not in UTF-8."""
+
+    async def json(self) -> Any:
+        if (coding := self.headers.get("content-encoding", "identity")) != "identity":
+            headers = {"Accept-Encoding": "identity"}
+            detail = f"the body has Content-Encoding {coding!r:.40}: send it as it is"
+            raise ProblemError(415, detail, headers=headers)
+        charset = CHARSET.search(self.headers.get("content-type", ""))
+        if charset and charset[1].lower() not in ("utf-8", "utf8", "us-ascii"):
+            raise ProblemError(415, f"the body has the charset {charset[1]!r:.40}: send UTF-8")
+        try:
+            return strict_json((await self.body()).decode("utf-8"), MAX_MEMBERS)
+        except UnicodeDecodeError as error:
+            reason = f"byte {error.start} is not UTF-8"
+        except RecursionError:
+            reason = "it is nested too deeply"
+        except ValueError as error:  # such as a JSONDecodeError
+            reason = str(error)
+        raise ProblemError(400, f"the body is not JSON: {reason:.200}", kind="invalid-json")
+
+
+class JsonRoute(APIRoute):
+    """The class of routes that take a `JsonRequest`. Their endpoints are called with the body, if
+    the method has one, the request and its stack, and return a Response.
+
+    A usual body is validated here, because FastAPI's search for the arguments of an endpoint takes
+    as long as the rest of a route.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle, field = super().get_route_handler(), self.body_field
+
+        async def read(request: Request) -> Response:
+            request = JsonRequest(request.scope, request.receive)
+            is_json = request.headers.get("content-type") == "application/json"
+            if not (field and is_json and await request.body()):
+                return await handle(request)
+            body, errors = field.validate(await request.json(), {}, loc=("body",))
+            if errors:
+                raise RequestValidationError(errors)
+            response: Response = await self.endpoint(body, request, await _request_stack(request))
+            return response
+
+        return read
+
+
+async def _request_stack(request: Request) -> ExitStack:
+    stack: ExitStack = request.scope["state"][STACK]
+    return stack
+
+
+RequestStack = Annotated[ExitStack, Depends(_request_stack)]
+"""Closed at the end of the work for a request, and at the latest once its response is sent."""
+
+
+def json_response(content: BaseModel) -> Response:
+    """Returns a response of JSON, which FastAPI would check once more."""
+    return Response(content.model_dump_json(), media_type="application/json")
+
+
+def stream_responses(description: str, example: str) -> dict[int | str, dict[str, Any]]:
+    """Returns FastAPI's `responses` of an endpoint that can answer with a stream of events."""
+    content = {"text/event-stream": {"schema": EVENT_SCHEMA, "example": example}}
+    return {200: {"description": description, "content": content}}
+
+
+def error_event(error: ProblemError) -> bytes:
+    """Returns the event in which OpenAI's clients look for `error`, and show its `message`."""
+    return format_sse_event(data_str=json.dumps({"error": error.document()}))

@@ -1,24 +1,22 @@
-// Step 3: a head fetches characters.
+// What a character may depend on, and what each head copied of it.
 
 import { createElement } from "../format.js";
-import { headColour, lookedAt } from "../inside/heads.js";
 import { createChoices, createShareBar } from "./bars.js";
+import { headColour, lookedAt } from "./heads.js";
 
-/** @import { Picture } from "../story.js" */
-
-/** @type {Picture} */
-export const heads = {
-  title: "A head fetches digits",
-  hasSheet: true,
-  text: ({ subject, dissection }) => [
-    "The characters that it may see stand elsewhere in the text. Heads fetch them: a head compares what is wanted here with what each of these characters offers, and copies from where the two match.",
-    `These are the real weights for the ${subject.character}. Layer 1 has ${dissection.heads} heads. Each has a colour, and so has what it fetched, in the sentence. Choose a head.`,
-  ],
-  more: ({ dissection: { layers, heads } }) => [
-    `There are ${layers} layers with ${heads} heads each. In each head, what is wanted makes a query, and every character that may be seen a key and a value. The better a key fits the query, the larger its weight; with the weight for nothing, those of a head add up to 100%. What is copied is the sum of the values, times their weights.`,
-    "Later layers ask with what the first has collected, so that their heads are harder to read. A mean over heads would hide that each looks at something else.",
-  ],
+/** @type {import("../inside.js").View} */
+export const sources = {
+  title: "Told where to look",
+  text: ({ subject, dissection: { layers, heads } }) => {
+    const { kind, sources } = subject.place;
+    const seen = sources.map((source) => subject.text[source]).join(", ") || "none";
+    return [
+      `The model is told the kind of the character (here: ${kind}) and which others it depends on, at most seven (here, framed: ${seen}). A program finds these places from the lengths of the numbers alone. What to make of them, the model has learned.`,
+      `Heads fetch them: each weighs the characters that it may see, and copies most of what fits best. Each of the ${layers} layers has ${heads} heads. Choose one.`,
+    ];
+  },
   draw({ subject, dissection, board }) {
+    board.frame(subject.place.sources);
     const all = Array.from({ length: dissection.layers * dissection.heads }, (_, index) => {
       return { layer: 1 + Math.floor(index / dissection.heads), head: 1 + (index % dissection.heads) };
     });

@@ -1,15 +1,12 @@
-"""Decoding: token by token with a key/value cache, or a whole text by a `Writer`.
+"""Decoding token by token with a key/value cache.
 
 Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +14,14 @@ from numpy.typing import NDArray
 from calcgpt.base.errors import ConfigError, DataError, check_integer, check_types
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
+from calcgpt.inference.decoding import Decoder, Floats, Writing, Written
+from calcgpt.tokenizer import Tokenizer
 from datagen.sampling import MAX_SEED
 
-if TYPE_CHECKING:
-    from calcgpt.tokenizer import Tokenizer
-
 NO_TOKEN = -1  # the stop token if no token ends a text
-WHOLE = 10**9  # more characters than any text has
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float32]
 
 
-@runtime_checkable
 class ArrayDecoder(Protocol):
     """A decoder that takes and returns NumPy's arrays: int64 tokens and rows, float32 logits."""
 
@@ -45,35 +38,6 @@ class ArrayDecoder(Protocol):
         `select(rows)` keeps only these rows."""
 
 
-class Written(NamedTuple):
-    """A text that a model wrote, and the probability of each of its characters."""
-
-    text: str
-    probabilities: Floats
-
-
-class Writing(ABC):
-    """A text that is being written greedily, in parts."""
-
-    is_done = False
-
-    @abstractmethod
-    def write(self, n: int) -> int:
-        """Writes at most `n` more characters. Returns how many."""
-
-    @abstractmethod
-    def written(self, start: int = 0) -> Written:
-        """Returns what is written so far, from a character on."""
-
-
-class Writer(ABC):
-    """A decoder that writes whole texts by itself, so fast that nobody has to wait for it."""
-
-    @abstractmethod
-    def begin(self, prompt: str) -> Writing:
-        """Returns what follows a prompt, of which nothing is written yet."""
-
-
 @runtime_checkable
 class CachedModel(Protocol):
     """A model that decodes with a cache, such as one of torch."""
@@ -84,12 +48,7 @@ class CachedModel(Protocol):
         """Returns the model as a decoder of arrays."""
 
 
-Decoder: TypeAlias = "ArrayDecoder | CachedModel"
-
-
-def as_array_decoder(decoder: Decoder) -> ArrayDecoder:
-    """Returns a decoder that takes and returns arrays."""
-    return decoder if isinstance(decoder, ArrayDecoder) else decoder.array_decoder()
+Model = ArrayDecoder | CachedModel
 
 
 @dataclass(frozen=True)
@@ -141,19 +100,21 @@ class Generation:
 
     def __init__(
         self,
-        model: Decoder,
+        model: Model,
         prompts_BP: Ints,
         stop_token: int,
         max_new_tokens: int | None = None,
         sampling: Sampling | None = None,
     ) -> None:
         batch, length = prompts_BP.shape
-        self._left = room_after(model, length, max_new_tokens)
+        room = model.config.block_size - length + 1  # the last token is never read
+        self._left = room if max_new_tokens is None else min(room, max_new_tokens)
         self.rows = list(range(batch)) if self._left > 0 else []  # the open ones
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
         self._rng = np.random.Generator(np.random.PCG64(self._sampling.seed))
-        self._model, self._tokens = as_array_decoder(model), np.asarray(prompts_BP)
+        self._model = model.array_decoder() if isinstance(model, CachedModel) else model
+        self._tokens = np.asarray(prompts_BP)
         if self.rows:
             self._cache = self._model.new_array_cache(batch, length + self._left - 1)
 
@@ -174,7 +135,7 @@ class Generation:
 
 
 def generate(
-    model: Decoder,
+    model: Model,
     prompts_BP: Ints,
     stop_token: int,
     max_new_tokens: int | None = None,
@@ -191,53 +152,48 @@ def generate(
     return outputs
 
 
-def complete(
-    decoder: Decoder, tokenizer: Tokenizer, prompts: Sequence[str], stop_token: int
-) -> list[Written]:
-    """Returns the greedy completion of each prompt. Of a decoder that is no `Writer`, prompts of
-    one length are one batch. Tokens are characters."""
-    completions: dict[int, Written] = {}
-    by_length: dict[int, list[int]] = {}
-    for row, prompt in enumerate(prompts):
-        if isinstance(decoder, Writer):
-            writing = decoder.begin(prompt)
-            while not writing.is_done:
-                writing.write(WHOLE)
-            completions[row] = writing.written()
-        else:
+class TokenDecoder(Decoder):
+    """Writes texts token by token. Tokens are characters."""
+
+    def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
+        """Raises DataError unless each token is one character."""
+        self.model, self.block_size = model, model.config.block_size
+        self.tokenizer = tokenizer.require_characters()
+        self.stop = self.tokenizer.vocabulary.find("$")  # NO_TOKEN if it is not there
+
+    def begin(self, prompt: str) -> Writing:
+        return TokenWriting(self, prompt)
+
+    def complete(self, prompts: Sequence[str], sampling: Sampling | None = None) -> list[Written]:
+        """Returns what follows each prompt. Those of one length are one batch."""
+        completions: dict[int, Written] = {}
+        by_length: dict[int, list[int]] = {}
+        for row, prompt in enumerate(prompts):
             by_length.setdefault(len(prompt), []).append(row)
-    for _, rows in sorted(by_length.items()):
-        tokens_BP = np.array([tokenizer.encode(prompts[row]) for row in rows], np.int64)
-        for row, written in zip(rows, generate(decoder, tokens_BP, stop_token), strict=True):
-            probabilities = np.array(written.probabilities, np.float32)
-            completions[row] = Written(tokenizer.decode(written.ids), probabilities)
-    return [completions[row] for row in range(len(prompts))]
-
-
-def begin(decoder: Decoder, tokenizer: Tokenizer, prompt: str, stop_token: int) -> Writing:
-    """Returns the greedy completion of a prompt, of which nothing is written yet. Tokens are
-    characters."""
-    if isinstance(decoder, Writer):
-        return decoder.begin(prompt)
-    return TokenWriting(decoder, tokenizer, prompt, stop_token)
+        for _, rows in sorted(by_length.items()):
+            tokens_BP = np.array([self.tokenizer.encode(prompts[row]) for row in rows], np.int64)
+            written = generate(self.model, tokens_BP, self.stop, sampling=sampling)
+            for row, completion in zip(rows, written, strict=True):
+                probabilities = np.array(completion.probabilities, np.float32)
+                completions[row] = Written(self.tokenizer.decode(completion.ids), probabilities)
+        return [completions[row] for row in range(len(prompts))]
 
 
 class TokenWriting(Writing):
-    """A text that a decoder writes token by token. Tokens are characters."""
+    """A text that a `TokenDecoder` writes."""
 
-    def __init__(
-        self, decoder: Decoder, tokenizer: Tokenizer, prompt: str, stop_token: int
-    ) -> None:
-        prompt_1P = tokenizer.encode(prompt)[None].astype(np.int64)
-        self._generation = Generation(decoder, prompt_1P, stop_token)
-        self._tokenizer, self._text, self._probabilities = tokenizer, "", list[float]()
+    def __init__(self, decoder: TokenDecoder, prompt: str) -> None:
+        self._decode = decoder.tokenizer.decode
+        prompt_1P = decoder.tokenizer.encode(prompt)[None].astype(np.int64)
+        self._generation = Generation(decoder.model, prompt_1P, decoder.stop)
+        self._text, self._probabilities = "", list[float]()
         self.is_done = not self._generation.rows
 
     def write(self, n: int) -> int:
         before = len(self._text)
         while not self.is_done and len(self._text) < before + n:
             step = self._generation.step()
-            self._text += self._tokenizer.decode(step.ids)
+            self._text += self._decode(step.ids)
             self._probabilities += step.probabilities
             self.is_done = not self._generation.rows
         return len(self._text) - before
@@ -246,33 +202,25 @@ class TokenWriting(Writing):
         return Written(self._text[start:], np.array(self._probabilities[start:], np.float32))
 
 
-def room_after(model: Decoder, n_prompt: int, max_new_tokens: int | None = None) -> int:
-    """Returns how many tokens may follow a prompt."""
-    room = model.config.block_size - n_prompt + 1  # the last token is never read
-    return room if max_new_tokens is None else min(room, max_new_tokens)
-
-
 def sample(
     checkpoint: Checkpoint,
     prompt: str,
     max_new_tokens: int = 200,
     sampling: Sampling | None = None,
-    decoder: Decoder | None = None,
 ) -> Iterator[str]:
     """Continues a text, and yields what the model writes, in parts.
 
     Ends after `max_new_tokens`, when the model's context is full or, for a model of problems, after
-    `$`. `decoder` runs the model; by default torch does. Raises DataError if the prompt is empty,
-    longer than the context, or has characters that the model does not know.
+    `$`. Raises DataError if the prompt is empty, longer than the context, or has characters that
+    the model does not know.
     """
     check_types(
         checkpoint=(checkpoint, Checkpoint),
         prompt=(prompt, str),
         sampling=(sampling, Sampling, None),
-        decoder=(decoder, ArrayDecoder, CachedModel, None),
     )
     check_integer("max_new_tokens", max_new_tokens, 0, 10**9)
-    tokenizer, model = checkpoint.tokenizer, checkpoint.model if decoder is None else decoder
+    tokenizer, model = checkpoint.tokenizer, checkpoint.model
     prompt_P, limit = tokenizer.encode(prompt), model.config.block_size
     if not 1 <= len(prompt_P) <= limit:
         raise DataError(f"the prompt has {len(prompt_P)} tokens; it must have 1 to {limit}")

@@ -1,8 +1,7 @@
-// The work in the story: a line with the text, and the sheet. Both mark and tint characters.
+// The work whose character is followed: a line with the text, and the sheet. Both mark and tint characters.
 
 import { createElement } from "../format.js";
 import { SheetView } from "../paper/view.js";
-import { createSlider } from "./bars.js";
 
 /** The tint of a character: how strong, from 0 to 1, and its colour, a value of CSS.
  * @typedef {{position: number, strength: number, colour: string}} Tint */
@@ -31,9 +30,10 @@ export class Board {
     this.#line.addEventListener("click", ({ target }) => {
       subject.choose(this.#characters.findIndex((character) => character === target));
     });
-    const { label, slider } = createSlider("Character", { min: 1, max: text.length - start });
-    this.#slider = slider;
+    const slider = (this.#slider = createElement("input"));
+    Object.assign(slider, { type: "range", min: 1, max: text.length - start });
     slider.addEventListener("input", () => subject.choose(start + Number(slider.value) - 1));
+    const label = createElement("label", "", "Character ", slider);
     this.#sheet.show(sheet, [], name);
     for (const kind of ["click", "focusin"]) {
       this.#sheet.element.addEventListener(kind, ({ target }) => {
@@ -41,7 +41,6 @@ export class Board {
         if (cell instanceof HTMLElement) subject.choose(start + Number(cell.dataset.at));
       });
     }
-    this.#sheet.element.classList.add("of-story");
     this.elements = [createElement("div", "line-of-text", this.#line, label), this.#sheet.element];
   }
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from calcgpt.checkpoint import KIND_TABLE
 from calcgpt.config import ModelConfig
-from calcgpt.parameters import KIND_TABLE, count, flop_formulas, flops, formulas, sizes
 from calcgpt_lab.model.attention import ATTENTIONS
 from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.parameters import count, flop_formulas, flops, formulas, sizes
 from calcgpt_lab.model.positions import POSITIONS
 from calcgpt_lab.recipe import load_preset
 from datagen.slots import Kind
