@@ -3,7 +3,7 @@
 
 import {
   IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, createIcon, describeConfidence, formatNumbers,
-  formatResult, formatSigns, shade, targetOf,
+  formatResult, formatSigns, groupDigits, shade, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { headSources } from "./inside/heads.js";
@@ -68,7 +68,7 @@ export class Step {
     this.element = createElement("li", "node");
     this.element.style.setProperty("--depth", String(node.path?.length ? 0 : depthOf(index, nodes)));
     this.#foldsWhenDone = count > 1 && index < count - 1;
-    this.#heading = createElement("h3", "problem", formatNumbers(node.expression));
+    this.#heading = createElement("h3", "problem", ...groupDigits(formatNumbers(node.expression)));
     this.#heading.translate = false;
     this.body = createElement(count > 1 ? "details" : "div", "operation");
     const head = createElement(count > 1 ? "summary" : "div", "head");
@@ -87,7 +87,7 @@ export class Step {
   /** Shows that the model begins to write. @param {import("./client.js").Question} question */
   begin({ problem, prompt }) {
     this.#question = { problem, prompt };
-    this.#heading.textContent = `${formatNumbers(problem)} =`;
+    this.#heading.replaceChildren(...groupDigits(formatNumbers(problem)), " =");
     this.#status.textContent = "";
     this.#isWriting = true;
     this.#setOpen(true);
@@ -118,7 +118,7 @@ export class Step {
       return;
     }
     this.#isWritten = true;
-    this.#heading.append(" ", createElement("strong", "", formatResult(result)));
+    this.#heading.append(" ", createElement("strong", "", ...groupDigits(formatResult(result))));
     const isSure = confidence.whole >= SURE;
     const confidenceWords = describeConfidence(confidence.whole);
     const confidenceText = isSure ? "" : ` ${confidenceSentence(confidence.whole)}`;

@@ -167,7 +167,8 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
     expect(page.locator("#answer .sure")).to_contain_text("The model gave this a chance of ")
     expect(page.locator("#nodes .node.wrong")).to_have_count(2)
     outputs = [node["output"] for node in truth["nodes"] if not node["agrees"]]
-    assert rows(page)[1::2] == outputs  # a row each: no steps
+    written = page.locator("#nodes .node.wrong .characters").all_text_contents()
+    assert written[1::2] == outputs  # a row each: no steps
     expect(page.locator("#history button")).to_contain_text("✗")
 
 

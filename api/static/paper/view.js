@@ -1,6 +1,6 @@
 // Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
-import { createElement, doubt, shade } from "../format.js";
+import { createElement, doubt, groupDigits, shade } from "../format.js";
 import { explain, isWrong, shownText, textOf } from "./cells.js";
 
 /** @import { ShownRow, Sheet } from "../paper.js" */
@@ -85,7 +85,7 @@ export class SheetView {
       digits.unshift(cell);
     }
     if (operator) digits.unshift(createTextCell(operator));
-    const labelElement = createElement("span", "label", label);
+    const labelElement = createElement("span", "label", ...groupDigits(label));
     labelElement.role = "rowheader";
     const note = createElement("span", "note", ...side.flatMap((cell) => [this.#drawCell(cell), " "]), labelElement);
     const carries = [...row.carries].sort((a, b) => b.column - a.column).map((cell) => this.#drawCell(cell));
