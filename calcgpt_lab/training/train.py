@@ -35,6 +35,7 @@ from calcgpt_lab.model.gpt import build_model, compiled
 from calcgpt_lab.model.stored import checkpoint_of, to_arrays
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.records import cut_rows, validation_row
+from calcgpt_lab.saving import save
 from calcgpt_lab.threads import fastest
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
@@ -202,7 +203,7 @@ class Trainer:
             stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             shown = progress and self.group.is_main
-            console = Console(counters.step, steps, self.device, shown)
+            console = Console(counters.step, steps, shown)
             signum = self.loop(log, request, stack.enter_context(closing(console)))
             self.group.barrier()  # the others wait until the main process has written its files
             if signum and (counters.step < steps or self.needs_validation):
@@ -366,7 +367,7 @@ class Trainer:
             tensors |= self.train_batches.state
             if self.group.is_main:
                 saved = checkpoint_of(folder.name, self.recipe, self.tokenizer, self.model, metrics)
-                saved.save(folder, extra={TRAINING: to_arrays(tensors)})
+                save(saved, folder, extra={TRAINING: to_arrays(tensors)})
                 self.folder.prune(folder)
 
     def resume(self) -> None:
