@@ -43,7 +43,11 @@ const history = new History(({ expression, model, places }) => {
   input.focus();
   start({ isKept: false });
 });
-const brain = new Brain(() => field.text && start({ isKept: false }));
+const brain = new Brain(() => field.text && start({ isKept: false }), (problem) => {
+  store.set({ off: "" });
+  showEarlier(formatNumbers(problem));
+  start({ isKept: false });
+});
 const proof = new Proof(() => brain.off);
 const models = new Models({
   onChange(model) {
