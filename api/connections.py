@@ -151,6 +151,13 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
+class LocalConnection(Connection):
+    """A connection within a machine, where a request comes at once: a silent one soon ends, so that
+    it keeps nobody out."""
+
+    check_seconds = 1.0
+
+
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     if on_full := scope["state"].get(ON_FULL):
         on_full()

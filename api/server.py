@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import chain
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
@@ -25,7 +26,7 @@ from api.http import RETRY, ProblemError, ending_problem, install_problems
 from api.middleware import RequestLog
 from api.service import LoadedModel, loader
 from api.settings import Settings, load_settings
-from api.telemetry import Metrics, flush_logs, shared_folder
+from api.telemetry import Metrics, flush_logs
 from calcgpt.base.errors import UserError
 from calcgpt.base.processes import end_with_parent
 
@@ -137,7 +138,7 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         health_listener = listen(settings.host, settings.health_port)
         log.info("health and metrics are on %s", url_of(health_listener))
     logging.getLogger("uvicorn.error").setLevel(logging.INFO)  # says how workers fare
-    with shared_folder() as folder:
+    with TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
         os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
         log.info("%s on %s; Ctrl+C ends the service", start, url_of(listener))

@@ -1,17 +1,13 @@
 """Logs, as JSON or text, and metrics for Prometheus."""
 
 import asyncio
-import collections
 import errno
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
@@ -35,9 +31,6 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-from calcgpt.base.errors import UserError
-from calcgpt.base.files import locked
-
 log = logging.getLogger(__name__)
 
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -55,7 +48,6 @@ def configure_logs(format: Literal["auto", "json", "text"] = "auto", level: str 
     handler = _handler()
     handler.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
     handler.addFilter(_add_request_id)
-    handler.addFilter(RateLimitFilter().passes)
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # not written
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
@@ -145,35 +137,6 @@ def take_dropped() -> int:
     return sum(h.take_dropped() for h in handlers if isinstance(h, LineHandler))
 
 
-MAX_RECORDS = 20  # a minute, from one line of a library's code
-LIBRARIES = ("uvicorn", "asyncio", "concurrent", "py")  # loggers whose records clients can cause
-
-
-class RateLimitFilter:
-    """A filter against floods of log records, which clients can cause in libraries.
-
-    Passes MAX_RECORDS per minute from each line of a library's code. The last record says that more
-    are dropped. The service itself writes one record for each request.
-    """
-
-    def __init__(self) -> None:
-        self._minute = 0
-        self._counts: collections.Counter[tuple[str, int]] = collections.Counter()
-
-    def passes(self, record: logging.LogRecord) -> bool:
-        """Returns whether the record is to be written."""
-        if record.name.partition(".")[0] not in LIBRARIES:
-            return True
-        if self._minute != (minute := int(record.created // 60)):
-            self._minute = minute
-            self._counts.clear()
-        caller = record.pathname, record.lineno
-        self._counts[caller] += 1
-        if self._counts[caller] == MAX_RECORDS:
-            record.msg = f"{record.msg} (and no more of these in this minute)"
-        return self._counts[caller] <= MAX_RECORDS
-
-
 def _add_request_id(record: logging.LogRecord) -> bool:
     if identity := request_id.get():
         record.request_id = identity
@@ -238,9 +201,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 SHEDS = ("full", "rate", "deadline", "disconnected")
-FOLDER_PREFIX = "calcgpt-metrics-"
 FILE_BYTES = 1 << 19  # of a file of values: more than all labels that there can be take
-LOCK_SECONDS = 60  # until a process has locked its new folder, at most
 
 
 class AllocatedDict(MmapedDict):
@@ -322,22 +283,6 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry), CONTENT_TYPE_LATEST
-
-
-@contextmanager
-def shared_folder() -> Iterator[str]:
-    """Yields an empty folder for PROMETHEUS_MULTIPROC_DIR, and removes it at the end. Also removes
-    those of services that were killed: nobody locks them any more."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*/.lock"):
-        with suppress(UserError, OSError):  # it is locked, or another user's
-            if time.time() - lock.stat().st_mtime > LOCK_SECONDS:
-                with locked(lock.parent, "serving"):
-                    shutil.rmtree(lock.parent)
-    with (
-        tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder,
-        locked(Path(folder), "serving"),
-    ):
-        yield folder
 
 
 def _remove_dead_processes(folder: Path) -> None:

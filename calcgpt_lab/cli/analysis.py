@@ -45,21 +45,6 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     click.echo(f"{description}\n\n{training(loaded, folder)}")
 
 
-@click.command()
-@options.out_argument
-@click.argument("files", nargs=-1, required=True, type=options.PATH)
-def plot(out: Path, files: tuple[Path, ...]) -> None:
-    """Draw FILES that other commands wrote, as PNGs in the folder OUT.
-
-    For a run's metrics.jsonl: loss and exact match against tokens. For a file of `eval --json`:
-    reliability, exact match by operand lengths and, for worked steps, the first wrong steps.
-    """
-    from calcgpt_lab.plots import plot as draw
-
-    for file in draw(out, files):
-        click.echo(str(file))
-
-
 @click.command(name="inspect", cls=options.ExpressionCommand)
 @options.checkpoint_argument
 @options.plugin_option

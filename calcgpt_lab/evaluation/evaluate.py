@@ -1,15 +1,13 @@
-"""What a model answers, and its character accuracy, exact match and first errors.
+"""What a model answers, and its character accuracy and exact match.
 
 Accuracy looks at the answer field only: what follows the last `=`, including the closing `$`. It is
-computed over all problems, by operation and by the lengths of the operands. The first error in
-wrong worked steps shows which kind of step a model has not learnt.
+computed over all problems and by operation.
 
 Shapes: B lines, P prompt tokens.
 """
 
 import dataclasses
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -19,7 +17,6 @@ import numpy as np
 
 from calcgpt.base.errors import (
     ConfigError,
-    NotationError,
     check_integer,
     check_items,
     check_types,
@@ -31,18 +28,9 @@ from calcgpt.metrics import Accuracy, Scores
 from calcgpt.tokenizer import Tokenizer
 from calcgpt_lab.data.problems import Line
 from calcgpt_lab.model.decoding import CachedModel, Sampling, TokenDecoder
-from calcgpt_lab.records import MAX_TABLE
-from datagen import work_errors
-from datagen.arithmetic import USUAL_PLACES, integer_text
-from datagen.notation import parse_prompt
 from datagen.operations import SIGNS
-from datagen.slots import StepKind
-from datagen.work_errors import WrongCharacter
 
 BATCH_SIZE = 500  # prompts that are decoded together
-BEYOND = "beyond the notation"  # a question of a task that is not in the notation
-ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
-KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
 
 
 def answer(
@@ -100,7 +88,7 @@ class Evaluation:
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
     confidences: list[Confidence]
-    problems_per_second: float  # of newly scored problems; 0 if all were scored earlier
+    problems_per_second: float
 
     @property
     def right(self) -> list[bool]:
@@ -166,85 +154,7 @@ def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
     }
 
 
-def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-    """Returns two tables of counts for each operation: `n`, all problems, and `right`, the problems
-    with a right answer.
-
-    Row i, column j counts problems with i digits in A and j in B. The digits are those of the
-    magnitude in hundredths, or in units of the last place if a number has more than two places; 0
-    has no digits, and none has more than MAX_TABLE - 1. The tables are square, and their size is
-    that of the longest operand of any operation.
-    """
-    rows = []
-    for line, right in zip(evaluation.lines, evaluation.right, strict=True):
-        problem = parse_prompt(line.prompt)
-        a, b = (
-            _n_digits(abs(number.scaled(max(USUAL_PLACES, number.places))))
-            for number in (problem.a, problem.b)
-        )
-        rows.append((line.operation, a, b, right))
-    size = 1 + max(max(a, b) for _, a, b, _ in rows)
-    tables: dict[str, dict[str, Any]] = {
-        op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
-        for op in evaluation.scores.by_operation
-    }
-    for op, a, b, right in rows:
-        tables[op]["n"][a][b] += 1
-        tables[op]["right"][a][b] += right
-    return tables
-
-
-def _n_digits(value: int) -> int:
-    """Returns the number of digits of a magnitude, at most MAX_TABLE - 1; 0 has none."""
-    return min(len(integer_text(value)), MAX_TABLE - 1) if value else 0
-
-
-Counts = dict[str, dict[str, int]]  # outputs, by operation and kind
-
-
-@dataclass(frozen=True)
-class FirstError:
-    """The first error in an output: its kind, one of KINDS, and the wrong character, if any."""
-
-    kind: str
-    character: WrongCharacter | None = None
-
-
 def predicts_text(checkpoint: Checkpoint) -> bool:
     """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
     is_stream = checkpoint.recipe.train.batches == "stream"
     return is_stream and not checkpoint.tokenizer.is_notation()
-
-
-def first_error(line: Line, output: str) -> FirstError | None:
-    """Returns the first error in an output with worked steps.
-
-    Returns None if every step follows from the steps before it and the answer is that of the file.
-    """
-    try:
-        character = work_errors.first_error_of_completion(line.prompt, output)
-    except NotationError:
-        return FirstError(BEYOND)
-    if character:
-        return FirstError(character.kind.value, character)
-    return None if answer_field(line, output) == line.answer else FirstError(ACCEPTED)
-
-
-def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
-    """Returns the number of outputs by operation and kind of their first error, most frequent
-    first.
-
-    `first_errors` counts wrong answers; each has an error. `errors_of_right_answers` counts right
-    answers with an error in their steps: they are right by luck, or by another method than that of
-    the notation.
-    """
-    counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}
-    columns = (evaluation.lines, evaluation.outputs, evaluation.right)
-    for line, output, right in zip(*columns, strict=True):
-        if error := first_error(line, output):
-            counters[right].setdefault(line.operation, Counter())[error.kind] += 1
-    ordered = {
-        right: {str(op): dict(counts[op].most_common()) for op in SIGNS if op in counts}
-        for right, counts in counters.items()
-    }
-    return {"first_errors": ordered[False], "errors_of_right_answers": ordered[True]}

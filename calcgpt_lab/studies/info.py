@@ -136,7 +136,7 @@ def _progress(metrics: CheckpointMetrics, steps: int) -> str:
 
 
 def _environment(starts: list[Start]) -> list[str]:
-    """Returns the command, versions, machine and settings of the last start, in four lines."""
+    """Returns the time, versions, machine and settings of the last start, in four lines."""
     last = starts[-1]
     resumed = ", ".join(f"{start.step:,}" for start in starts if start.step)
     versions = [f"{name} {version}" for name, version in last.versions.items()]
@@ -144,8 +144,7 @@ def _environment(starts: list[Start]) -> list[str]:
         versions.append(f"commit {git.commit[:12]}{' with changes' if git.dirty else ''}")
     device = last.device if last.device == "cpu" else f"{last.device} ({last.device_name})"
     return [
-        f"started {last.time}: {' '.join(last.command)}"
-        + (f" (resumed after step {resumed})" if resumed else ""),
+        f"started {last.time}" + (f" (resumed after step {resumed})" if resumed else ""),
         ", ".join(versions),
         f"{last.platform}, {last.processor}, {last.cores} cores, {last.threads} threads, "
         f"{last.processes} {'process' if last.processes == 1 else 'processes'}",

@@ -202,7 +202,7 @@ class Trainer:
             stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             shown = progress and self.group.is_main
-            console = Console(counters.step, steps, self.device, shown)
+            console = Console(counters.step, steps, shown)
             signum = self.loop(log, request, stack.enter_context(closing(console)))
             self.group.barrier()  # the others wait until the main process has written its files
             if signum and (counters.step < steps or self.needs_validation):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.telemetry import Metrics, shared_folder, watch_loop
+from api.telemetry import Metrics, watch_loop
 
 COUNT = """
 from api.telemetry import Metrics
@@ -23,12 +23,6 @@ SHOW = """
 import sys
 from api.telemetry import Metrics
 sys.stdout.buffer.write(Metrics().render()[0])
-"""
-HOLD_FOLDER = """
-from api.telemetry import shared_folder
-with shared_folder() as folder:
-    print(folder, flush=True)
-    input()
 """
 
 
@@ -98,34 +92,6 @@ def test_each_process_shows_the_sum_of_all(tmp_path: Path) -> None:
     assert one("calcgpt_requests_in_flight") == 2
     workers[1].communicate(b"\n")
     assert render()("calcgpt_requests_in_flight") == 0
-
-
-def test_the_folder_of_a_killed_service_is_removed_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-
-    def started() -> tuple[subprocess.Popen[str], Path]:
-        """A process with a folder that it made long ago."""
-        command, pipe = [sys.executable, "-c", HOLD_FOLDER], subprocess.PIPE
-        process = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
-        assert process.stdout
-        folder = Path(process.stdout.readline().strip())
-        os.utime(folder / ".lock", (1e9, 1e9))
-        return process, folder
-
-    (killed, killed_folder), (living, living_folder) = started(), started()
-    killed.kill()
-    killed.communicate()
-    new_folder = tmp_path / "calcgpt-metrics-new"  # its process is about to lock it
-    new_folder.mkdir()
-    (new_folder / ".lock").touch()
-    with shared_folder() as folder:
-        assert {*tmp_path.iterdir()} == {living_folder, new_folder, Path(folder)}
-    assert killed_folder.parent == tmp_path
-    living.communicate("\n")
-    assert [*tmp_path.iterdir()] == [new_folder]
 
 
 async def _watch_while(metrics: Metrics, blocked: float) -> None:

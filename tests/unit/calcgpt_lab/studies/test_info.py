@@ -99,7 +99,7 @@ def test_a_run_shows_its_best_checkpoint_and_its_environment(
     assert table.splitlines()[0].split() == ["n", "char", "acc.", "exact", "match", "*"]
     assert table.splitlines()[1].split()[2:] == ["4", "0.5000", "0.7500", "0.2500"]
     started, versions, machine, settings = environment.splitlines()
-    assert started.endswith("(resumed after step 500)")
+    assert re.fullmatch(r"started \S+ \(resumed after step 500\)", started)
     assert f"torch {torch.__version__}" in versions
     assert f"{torch.get_num_threads()} threads, 1 process" in machine
     assert settings == "cpu, fp32, seed 2, deterministic algorithms off"
