@@ -22,7 +22,7 @@ PROBLEMS = [
 ]
 MOST_PARTS = 3  # that may meet a goal
 MAX_LENGTH = 4  # characters of a wrong answer
-MAX_GOALS = 60  # for as many days
+MAX_GOALS = 30  # for as many days
 
 
 def answers(checkpoint: Checkpoint, part: str) -> dict[str, str]:

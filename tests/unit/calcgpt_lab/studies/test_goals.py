@@ -12,6 +12,7 @@ def test_each_shipped_goal_is_met_by_each_of_its_parts() -> None:
     assert len({goal.problem for goal in checkpoint.switches.goals}) == goals.MAX_GOALS
     for goal in checkpoint.switches.goals:
         assert len(goal.parts) <= goals.MOST_PARTS
+        assert {*goal.parts} & {*checkpoint.switches.parts}  # what the page offers
         for part in goal.parts:
             calculation = Calculator(checkpoint.without([part])).calculate(goal.problem)
             assert calculation.result == goal.answer != calculation.exact
