@@ -19,7 +19,6 @@ from api.http import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt import plugins
 from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.inference.browser import scores_on_test
@@ -29,6 +28,7 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.questions import describe_task, is_of_task
 from calcgpt.inference.self_test import check_finite, self_test
 from calcgpt.registry import resolve, shipped_checkpoints
+from calcgpt.variants import load_plugin
 
 LONG_PLANS = 2  # expressions that are planned at a time, in threads
 IN_THREAD = 32  # characters that a model writes in a thread before others take their turns
@@ -144,7 +144,7 @@ def load_models(
 def loader(settings: Settings) -> Loader:
     """Returns a loader of the models that the settings name, after their plug-in is loaded."""
     if settings.plugin:
-        plugins.load(Path(settings.plugin))
+        load_plugin(Path(settings.plugin))
     return lambda: load_models(
         settings.checkpoint, settings.others, settings.engine, settings.threads
     )

@@ -26,7 +26,7 @@ from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.decoding import WHOLE
 from calcgpt.inference.engines import cases_decoder
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
+from calcgpt_lab.tables import text_table
 from datagen.cases import all_cases
 
 SEED, DIGITS, LIVE_DIGITS = 0, 200, 12

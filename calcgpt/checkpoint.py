@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,15 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt import __version__
 from calcgpt.base import files
 from calcgpt.base.errors import ConfigError, as_path, check_items, check_types
 from calcgpt.base.plugins import extension
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.metrics import StoredMetrics, read_scores, score_cells
+from calcgpt.metrics import StoredMetrics
 from calcgpt.section import build
-from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
+from calcgpt.switches import SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
     PACKED_TYPES,
     WEIGHT_TYPE,
@@ -40,10 +39,8 @@ from calcgpt.tensors import (
     reason,
     shown,
     unpack,
-    write_tensors,
 )
 from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
-from datagen.operations import SIGNS
 from datagen.slots import Kind
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
@@ -52,15 +49,9 @@ MAX_WEIGHT_BYTES = 1 << 33  # 8 GiB: two billion numbers
 KIND_TABLE = "kinds.weight"  # a row for each kind of slot, and reserved ones (N_KINDS)
 # A key in each of our files that other programs do not write into their files of the same name.
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
-SPLITS = {
-    "validation": "validation, greedy",
-    "test": "test, greedy",
-    "test_sampled": "test, sampled at temperature 1",
-}
 SUFFIX = Path(WEIGHTS).suffix
 HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
 CASES = "cases"  # the key of the count of wrong cases
-ALSO = "also"  # the key of scores on further files, which are named by the user
 
 
 @dataclass(frozen=True)
@@ -113,36 +104,6 @@ class Checkpoint:
         metrics = _load_metrics(folder, hashes)
         switches = read_switches(folder, hashes.get(WEIGHTS))
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, switches)
-
-    def save(
-        self, folder: str | Path, extra: Mapping[str, Mapping[str, NDArray[Any]]] | None = None
-    ) -> None:
-        """Writes the folder, whole or not at all.
-
-        `extra` holds the content of further safetensors files by file name, such as the state of
-        the training.
-        """
-        from safetensors.numpy import save_file
-
-        check_types(extra=(extra, Mapping, None))
-        check_items(extra=(extra or {}, str), tensors=((extra or {}).values(), Mapping))
-        folder = as_path("folder", folder)
-        files.check_output_folder(folder)
-        with files.new_folder(folder) as staging:
-            files.write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            write_tensors(save_file, self.stored_arrays, staging / WEIGHTS)
-            for name, tensors in (extra or {}).items():
-                arrays = {key: np.asarray(array, order="C") for key, array in tensors.items()}
-                write_tensors(save_file, arrays, staging / name)
-            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
-            files.write_json(staging / METRICS, self.metrics)
-            if self.switches:
-                files.write_json(staging / SWITCHES, self.switches.model_dump())
-            names = (TOKENIZER, METRICS, WEIGHTS, *(extra or {}))
-            hashes = {name: files.sha256(staging / name) for name in names}
-            hashes[CONFIG] = _config_sha256(config)
-            files.write_json(staging / CONFIG, {**config, "sha256": hashes})
-            files.write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
 
     @property
     def stored_arrays(self) -> dict[str, NDArray[Any]]:
@@ -206,50 +167,6 @@ def check_replaceable(out: Path, force: bool, *markers: str) -> None:
         raise CheckpointError(f"{out} exists; --force replaces it")
 
 
-def model_card(
-    name: str, recipe: Recipe, metrics: dict[str, Any], source: str = "beside this file"
-) -> str:
-    """Returns the README of a checkpoint in Markdown: the model, its training and its scores.
-
-    `source` says where the recipe and the metrics are.
-    """
-    from calcgpt.tables import markdown_table
-
-    model, train = recipe.model, recipe.train
-    lines = [
-        f"# {name}",
-        "",
-        recipe.description or "A decoder-only transformer trained from scratch.",
-        "",
-        f"- {metrics.get('parameters') or 0:,} parameters: {model.n_layer} layers, "
-        f"{model.n_embd} dimensions, {model.n_head} query and {model.kv_heads} key/value heads, "
-        f"context {model.block_size}; positions {model.position}, feed-forward "
-        f"{model.feedforward}, norm {model.norm}",
-        f"- trained for {metrics.get('step', '?')} steps of {train.batch_size} sequences "
-        f"({train.batches}), {train.optimizer}, seed {train.seed}",
-        "",
-    ]
-    also = metrics.get(ALSO) or {}
-    scores = {
-        label: read_scores(metrics, key, name)
-        for key, label in SPLITS.items()
-        if metrics.get(key) is not None
-    }
-    scores |= {f"{key}, greedy": read_scores(also, key, name) for key in also}
-    calculates = any(row.by_operation for row in scores.values()) or not scores
-    if scores:
-        header = ["data", "n", "character accuracy", "exact match", *SIGNS]
-        rows = [score_cells(label, row) for label, row in scores.items()]
-        end = None if calculates else -len(SIGNS)
-        lines += [markdown_table(header[:end], [row[:end] for row in rows]), ""]
-    warning = ", and `calcgpt calc` says when they\nare." if calculates else "."
-    lines += [
-        f"It is a research artefact: its answers can be wrong{warning} Made from `config.json` and "
-        f"`metrics.json` {source}."
-    ]
-    return "\n".join(lines) + "\n"
-
-
 def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
     check_hash(path, hashes)
     try:
@@ -278,7 +195,8 @@ def check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_JS
         raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
 
 
-def _config_sha256(config: dict[str, Any]) -> str:
+def config_sha256(config: dict[str, Any]) -> str:
+    """Returns the hash of the content of `config.json` without its hashes."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
@@ -290,7 +208,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     hashes = content.pop("sha256", None)
     if not isinstance(hashes, dict):
         raise CheckpointError(f"{path}: 'sha256' is missing")
-    if hashes.get(CONFIG) != _config_sha256(content):
+    if hashes.get(CONFIG) != config_sha256(content):
         raise CheckpointError(f"{path}: content differs from its own SHA-256")
     if unknown := [name for name in hashes if name not in HASHED and Path(name).suffix != SUFFIX]:
         raise CheckpointError(

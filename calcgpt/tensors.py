@@ -1,6 +1,5 @@
 """Files of safetensors: written, read, and checked before they are read; weights of 8 bits."""
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from calcgpt.base.errors import one_line
-from calcgpt.base.files import NO_SPACE
 from calcgpt.errors import CheckpointError
 
 WEIGHT_TYPE = "F32"  # as safetensors names it
@@ -20,21 +18,6 @@ LARGEST = 127  # multiple of a scale
 SCALE_MASK = -(2**16)  # of a float32: it keeps 8 significant bits
 MAX_DIMENSIONS = 8  # of a tensor
 T = TypeVar("T")
-
-
-def write_tensors(
-    write: Callable[[dict[str, T], Path], None], content: dict[str, T], path: Path
-) -> None:
-    """Calls `write`, a `save_file` of safetensors. Raises CheckpointError if it fails, and OSError
-    if that is for want of space, which is not an OSError in safetensors."""
-    try:
-        write(content, path)
-        path.chmod(0o644)  # safetensors makes files that only their owner can read
-    except SafetensorError as error:
-        for number in NO_SPACE:
-            if f"(os error {number})" in str(error):
-                raise OSError(number, os.strerror(number), str(path)) from None
-        raise CheckpointError(f"cannot write {path}: {reason(error)}") from None
 
 
 def read_tensors(read: Callable[[Path], dict[str, T]], path: Path) -> dict[str, T]:

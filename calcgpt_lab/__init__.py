@@ -15,6 +15,7 @@ _MODULES = {
     "load_recipe": "calcgpt_lab.recipe",
     "read_problems": "calcgpt_lab.data.problems",
     "sample": "calcgpt_lab.model.decoding",
+    "save": "calcgpt_lab.saving",
     "train": "calcgpt_lab.training.train",
 }
 __all__ = [*_MODULES]

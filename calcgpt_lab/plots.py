@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from calcgpt.base.extras import require
 from calcgpt.base.files import write_bytes
-from calcgpt.intervals import wilson_interval
-from calcgpt_lab.records import Curves, Point
+from calcgpt_lab.records import Curves, Point, wilson_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

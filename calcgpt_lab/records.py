@@ -13,14 +13,27 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from calcgpt.base.errors import DataError
+from calcgpt.base.errors import DataError, UserError
 from calcgpt.base.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
 from calcgpt.metrics import Count, PartialModel, Scores, Share
 from calcgpt.section import build
 from datagen.operations import SIGNS
 
+
+class TrainingError(UserError):
+    """A run cannot continue with its configuration."""
+
+
 Loss = Annotated[float, Field(ge=0)]
 Point = tuple[int, float]  # tokens seen, value
+
+
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Returns the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
+    z = 1.96
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(centre - half, 0.0), min(centre + half, 1.0)  # exact ends despite rounding
 
 
 def perplexity(loss: float) -> float:

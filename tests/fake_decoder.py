@@ -15,7 +15,8 @@ from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.inference.decoding import Floats
-from calcgpt.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model.decoding import Ints, TokenDecoder
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.model.stored import checkpoint_of

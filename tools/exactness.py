@@ -25,6 +25,7 @@ interval (Wilson 1927). The threshold is the confidence of the most confident wr
 
 import argparse
 import re
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -36,19 +37,20 @@ from numpy.typing import NDArray
 from benchmarks.measure import environment, parser, run, write
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.intervals import wilson_interval
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
+from calcgpt_lab.data.plan import new_rows
 from calcgpt_lab.data.problems import Line, split_line
 from calcgpt_lab.evaluation.calibration import threshold_without_error
 from calcgpt_lab.evaluation.evaluate import Evaluation
 from calcgpt_lab.evaluation.shards import Scoring, evaluate_in_shards
+from calcgpt_lab.records import wilson_interval
+from calcgpt_lab.tables import text_table
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
 from datagen.formats import renderer
 from datagen.operations import OPERATIONS
 from datagen.sampling import bit_generator
-from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from datagen.splits import Split, is_in_split, problem_hashes
 from datagen.work_errors import first_error_of_completion
 from tools.adversarial import CLASSES as ADVERSARIAL_CLASSES
 from tools.adversarial import one_digit_repeated, problems_of_class
@@ -175,7 +177,7 @@ def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> 
         problems = whole_number_pairs(*PAIRS[base], count, seed)
     else:
         problems = fresh_problems(name, count, seed, split)
-    return problems.to_places(int(places)) if places else problems
+    return replace(problems, places=np.array(int(places), np.uint16)) if places else problems
 
 
 def score_set(

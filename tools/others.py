@@ -40,8 +40,8 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.limits import MAX_WORK
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
 from calcgpt_lab.parallel import make_map
+from calcgpt_lab.tables import text_table
 from tools.exactness import name_of, share
 from tools.functions import oracle
 

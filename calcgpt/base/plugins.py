@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from calcgpt.base.errors import ConfigError, DataError, UserError, check_types, unknown_name
+from calcgpt.base.errors import ArgumentError, ConfigError, UserError, check_types, unknown_name
 from calcgpt.base.extras import require
 
 T = TypeVar("T")
@@ -70,13 +70,13 @@ def extension(group: str, name: str) -> Any:
 
 
 def look_up(table: Mapping[str, T], name: str, kind: str) -> T:
-    """Returns `table[name]`, also if an installed plug-in adds it. Raises DataError, which lists
-    the names, if there is none."""
+    """Returns `table[name]`, also if an installed plug-in adds it. Raises ArgumentError, which
+    lists the names, if there is none."""
     check_types(**{kind: (name, str)})
     if name not in table:
         load_installed()
     if name not in table:
-        raise DataError(unknown_name(kind, name, sorted(table)))
+        raise ArgumentError(unknown_name(kind, name, sorted(table)))
     return table[name]
 
 

@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable
 
 from calcgpt.base.errors import UserError
-from calcgpt.base.plugins import extension, extensions
+from calcgpt.base.plugins import extension, extensions, look_up
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import CheckpointError, look_up
+from calcgpt.errors import CheckpointError
 from calcgpt.inference.decoding import Decoder
 
 AUTO = "auto"  # cases if that can run the checkpoint, else torch

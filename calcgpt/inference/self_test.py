@@ -3,13 +3,14 @@
 It detects weights that are intact but wrong, and an engine that computes wrongly on this processor.
 """
 
+from math import comb
+
 import numpy as np
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.decoding import Decoder
-from calcgpt.intervals import binomial_cdf
 from datagen.arithmetic import USUAL_PLACES
 
 PROMPT = "$(0000000001+0000000001)="
@@ -28,11 +29,17 @@ def self_test(calculator: Calculator) -> None:
     check_finite(checkpoint, calculator.decoder)
     right = _answers(calculator)
     expected = _exact_match(checkpoint)
-    if expected is not None and binomial_cdf(sum(right), len(right), expected) < MAX_FALSE_ALARM:
+    if expected is not None and at_most(sum(right), len(right), expected) < MAX_FALSE_ALARM:
         raise CheckpointError(
             f"{checkpoint.name}: {sum(right)} of {len(right)} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"
         )
+
+
+def at_most(n_right: int, n: int, share: float) -> float:
+    """Returns the probability of at most `n_right` right answers of n, if this share is right."""
+    ways = (comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n_right + 1))
+    return sum(ways)
 
 
 def check_finite(checkpoint: Checkpoint, decoder: Decoder) -> None:

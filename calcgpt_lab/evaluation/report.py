@@ -12,16 +12,17 @@ from typing import Any, TypeAlias
 from calcgpt.base.errors import DataError, NotationError
 from calcgpt.base.files import sha256
 from calcgpt.base.progress import progress_bar
-from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable
+from calcgpt.checkpoint import CONFIG, Checkpoint, check_replaceable
 from calcgpt.inference.decoding import Decoder
 from calcgpt.metrics import Accuracy, Scores
-from calcgpt.tables import printable, text_table
 from calcgpt_lab.data.dataset import MANIFEST
 from calcgpt_lab.data.problems import Line, read_hashed_problems, read_problems
 from calcgpt_lab.data.task import AnyTask
 from calcgpt_lab.evaluation.calibration import confidence_record
 from calcgpt_lab.evaluation.evaluate import Evaluation, answer_field, evaluate, predicts_text
 from calcgpt_lab.model.decoding import Sampling
+from calcgpt_lab.saving import ALSO, SPLITS, save
+from calcgpt_lab.tables import printable, text_table
 from datagen.splits import Split
 from datagen.work_errors import first_error_of_completion
 
@@ -127,7 +128,7 @@ def publish(
     assert metrics.keys() >= SPLITS.keys()
     if also:
         metrics[ALSO] = {name: scores(file) for name, file in also.items()}
-    dataclasses.replace(checkpoint, metrics=metrics).save(out)
+    save(dataclasses.replace(checkpoint, metrics=metrics), out)
 
 
 def score_text(what: str, record: dict[str, Any], evaluation: Evaluation) -> str:

@@ -20,13 +20,14 @@ from tqdm import tqdm
 
 from calcgpt.base.errors import ConfigError, UserError, file_error
 from calcgpt.base.files import locked, write_json
+from calcgpt.base.plugins import look_up
 from calcgpt.base.processes import end_with_parent, usable_cores
 from calcgpt.base.progress import progress_bar
-from calcgpt.errors import TrainingError, look_up
-from calcgpt.plugins import load, loaded
+from calcgpt.variants import load_plugin, loaded_plugins
 from calcgpt_lab.data.dataset import MANIFEST, generate
 from calcgpt_lab.data.sources import DataFolder
 from calcgpt_lab.plots import check_matplotlib
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.ablation_report import write_report
 from calcgpt_lab.studies.job import Job
 from calcgpt_lab.studies.suite import Suite
@@ -154,7 +155,13 @@ def run_jobs(
                 while waiting and slots:
                     job, slot = waiting.pop(), slots.pop()
                     receiver, sender = _SERVER.Pipe(duplex=False)
-                    arguments = (job, devices[slot % len(devices)], threads, sender, loaded())
+                    arguments = (
+                        job,
+                        devices[slot % len(devices)],
+                        threads,
+                        sender,
+                        loaded_plugins(),
+                    )
                     process = _SERVER.Process(target=_run_in_process, args=arguments)
                     running[receiver] = job, slot, process
                     process.start()
@@ -191,7 +198,7 @@ def _run_in_process(
     torch.set_num_threads(threads)
     try:
         for path in plugins:
-            load(path)
+            load_plugin(path)
         job.run(device)
         outcome = DONE
     except (Interrupted, KeyboardInterrupt):

@@ -11,9 +11,9 @@ from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.section import build
-from calcgpt.tables import duration, printable, significant, text_table
 from calcgpt_lab.recipe import differences, flatten
 from calcgpt_lab.records import Row, perplexity, read_rows
+from calcgpt_lab.tables import duration, printable, significant, text_table
 from calcgpt_lab.training.environment import read_starts
 from calcgpt_lab.training.run_folder import RunFolder
 from datagen.operations import SIGNS

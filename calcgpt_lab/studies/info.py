@@ -4,15 +4,16 @@ from pathlib import Path
 from typing import Any
 
 from calcgpt.base.extras import install_line, is_installed
-from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
+from calcgpt.checkpoint import METRICS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.metrics import StoredMetrics, score_cells
+from calcgpt.metrics import StoredMetrics
 from calcgpt.section import build
-from calcgpt.tables import duration, printable, significant, text_table
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model import parameters
 from calcgpt_lab.records import perplexity
+from calcgpt_lab.saving import SPLITS, score_cells
+from calcgpt_lab.tables import duration, printable, significant, text_table
 from calcgpt_lab.training.environment import Start, read_starts
 from datagen.operations import SIGNS
 

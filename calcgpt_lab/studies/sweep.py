@@ -27,9 +27,7 @@ from calcgpt.base.extras import require
 from calcgpt.base.files import locked, read_json, write_json, write_text
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
-from calcgpt.errors import TrainingError
 from calcgpt.section import Section, build
-from calcgpt.tables import counted, markdown_table
 from calcgpt_lab.data.sources import training_data
 from calcgpt_lab.ray_cluster import connected
 from calcgpt_lab.ray_cluster import prepare as prepare_ray
@@ -41,7 +39,8 @@ from calcgpt_lab.recipe import (
     toml_files,
     with_recipe_beside,
 )
-from calcgpt_lab.records import step_lines
+from calcgpt_lab.records import TrainingError, step_lines
+from calcgpt_lab.tables import counted, markdown_table
 from calcgpt_lab.training.run_folder import RunFolder
 
 Values = dict[str, Any]  # of the hyperparameters, by name

@@ -9,8 +9,8 @@ from tqdm import tqdm
 from calcgpt.base.progress import progress_bar
 from calcgpt.inference.results import read_answer
 from calcgpt.metrics import Scores
-from calcgpt.tables import printable
 from calcgpt_lab.evaluation.evaluate import Evaluation, answer_field
+from calcgpt_lab.tables import printable
 from datagen.notation import number_text, parse_prompt
 
 MAX_EXAMPLE = 200  # characters

@@ -24,12 +24,12 @@ from calcgpt.base.errors import ConfigError, one_line
 from calcgpt.base.files import NO_SPACE, locked
 from calcgpt.checkpoint import METRICS, Checkpoint
 from calcgpt.config import MAX_STEPS, Recipe
-from calcgpt.errors import CheckpointError, TrainingError
+from calcgpt.errors import CheckpointError
 from calcgpt.metrics import Count, PartialModel
 from calcgpt.registry import ENVIRONMENT_FILE, best
 from calcgpt.section import build
 from calcgpt_lab.recipe import differences
-from calcgpt_lab.records import step_lines
+from calcgpt_lab.records import TrainingError, step_lines
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch

@@ -19,8 +19,7 @@ from calcgpt.base.errors import ConfigError, DataError, one_line
 from calcgpt.base.extras import require
 from calcgpt.base.files import read_text, write_text
 from calcgpt.config import Recipe
-from calcgpt.errors import TrainingError
-from calcgpt_lab.records import step_lines
+from calcgpt_lab.records import TrainingError, step_lines
 from calcgpt_lab.training.run_folder import RunFolder
 
 MAX_RUN_ID = 1_000  # bytes

@@ -35,6 +35,7 @@ from calcgpt_lab.model.gpt import build_model, compiled
 from calcgpt_lab.model.stored import checkpoint_of, to_arrays
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.records import cut_rows, validation_row
+from calcgpt_lab.saving import save
 from calcgpt_lab.threads import fastest
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
@@ -366,7 +367,7 @@ class Trainer:
             tensors |= self.train_batches.state
             if self.group.is_main:
                 saved = checkpoint_of(folder.name, self.recipe, self.tokenizer, self.model, metrics)
-                saved.save(folder, extra={TRAINING: to_arrays(tensors)})
+                save(saved, folder, extra={TRAINING: to_arrays(tensors)})
                 self.folder.prune(folder)
 
     def resume(self) -> None:

@@ -11,6 +11,7 @@ from commands import RunCli
 from calcgpt.base import files
 from calcgpt.base.extras import install_line
 from calcgpt.checkpoint import Checkpoint
+from calcgpt_lab.saving import save
 
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
 EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "torch", "--quiet"]
@@ -256,7 +257,7 @@ def test_the_file_of_a_task_is_for_its_own_option(
 ) -> None:
     train = tiny.recipe.train.model_copy(update={"batches": "problems"})
     of_task = tiny.recipe.model_copy(update={"tokenizer": "chars", "train": train})
-    replace(tiny, recipe=of_task).save(tmp_path / "model")
+    save(replace(tiny, recipe=of_task), tmp_path / "model")
     (tmp_path / "own.txt").write_text("abc=cba\n")
     outcome = run_cli("eval", tmp_path / "model", "--data", tmp_path / "own.txt", "--quiet")
     assert outcome.error.endswith("; for the file of a task, use --task")

@@ -15,8 +15,8 @@ LAYERS = [
     {"calcgpt.base"},
     {"calcgpt", "datagen"},  # `calcgpt` itself is its version and the names for users
     {"calcgpt.variants"},
-    {"calcgpt.section", "calcgpt.plugins"},
-    {"calcgpt.config", "calcgpt.intervals", "calcgpt.tables"},
+    {"calcgpt.section"},
+    {"calcgpt.config"},
     {"calcgpt.errors"},
     {"calcgpt.tokenizer"},
     {"calcgpt.metrics", "calcgpt.tensors"},
@@ -26,7 +26,8 @@ LAYERS = [
     {"calcgpt.inference"},
     {"calcgpt.proof", "calcgpt.export", "api"},
     {"calcgpt.cli"},
-    {"calcgpt_lab", "calcgpt_lab.ray_cluster", "calcgpt_lab.records"},
+    {"calcgpt_lab", "calcgpt_lab.ray_cluster", "calcgpt_lab.records", "calcgpt_lab.tables"},
+    {"calcgpt_lab.saving"},
     {"calcgpt_lab.model", "calcgpt_lab.parallel", "calcgpt_lab.recipe"},
     {"calcgpt_lab.threads"},
     {"calcgpt_lab.data", "calcgpt_lab.plots"},
@@ -142,7 +143,7 @@ def test_nothing_is_unpickled_or_evaluated() -> None:
 def test_what_the_network_wrote_is_kept_without_the_rules() -> None:
     """The memory and the network know kinds and characters, not what is right."""
     folder = "calcgpt.inference.cases"
-    own = {f"{folder}.{name}" for name in ("loop", "memory", "network")}
+    own = {f"{folder}.{name}" for name in ("memory", "network")}
     outside = {"calcgpt.config", "calcgpt.errors", "calcgpt.inference.cache"}
     outside |= {"calcgpt.base.errors", "datagen.slots"}
     allowed = own | outside

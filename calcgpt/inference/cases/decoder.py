@@ -12,16 +12,22 @@ from numpy.typing import NDArray
 from calcgpt.base.errors import DataError
 from calcgpt.config import ModelConfig
 from calcgpt.inference.cases import stored
-from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, Loop, compiled, look_up
-from calcgpt.inference.cases.memory import AT_ONCE, Memory
+from calcgpt.inference.cases.memory import (
+    AT_ONCE,
+    OUTSIDE,
+    UNKNOWN,
+    Loop,
+    Memory,
+    compiled,
+    look_up,
+)
 from calcgpt.inference.cases.network import Network
 from calcgpt.inference.decoding import Decoder, Writing, Written
-from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
+from datagen.answer_layout import AnswerShape, Slots, answer_shape, answer_slots, as_arrays
 from datagen.layout import require_shape
 from datagen.layout_check import checked_layout
 from datagen.notation import parse_prompt
 from datagen.slots import WIDTH, Layout, Shape, shape_cache
-from datagen.sources import Slots, as_arrays
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]

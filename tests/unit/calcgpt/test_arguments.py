@@ -21,6 +21,7 @@ from calcgpt_lab import (
     load_recipe,
     read_problems,
     sample,
+    save,
     train,
 )
 from datagen.arithmetic import Number
@@ -56,7 +57,7 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
         calculator.calculate_batch: {"expressions": ["1+1"], **asked},
         Checkpoint: fields,
         Checkpoint.load: {"folder": str(DIRECT)},
-        checkpoint.save: {"folder": "saved", "extra": {}},
+        save: {"checkpoint": checkpoint, "folder": "saved", "extra": {}},
         checkpoint.without: {"parts": []},
         ModelConfig: config.model_dump(),
         Problem: {"a": half, "op": DIVISION, "b": half, "places": 2},

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from commands import RunCli
 
-from calcgpt.intervals import wilson_interval
 from calcgpt_lab.plots import draw_curves, draw_reliability
-from calcgpt_lab.records import read_curves
+from calcgpt_lab.records import read_curves, wilson_interval
 
 ROWS: list[dict[str, Any]] = [
     {"step": 5, "val_loss": 9.0},  # before the first training row: its tokens are unknown

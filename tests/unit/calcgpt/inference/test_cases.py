@@ -20,16 +20,16 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
-from calcgpt.inference.cases import loop, stored
+from calcgpt.inference.cases import memory, stored
 from calcgpt.inference.cases.decoder import CaseDecoder
-from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN
-from calcgpt.inference.cases.memory import Entries, Memory
+from calcgpt.inference.cases.memory import OUTSIDE, UNKNOWN, Entries, Memory
 from calcgpt.inference.cases.network import Network, shapes
 from calcgpt.inference.decoding import Decoder
 from calcgpt.inference.engines import load_decoder
 from calcgpt.registry import resolve
 from calcgpt_lab.data.cases import case_arrays
 from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.sources import next_cases
 from datagen import layout_check
 from datagen.arithmetic import Number, Problem
 from datagen.cases import all_cases
@@ -37,7 +37,6 @@ from datagen.layout import new_layout
 from datagen.notation import WORK_ALPHABET, render, render_prompt
 from datagen.operations import OPERATIONS
 from datagen.slots import MAX_SOURCES, Kind, Layout, Shape
-from datagen.sources import next_cases
 
 PROMPTS = [
     "$(0000012.25*0000000.75)=",
@@ -162,15 +161,15 @@ def test_a_text_in_parts_is_the_whole(n: int) -> None:
 def test_the_compiled_loop_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = written(shared_decoder(), PROMPTS)
     monkeypatch.setattr(module, "COMPILED_FROM", 0)
-    loop.compiled.cache_clear()
-    assert loop.compiled() is not None
+    memory.compiled.cache_clear()
+    assert memory.compiled() is not None
     assert written(decoder(), PROMPTS) == expected  # the network is asked on the way
     assert written(shared_decoder(), PROMPTS) == expected
     monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises
-    loop.compiled.cache_clear()
-    assert loop.compiled() is None
+    memory.compiled.cache_clear()
+    assert memory.compiled() is None
     assert written(shared_decoder(), PROMPTS) == expected
-    loop.compiled.cache_clear()
+    memory.compiled.cache_clear()
 
 
 def test_a_live_model_computes_each_character(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,9 @@ from commands import RunCli
 from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
-from calcgpt.metrics import Scores, score_cells
+from calcgpt.metrics import Scores
 from calcgpt_lab.evaluation.report import publish
+from calcgpt_lab.saving import score_cells
 
 
 def test_publishing_scores_validation_and_test_and_drops_the_training_state(

@@ -28,6 +28,7 @@ from calcgpt_lab.evaluation.report import (
     wrong_answers,
 )
 from calcgpt_lab.model.decoding import Sampling
+from calcgpt_lab.saving import save
 from datagen import work
 
 ADD = "$(0000000782+0000000021)=3080000000$"
@@ -101,7 +102,7 @@ def with_data(checkpoint: Checkpoint, **data: Any) -> Checkpoint:
 def test_eval_shows_confidence_and_errors_and_writes_the_record(
     run_cli: RunCli, tiny: Checkpoint, data_folder: Path, tmp_path: Path
 ) -> None:
-    with_data(tiny, format="scratchpad").save(tmp_path / "worked")
+    save(with_data(tiny, format="scratchpad"), tmp_path / "worked")
     ended = run_cli(
         "eval",
         tmp_path / "worked",

@@ -13,9 +13,8 @@ from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.tokenizer import (
-    CharTokenizer,
-    Tokenizer,
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.tokenizers import (
     arithmetic_tokenizer,
     byte_pair_tokenizer,
     scratchpad_tokenizer,

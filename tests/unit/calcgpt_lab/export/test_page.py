@@ -11,6 +11,7 @@ from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.registry import resolve
 from calcgpt_lab.export import page
+from calcgpt_lab.saving import save
 from datagen.cases import Cases, all_cases
 
 
@@ -24,7 +25,7 @@ def test_snapshots_come_in_the_order_of_their_steps(
     monkeypatch.setattr(page, "all_cases", lambda: few._replace(right=right))
     run = tmp_path / "run"
     for name, step in (("b-first", 10), ("a-last", 200), ("c-middle", 95)):
-        replace(calculator, metrics={"step": step}).save(run / name)
+        save(replace(calculator, metrics={"step": step}), run / name)
     page.export_snapshots(run, tmp_path / "out", force=False)
     content = json.loads((tmp_path / "out" / page.LEARNING).read_text())
     assert [(one["file"], one["step"]) for one in content["snapshots"]] == [
@@ -34,7 +35,7 @@ def test_snapshots_come_in_the_order_of_their_steps(
     ]
     assert {one["wrong"] for one in content["snapshots"]} == {7}
     assert content["cases"] == len(few.kinds)
-    replace(calculator, metrics={}).save(run / "d-unknown")
+    save(replace(calculator, metrics={}), run / "d-unknown")
     with pytest.raises(ConfigError, match=r"metrics\.json: 'step' is missing"):
         page.export_snapshots(run, tmp_path / "unknown", force=False)
     shutil.rmtree(run / "d-unknown")

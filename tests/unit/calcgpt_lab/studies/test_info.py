@@ -16,6 +16,7 @@ from calcgpt.registry import resolve
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.parameters import formulas
 from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.saving import save
 from calcgpt_lab.studies.info import choices, parameter_table, training
 from calcgpt_lab.training.environment import record_start
 from calcgpt_lab.training.run_folder import RunFolder
@@ -87,7 +88,7 @@ def test_a_run_shows_its_best_checkpoint_and_its_environment(
             "data_sha256": "abc" * 20,
             "validation": {**scores, "exact_match": exact},
         }
-        dataclasses.replace(tiny, metrics=metrics).save(run.step_folder(step))
+        save(dataclasses.replace(tiny, metrics=metrics), run.step_folder(step))
     for step, seed in ((0, 1), (500, 2), (1_500, 3)):  # the last one started later
         recipe = load_recipe("nano", (f"train.seed={seed}",))
         record_start(run, recipe, data_sha256="abc", device=torch.device("cpu"), step=step)

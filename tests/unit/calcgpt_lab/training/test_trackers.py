@@ -10,7 +10,7 @@ from small_runs import recipe, rows
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.config import Recipe
-from calcgpt.errors import TrainingError
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.training.run_folder import RunFolder
 from calcgpt_lab.training.trackers import MetricsRow, last_step, trackers_of, wandb_tracker
 from calcgpt_lab.training.train import train

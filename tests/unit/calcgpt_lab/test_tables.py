@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calcgpt.tables import counted, duration, markdown_table, printable, significant, text_table
+from calcgpt_lab.tables import counted, duration, markdown_table, printable, significant, text_table
 
 ROWS = [["first", "1,000", None, "0.5"], ["b", None, None, "12.25"]]
 
