@@ -276,7 +276,10 @@ document.addEventListener("keydown", (event) => {
   const character = KEYPAD_SIGNS[key] ?? key;
   if (key === "Escape") {
     if (inspector.isShown) inspector.hide();
-    else runner.clear();
+    else {
+      beginEdit();
+      runner.clear();
+    }
   } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) repeat || field.press("=");
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
