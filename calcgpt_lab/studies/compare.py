@@ -178,7 +178,7 @@ def _read_recipe(run: RunFolder) -> Recipe | None:
     """Returns the recipe of the last start, or else of the newest checkpoint that loads."""
     for start in reversed(read_starts(run.path)):
         try:
-            return build(Recipe, start.recipe, "")
+            return build(Recipe, start.get("recipe"), "")
         except ConfigError:  # written by another version
             break
     for folder in reversed(run.checkpoints()):

@@ -14,7 +14,6 @@ from calcgpt_lab.model import parameters
 from calcgpt_lab.records import perplexity
 from calcgpt_lab.saving import SPLITS, score_cells
 from calcgpt_lab.tables import duration, printable, significant, text_table
-from calcgpt_lab.training.environment import Start, read_starts
 from datagen.operations import SIGNS
 
 BYTES_PER_PARAMETER = 4  # in float32
@@ -101,8 +100,7 @@ def operation_table(config: ModelConfig, vocab_size: int) -> str:
 
 
 def training(checkpoint: Checkpoint, folder: Path) -> str:
-    """Returns a checkpoint's progress and scores and, if it lies in the folder of its run, the
-    environment in which it was trained.
+    """Returns a checkpoint's progress and scores.
 
     Raises CheckpointError, one line, if its metrics are invalid.
     """
@@ -114,9 +112,6 @@ def training(checkpoint: Checkpoint, folder: Path) -> str:
     rows = [[cell or None for cell in row] for row in cells]
     if rows:
         parts.append(text_table(["", "n", "char acc.", "exact match", *SIGNS], rows))
-    starts = [start for start in read_starts(folder.parent) if start.step < (metrics.step or 0)]
-    if starts:
-        parts.append("\n".join(map(printable, _environment(starts))))
     return "\n\n".join(parts)
 
 
@@ -134,21 +129,3 @@ def _progress(metrics: CheckpointMetrics, steps: int) -> str:
     if metrics.data_sha256 is not None:
         parts.append(f"data {metrics.data_sha256[:12]}")
     return ", ".join(parts) or "metrics.json says nothing about its training"
-
-
-def _environment(starts: list[Start]) -> list[str]:
-    """Returns the time, versions, machine and settings of the last start, in four lines."""
-    last = starts[-1]
-    resumed = ", ".join(f"{start.step:,}" for start in starts if start.step)
-    versions = [f"{name} {version}" for name, version in last.versions.items()]
-    if git := last.git:
-        versions.append(f"commit {git.commit[:12]}{' with changes' if git.dirty else ''}")
-    device = last.device if last.device == "cpu" else f"{last.device} ({last.device_name})"
-    return [
-        f"started {last.time}" + (f" (resumed after step {resumed})" if resumed else ""),
-        ", ".join(versions),
-        f"{last.platform}, {last.processor}, {last.cores} cores, {last.threads} threads, "
-        f"{last.processes} {'process' if last.processes == 1 else 'processes'}",
-        f"{device}, {last.precision}, seed {last.seed}, deterministic algorithms "
-        f"{'on' if last.deterministic.algorithms else 'off'}",
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -9,16 +10,14 @@ import subprocess
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field, ValidationError
 
 from calcgpt import __version__
 from calcgpt.base.files import write_text
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
-from calcgpt.metrics import PartialModel
 from calcgpt.registry import ENVIRONMENT_FILE
 from calcgpt_lab.records import step_lines
 from calcgpt_lab.training.run_folder import RunFolder
@@ -29,43 +28,6 @@ if TYPE_CHECKING:  # tables of runs need no torch
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
-class Git(PartialModel):
-    """The state of the checkout that contains the package."""
-
-    commit: str
-    dirty: bool  # a tracked file differs from the commit
-
-
-class Deterministic(PartialModel):
-    """Settings of torch for reproducibility."""
-
-    algorithms: bool  # torch.use_deterministic_algorithms
-    cudnn: bool  # torch.backends.cudnn.deterministic
-    cudnn_benchmark: bool
-    float32_matmul: str  # `highest` is float32 throughout
-
-
-class Start(PartialModel):
-    """One start of a run: a line of `environment.jsonl`."""
-
-    step: int  # steps done before the start; 0 unless the run was resumed
-    time: str  # UTC, ISO 8601
-    versions: dict[str, str]  # of calcgpt, python, torch, numpy and, on a GPU, cuda
-    git: Git | None
-    platform: str
-    processor: str
-    cores: int  # available to the process
-    threads: Annotated[int, Field(ge=1, le=1024)]  # of torch
-    device: str
-    device_name: str
-    processes: int
-    precision: str  # of matrix products, `fp32` or `bf16`
-    seed: int
-    deterministic: Deterministic
-    data_sha256: str
-    recipe: dict[str, Any]  # every field
-
-
 def record_start(
     run: RunFolder,
     recipe: Recipe,
@@ -74,8 +36,8 @@ def record_start(
     step: int,
     n_process: int = 1,
 ) -> None:
-    """Adds a line for a start after `step` steps. Removes the lines of later steps, which the run
-    does again, and incomplete lines."""
+    """Adds a line for a start after `step` steps; docs/RUNS.md lists its fields. Removes the lines
+    of later steps, which the run does again, and incomplete lines."""
     import torch
 
     cuda = device.type == "cuda"
@@ -88,44 +50,37 @@ def record_start(
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-    start = Start(
-        step=step,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions | ({"cuda": str(torch.version.cuda)} if cuda else {}),
-        git=_first_state(PACKAGE.parent),
-        platform=platform.platform(),
-        processor=processor(),
-        cores=usable_cores(),
-        threads=torch.get_num_threads(),
-        device=str(device),
-        device_name=device_name(device),
-        processes=n_process,
-        precision=precision,
-        seed=recipe.train.seed,
-        deterministic=Deterministic(
-            algorithms=torch.are_deterministic_algorithms_enabled(),
-            cudnn=torch.backends.cudnn.deterministic,
-            cudnn_benchmark=torch.backends.cudnn.benchmark,
-            float32_matmul=torch.get_float32_matmul_precision(),
-        ),
-        data_sha256=data_sha256,
-        recipe=recipe.model_dump(),
-    )
+    start = {
+        "step": step,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions | ({"cuda": str(torch.version.cuda)} if cuda else {}),
+        "git": _first_state(PACKAGE.parent),
+        "platform": platform.platform(),
+        "processor": processor(),
+        "cores": usable_cores(),
+        "threads": torch.get_num_threads(),
+        "device": str(device),
+        "device_name": device_name(device),
+        "processes": n_process,
+        "precision": precision,
+        "seed": recipe.train.seed,
+        "deterministic": {
+            "algorithms": torch.are_deterministic_algorithms_enabled(),
+            "cudnn": torch.backends.cudnn.deterministic,
+            "cudnn_benchmark": torch.backends.cudnn.benchmark,
+            "float32_matmul": torch.get_float32_matmul_precision(),
+        },
+        "data_sha256": data_sha256,
+        "recipe": recipe.model_dump(),
+    }
     path = run.path / ENVIRONMENT_FILE
     earlier = [line for line, content in step_lines(path) if content["step"] < step]
-    write_text(path, "".join(f"{line}\n" for line in [*earlier, start.model_dump_json()]))
+    write_text(path, "".join(f"{line}\n" for line in [*earlier, json.dumps(start)]))
 
 
-def read_starts(folder: Path) -> list[Start]:
-    """Returns the starts of the run in `folder`, in order. Ignores lines that are not valid; a run
-    of an early version has none."""
-    starts = []
-    for line, _ in step_lines(folder / ENVIRONMENT_FILE):
-        try:
-            starts.append(Start.model_validate_json(line))
-        except ValidationError:
-            continue
-    return starts
+def read_starts(folder: Path) -> list[dict[str, Any]]:
+    """Returns the starts of the run in `folder`, in order. Ignores other lines."""
+    return [content for _, content in step_lines(folder / ENVIRONMENT_FILE)]
 
 
 def provenance(seed: int, device: torch.device) -> dict[str, Any]:
@@ -133,7 +88,7 @@ def provenance(seed: int, device: torch.device) -> dict[str, Any]:
     and the name of the device."""
     git = _first_state(PACKAGE.parent)
     return {
-        **({"commit": git.commit, "dirty": git.dirty} if git else {}),
+        **(git or {}),
         "seed": seed,
         "device": device_name(device),
     }
@@ -146,9 +101,9 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
 
 
-def git_state(folder: Path) -> Git | None:
-    """Returns the commit that is checked out in `folder` itself, not in a parent folder. None if
-    there is no commit, or git fails."""
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """Returns the commit that is checked out in `folder` itself, not in a parent folder, and if
+    a tracked file differs from it. None if there is no commit, or git fails."""
     if not (folder / ".git").exists():
         return None
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}  # GIT_DIR ...
@@ -166,7 +121,7 @@ def git_state(folder: Path) -> Git | None:
     except (OSError, subprocess.SubprocessError):
         return None
     commit, dash, _ = result.stdout.strip().partition("-")
-    return Git(commit=commit, dirty=bool(dash)) if result.returncode == 0 else None
+    return {"commit": commit, "dirty": bool(dash)} if result.returncode == 0 else None
 
 
 _first_state = cache(git_state)  # as it was when this process first asked

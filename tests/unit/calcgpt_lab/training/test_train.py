@@ -55,9 +55,9 @@ def test_a_run_learns_and_writes_its_files(data: Path, tmp_path: Path) -> None:
     assert metrics["data_sha256"] == DataFolder.load(data).fingerprint
     [start] = read_starts(tmp_path)
     assert metrics["trained"] == {
-        **(start.git.model_dump() if start.git else {}),
-        "seed": start.seed,
-        "device": start.device_name,
+        **(start["git"] or {}),
+        "seed": start["seed"],
+        "device": start["device_name"],
     }
 
 
