@@ -4,7 +4,6 @@ Shapes: L layers, H heads, T tokens of text, S positions (the tokens and those t
 scheme inserts), B problems, F units of a feed-forward network, N positions of many problems.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -34,6 +33,7 @@ from datagen.notation import WORK_ALPHABET
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
 DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"
 BINS = 100  # of a histogram
+MAX_ACTIVATIONS = 2**28  # numbers of 4 bytes
 
 Hook = Callable[[int, torch.Tensor, torch.Tensor], None]  # see `hooked`
 Transformer = GPT | SourceTransformer  # what has blocks
@@ -227,68 +227,45 @@ def activations(
     model: Transformer, lines: ProblemLines, batch_size: int = 32
 ) -> list[LayerActivations]:
     """Returns each layer's activations over all tokens of `lines` that the model reads, without
-    padding. Raises DataError if they are not finite."""
-    layers = [(_RunningStatistics(), _RunningStatistics()) for _ in model.blocks]
+    padding. Raises DataError if they are not finite, or too many to be kept."""
+    modules = [block.ff.activation for block in blocks_of(model)]
+    n_token = int(_n_positions(model, lines.lengths).sum())
+    if (n := 2 * len(modules) * model.config.ff_width * n_token) > MAX_ACTIVATIONS:
+        raise DataError(
+            f"{n:,} activations are too many, at most {MAX_ACTIVATIONS:,} are kept: "
+            "choose fewer problems (--n)"
+        )
+    kept: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = [([], []) for _ in modules]
     order = np.argsort(lines.lengths, kind="stable")  # similar lengths need little padding
 
     def hook(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
-        for statistics, values_BSF in zip(layers[layer], (before_BSF, after_BSF), strict=True):
-            add(statistics, values_BSF[is_token_BS])
+        for values_BSF, parts in zip((before_BSF, after_BSF), kept[layer], strict=True):
+            parts.append(values_BSF[is_token_BS])
 
-    with hooked([block.ff.activation for block in blocks_of(model)], hook):
-        # Two passes, so that no activations are stored: bins and deviations need the extremes and
-        # the mean first.
-        for add in (_RunningStatistics.add_extremes, _RunningStatistics.add_spread):  # noqa: B007
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
-                n_positions_B = _n_positions(model, lines.lengths[rows])
-                is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
-                tokens_BT = lines.batch(rows)[0]
-                if isinstance(model, SourceTransformer):  # what is asked is not written
-                    is_token_BS &= model.text_features(tokens_BT)[..., 0] > 0
-                model(tokens_BT)
-    return [
-        LayerActivations(
-            units=len(before.max_F),
-            dead=int((before.max_F <= 0).sum()),
-            before=before.statistics(),
-            after=after.statistics(),
-        )
-        for before, after in layers
-    ]
+    with hooked(modules, hook):
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            n_positions_B = _n_positions(model, lines.lengths[rows])
+            is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
+            tokens_BT = lines.batch(rows)[0]
+            if isinstance(model, SourceTransformer):  # what is asked is not written
+                is_token_BS &= model.text_features(tokens_BT)[..., 0] > 0
+            model(tokens_BT)
+    return [_layer(torch.cat(before), torch.cat(after)) for before, after in kept]
 
 
-class _RunningStatistics:
-    """Statistics of values that come in batches of shape (N,F).
+def _layer(before_NF: torch.Tensor, after_NF: torch.Tensor) -> LayerActivations:
+    dead = int((before_NF.amax(dim=0) <= 0).sum())
+    sides = [_statistics(before_NF), _statistics(after_NF)]
+    return LayerActivations(before_NF.size(1), dead, *sides)
 
-    Pass all batches to `add_extremes`, then all again to `add_spread`.
-    """
 
-    def __init__(self) -> None:
-        self.n, self.total, self.min = 0, 0.0, math.inf
-        self.max_F = torch.tensor(-math.inf)  # of each unit; gets its shape with the first batch
-        self.squares, self.counts = 0.0, np.zeros(BINS, np.int64)
-
-    def add_extremes(self, values_NF: torch.Tensor) -> None:
-        _check_finite(values_NF)
-        self.n += values_NF.numel()
-        self.total += values_NF.sum(dtype=torch.float64).item()
-        self.min = min(self.min, values_NF.min().item())
-        self.max_F = torch.maximum(self.max_F, values_NF.amax(dim=0))
-
-    def add_spread(self, values_NF: torch.Tensor) -> None:
-        self.squares += (values_NF.double() - self.total / self.n).square().sum().item()
-        limits = self.min, self.max_F.max().item()
-        self.counts += np.histogram(values_NF.numpy(), BINS, limits)[0]
-
-    def statistics(self) -> Statistics:
-        return Statistics(
-            mean=self.total / self.n,
-            variance=self.squares / (self.n - 1),
-            min=self.min,
-            max=self.max_F.max().item(),
-            counts=self.counts.tolist(),
-        )
+def _statistics(values_NF: torch.Tensor) -> Statistics:
+    _check_finite(values_NF)
+    low, high = values_NF.min().item(), values_NF.max().item()
+    counts, _ = np.histogram(values_NF.numpy(), BINS, (low, high))
+    variance, mean = torch.var_mean(values_NF.double())
+    return Statistics(mean.item(), variance.item(), low, high, counts.tolist())
 
 
 def _n_positions(model: Transformer, lengths_B: NDArray[np.int64]) -> torch.Tensor:

@@ -25,6 +25,7 @@ from calcgpt_lab.export.page import FILE, export_example
 from calcgpt_lab.model.gpt import GPT, build_model
 from calcgpt_lab.model.sources import next_slots
 from calcgpt_lab.model.stored import checkpoint_of
+from calcgpt_lab.studies import inspection as module
 from calcgpt_lab.studies.inspection import (
     BINS,
     INSERTED,
@@ -245,6 +246,12 @@ def test_models_without_layers_or_of_other_text_are_refused() -> None:
         inspect(checkpoint(block_size=10), "1+1")
     with pytest.raises(ExpressionError):
         inspect(checkpoint(), "1+")
+
+
+def test_more_activations_than_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_ACTIVATIONS", 1_000)
+    with pytest.raises(DataError, match=r"activations are too many, at most 1,000 .* \(--n\)"):
+        inspect(checkpoint(), "1+1", n=8)
 
 
 def test_damaged_weights_are_refused() -> None:
