@@ -151,46 +151,43 @@ def test_minigpt_is_the_default_config() -> None:
     assert load_preset("minigpt") == ModelConfig()
 
 
-@pytest.mark.parametrize("name", preset_names())
-def test_a_recipe_has_the_fields_of_its_preset(
-    name: str, recipe_file: Callable[[str], str]
-) -> None:
-    recipe = load_recipe(recipe_file(f'[model]\npreset = "{name}"\n'))
-    assert recipe.model == load_preset(name)
+NANO = 'extends = "nano"\n'
+OWN = '[model]\nn_layer = 3\nposition = "alibi"\nnorm = "layernorm"\n'
+DEEP = {"n_layer": 3, "norm": "layernorm"}
 
 
-def test_the_fields_of_a_recipe_override_its_preset(recipe_file: Callable[[str], str]) -> None:
-    recipe = load_recipe(recipe_file('[model]\nn_layer = 3\npreset = "llama"\nnorm = "layernorm"'))
-    expected = load_preset("llama").model_copy(update={"n_layer": 3, "norm": "layernorm"})
-    assert recipe.model == expected
-
-
-def test_overrides_can_choose_a_preset_and_change_it() -> None:
-    assert load_recipe("nano", ("model.preset=t5-decoder",)).model == load_preset("t5-decoder")
-    for overrides in (
-        ("model.preset=mpt", "model.position=rope"),
-        ("model.position=rope", "model.preset=mpt"),
-    ):
-        expected = load_preset("mpt").model_copy(update={"position": "rope"})
-        assert load_recipe("nano", overrides).model == expected
-
-
-def test_a_preset_of_an_override_replaces_the_fields_of_the_recipe(
+@pytest.mark.parametrize(
+    ("text", "overrides", "preset", "changes"),
+    [
+        *((f'[model]\npreset = "{name}"\n', (), name, {}) for name in preset_names()),
+        # Fields of a recipe override its preset.
+        ('[model]\nn_layer = 3\npreset = "llama"\nnorm = "layernorm"', (), "llama", DEEP),
+        # A preset is inherited or replaced.
+        (f"{NANO}[model]\nqk_norm = true\n", (), "nano", {"qk_norm": True}),
+        (f'{NANO}[model]\npreset = "gpt2"\n', (), "gpt2", {}),
+        # Overrides choose one, change it, and take it away.
+        (NANO, ("model.preset=t5-decoder",), "t5-decoder", {}),
+        (NANO, ("model.preset=mpt", "model.position=rope"), "mpt", {"position": "rope"}),
+        (NANO, ("model.position=rope", "model.preset=mpt"), "mpt", {"position": "rope"}),
+        (NANO, ("model.preset=null",), "minigpt", {}),
+        # That of an override replaces fields of the recipe.
+        (OWN, ("model.preset=llama", "model.norm=layernorm"), "llama", DEEP),
+    ],
+)
+def test_a_preset_has_its_place_among_recipe_and_overrides(
+    text: str,
+    overrides: tuple[str, ...],
+    preset: str,
+    changes: dict[str, object],
     recipe_file: Callable[[str], str],
 ) -> None:
-    name = recipe_file('[model]\nn_layer = 3\nposition = "alibi"\nnorm = "layernorm"\n')
-    overrides = ("model.preset=llama", "model.norm=layernorm")
-    expected = load_preset("llama").model_copy(update={"n_layer": 3, "norm": "layernorm"})
-    assert load_recipe(name, overrides).model == expected
-    overlay = {"model": {"position": "none"}}
-    assert load_recipe(name, overrides[:1], [overlay]).model.position == "rope"
-
-
-def test_an_override_can_take_the_preset_away() -> None:
-    assert load_recipe("nano", ("model.preset=null",)).model == ModelConfig()
+    expected = load_preset(preset).model_copy(update=changes)
+    assert load_recipe(recipe_file(text), overrides).model == expected
 
 
 def test_an_overlay_stays_as_it_is(recipe_file: Callable[[str], str]) -> None:
+    own = {"model": {"position": "none"}}
+    assert load_recipe("nano", ["model.preset=llama"], [own]).model.position == "rope"
     name = recipe_file("[train]\nsteps = 7\n")  # no section that an overlay could be merged into
     overlay = {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}
     overrides = ("model.n_layer=3", "data.mixture.tricky-5=0.5")
@@ -198,13 +195,6 @@ def test_an_overlay_stays_as_it_is(recipe_file: Callable[[str], str]) -> None:
     assert recipes[0] == recipes[1]
     assert recipes[0].model == load_preset("llama").model_copy(update={"n_layer": 3})
     assert overlay == {"model": {"preset": "llama"}, "data": {"mixture": {"blog": 1.0}}}
-
-
-def test_a_recipe_inherits_the_preset_of_its_base(recipe_file: Callable[[str], str]) -> None:
-    recipe = load_recipe(recipe_file('extends = "nano"\n[model]\nqk_norm = true\n'))
-    assert recipe.model == load_preset("nano").model_copy(update={"qk_norm": True})
-    recipe = load_recipe(recipe_file('extends = "nano"\n[model]\npreset = "gpt2"\n'))
-    assert recipe.model == load_preset("gpt2")
 
 
 @pytest.mark.parametrize("wrong", ['"gpt3"', "3", '["gpt2"]'])
