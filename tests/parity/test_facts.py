@@ -64,22 +64,6 @@ def test_only_relative_schemes_ignore_the_position_of_a_text(position: str) -> N
         assert change.abs().max() > 1e-3
 
 
-def test_the_slopes_of_alibi_for_8_heads_halve_from_one_half() -> None:
-    scheme = POSITIONS["alibi"](small(n_embd=24, n_head=8), 20)
-    bias_HTS = scheme.bias(3, 7)
-    assert bias_HTS.shape == (8, 3, 10)
-    for head in range(8):
-        slope = 2.0 ** -(head + 1)  # Press et al. 2022, section 3
-        assert bias_HTS[head, 0, :8].tolist() == [-slope * (7 - s) for s in range(8)]
-
-
-def test_sinusoids_have_the_numbers_of_the_paper() -> None:
-    table = POSITIONS["sinusoidal"](small(n_embd=512, n_head=4), 50).table_NC
-    assert table[0, :4].tolist() == [0.0, 1.0, 0.0, 1.0]
-    assert table[49, 2].item() == pytest.approx(math.sin(49 / 10_000 ** (2 / 512)), abs=1e-6)
-    assert table[49, 511].item() == pytest.approx(math.cos(49 / 10_000 ** (510 / 512)), abs=1e-6)
-
-
 # -------------------------------------------------------------------------- coupled positions
 
 
@@ -115,21 +99,6 @@ class TestPlaceOffset:
 
     def test_there_is_none_in_evaluation(self) -> None:
         assert set(self.embed(training=False)) == {0}
-
-    @torch.no_grad()
-    def test_an_offset_equals_shifted_vectors(self, compare: Compare) -> None:
-        model = build(self.config)
-        tokens = random_tokens(1, 20)
-        model.train()
-        torch.manual_seed(4)
-        offset = int(torch.randint(6, (1, 1)))
-        assert offset > 0
-        torch.manual_seed(4)
-        trained = model(tokens)
-        last = self.config.n_place - 1
-        moved = (torch.arange(self.config.n_place) + offset).clamp(max=last)
-        model.positions.places.weight.copy_(model.positions.places.weight[moved])
-        compare(model.eval()(tokens), trained, "an offset of places", EXACT)
 
 
 # --------------------------------------------------------------------------------- attention
