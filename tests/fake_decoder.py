@@ -38,7 +38,7 @@ class Cache:
 
 
 class FakeDecoder(TokenDecoder):
-    """A decoder that is its own `ArrayDecoder`: `next_token` maps the tokens of a row to the next
+    """A decoder that is its own model: `next_token` maps the tokens of a row to the next
     one. If that is None, all tokens are equally probable."""
 
     def __init__(
@@ -59,28 +59,24 @@ class FakeDecoder(TokenDecoder):
         self._n_vocabulary, self._logit = len(tokenizer), logit
         super().__init__(self, tokenizer)
 
-    def new_array_cache(self, batch: int, n_token: int) -> Cache:
+    def new_cache(self, batch: int, n_token: int) -> Cache:
         """Returns an empty cache."""
         return Cache([[] for _ in range(batch)])
 
-    def __call__(self, tokens_BT: Ints, cache: Cache, last_only: bool = True) -> Floats:
-        """Returns the logits, (B, T, V), or (B, 1, V) with `last_only`."""
+    def next_logits(self, tokens_BT: Ints, cache: Cache) -> Floats:
+        """Returns the logits of the next token, (B, V)."""
         self.called.set()
         assert self.gate.wait(PATIENCE)
         self.batches.append(len(tokens_BT))
-        n_new = tokens_BT.shape[1]
-        first = n_new - 1 if last_only else 0
-        logits_BTV = np.zeros((len(tokens_BT), n_new - first, self._n_vocabulary), np.float32)
+        logits_BV = np.zeros((len(tokens_BT), self._n_vocabulary), np.float32)
         for row, tokens in enumerate(tokens_BT.tolist()):
-            before = len(cache.rows[row])
             cache.rows[row] = [*cache.rows[row], *tokens]
             if len(cache.rows[row]) >= self.fails_at:
                 raise RuntimeError("a secret of the machine room")
-            for index in range(first, n_new):
-                following = self.next_token(cache.rows[row][: before + index + 1])
-                if following is not None:
-                    logits_BTV[row, index - first, following] = self._logit
-        return logits_BTV
+            following = self.next_token(cache.rows[row])
+            if following is not None:
+                logits_BV[row, following] = self._logit
+        return logits_BV
 
 
 def right(prompt: str) -> str:

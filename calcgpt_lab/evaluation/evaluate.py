@@ -27,14 +27,15 @@ from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import Accuracy, Scores
 from calcgpt.tokenizer import Tokenizer
 from calcgpt_lab.data.problems import Line
-from calcgpt_lab.model.decoding import CachedModel, Sampling, TokenDecoder
+from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.decoding import Sampling, TokenDecoder
 from datagen.operations import SIGNS
 
 BATCH_SIZE = 500  # prompts that are decoded together
 
 
 def answer(
-    model: CachedModel | Decoder,
+    model: LanguageModel | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
@@ -98,7 +99,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: CachedModel | Decoder,
+    model: LanguageModel | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
@@ -108,7 +109,7 @@ def evaluate(
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
     `answer`, and there must be a line."""
     check_types(
-        model=(model, CachedModel, Decoder),
+        model=(model, LanguageModel, Decoder),
         tokenizer=(tokenizer, Tokenizer),
         sampling=(sampling, Sampling, None),
         progress=(progress, Callable),

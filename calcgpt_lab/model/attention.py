@@ -4,7 +4,6 @@ Shapes: B batch, T new tokens (queries), S all tokens (cached and new), C n_embd
 G key/value heads, D head width.
 """
 
-import copy
 import math
 
 import numpy as np
@@ -68,14 +67,6 @@ class KVCache:
         k_BGSD = _append(self.k[layer], k_BGTD, self.length, dim=2)
         v_BGSD = _append(self.v[layer], v_BGTD, self.length, dim=2)
         return k_BGSD, v_BGSD
-
-    def first(self, n_row: int, length: int) -> "KVCache":
-        """Returns a cache of the first rows of the batch and their first `length` tokens. It shares
-        the memory of this one."""
-        part = copy.copy(self)
-        part.k, part.v = [k[:n_row] for k in self.k], [v[:n_row] for v in self.v]
-        part.tokens, part.length = self.tokens[:n_row], length
-        return part
 
     def select(self, rows: torch.Tensor | NDArray[np.int64]) -> None:
         """Keeps the rows of the batch at these indices, in this order. An index may repeat."""

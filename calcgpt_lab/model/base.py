@@ -104,9 +104,15 @@ class LanguageModel(nn.Module, ABC):
         capacity = self.n_positions(n_token)
         return KVCache(self.config, batch, capacity, weight.device, weight.dtype)
 
-    def array_decoder(self) -> "TorchDecoder":
-        """Returns the model as a decoder of NumPy's arrays."""
-        return TorchDecoder(self)
+    @torch.inference_mode()
+    def next_logits(self, tokens_BT: NDArray[np.int64], cache: KVCache) -> NDArray[np.float32]:
+        """Returns the logits (B, V) of what follows tokens that are added to the cache, as an
+        array."""
+        tokens = torch.from_numpy(tokens_BT).to(self.device)
+        logits: NDArray[np.float32] = (
+            self(tokens, cache, last_only=True)[:, 0].float().cpu().numpy()
+        )
+        return logits
 
     @property
     def device(self) -> torch.device:
@@ -145,26 +151,6 @@ def summed_loss(forward: Callable[..., torch.Tensor]) -> Loss:
         return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
 
     return loss
-
-
-class TorchDecoder:
-    """A model as an `ArrayDecoder` of `calcgpt_lab.model.decoding`."""
-
-    def __init__(self, model: LanguageModel) -> None:
-        self.config, self._model = model.config, model
-
-    def new_array_cache(self, batch: int, n_token: int) -> KVCache:
-        return self._model.new_cache(batch, n_token)
-
-    def __call__(
-        self, tokens_BT: NDArray[np.int64], cache: KVCache, last_only: bool
-    ) -> NDArray[np.float32]:
-        with torch.inference_mode():
-            tokens = torch.from_numpy(tokens_BT).to(self._model.device)
-            logits: NDArray[np.float32] = (
-                self._model(tokens, cache, last_only).float().cpu().numpy()
-            )
-        return logits
 
 
 def torch_init(model: LanguageModel) -> None:

@@ -6,49 +6,19 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.base.errors import ConfigError, DataError, check_integer, check_types
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import ModelConfig
 from calcgpt.inference.decoding import Decoder, Floats, Writing, Written
 from calcgpt.tokenizer import Tokenizer
+from calcgpt_lab.model.base import LanguageModel
 from datagen.sampling import MAX_SEED
 
 NO_TOKEN = -1  # the stop token if no token ends a text
 Ints = NDArray[np.int64]
-
-
-class ArrayDecoder(Protocol):
-    """A decoder that takes and returns NumPy's arrays: int64 tokens and rows, float32 logits."""
-
-    config: ModelConfig
-
-    def __call__(self, tokens_BT: Ints, cache: Any, last_only: bool) -> Floats:
-        """Returns the logits of tokens that follow those in the cache, and adds the tokens to it.
-
-        The logits are (B, T, V), or (B, 1, V) of the last token with `last_only`.
-        """
-
-    def new_array_cache(self, batch: int, n_token: int) -> Any:
-        """Returns an empty cache for `batch` sequences of at most `n_token` tokens. Its method
-        `select(rows)` keeps only these rows."""
-
-
-@runtime_checkable
-class CachedModel(Protocol):
-    """A model that decodes with a cache, such as one of torch."""
-
-    config: ModelConfig
-
-    def array_decoder(self) -> ArrayDecoder:
-        """Returns the model as a decoder of arrays."""
-
-
-Model = ArrayDecoder | CachedModel
 
 
 @dataclass(frozen=True)
@@ -100,7 +70,7 @@ class Generation:
 
     def __init__(
         self,
-        model: Model,
+        model: LanguageModel,
         prompts_BP: Ints,
         stop_token: int,
         max_new_tokens: int | None = None,
@@ -113,14 +83,14 @@ class Generation:
         self._stop_token = stop_token
         self._sampling = sampling or Sampling()
         self._rng = np.random.Generator(np.random.PCG64(self._sampling.seed))
-        self._model = model.array_decoder() if isinstance(model, CachedModel) else model
+        self._model = model
         self._tokens = np.asarray(prompts_BP)
         if self.rows:
-            self._cache = self._model.new_array_cache(batch, length + self._left - 1)
+            self._cache = model.new_cache(batch, length + self._left - 1)
 
     def step(self) -> Step:
         """Adds a token to every open row. There must be at least one."""
-        logits_BV = self._model(self._tokens, self._cache, True)[:, -1]
+        logits_BV = self._model.next_logits(self._tokens, self._cache)
         next_B = choose(logits_BV, self._sampling, self._rng)
         weights_BV = np.exp(logits_BV - logits_BV.max(axis=1, keepdims=True))
         probs_B = weights_BV[np.arange(len(next_B)), next_B] / weights_BV.sum(axis=1)
@@ -135,7 +105,7 @@ class Generation:
 
 
 def generate(
-    model: Model,
+    model: LanguageModel,
     prompts_BP: Ints,
     stop_token: int,
     max_new_tokens: int | None = None,
@@ -155,7 +125,7 @@ def generate(
 class TokenDecoder(Decoder):
     """Writes texts token by token. Tokens are characters."""
 
-    def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: LanguageModel, tokenizer: Tokenizer) -> None:
         """Raises DataError unless each token is one character."""
         self.model, self.block_size = model, model.config.block_size
         self.tokenizer = tokenizer.require_characters()

@@ -29,13 +29,3 @@ def test_the_memory_doubles_up_to_the_capacity_and_keeps_all_tokens() -> None:
     assert torch.equal(cache.tokens, expected.expand(2, -1))
     for stored in (*cache.k, *cache.v):
         assert torch.equal(stored, expected.float()[:, None].expand(2, 1, -1, CONFIG.head_dim))
-
-
-def test_a_part_of_a_cache_shares_its_memory() -> None:
-    cache, _ = filled(5)
-    part = cache.first(1, 3)
-    assert (part.length, len(part.tokens), cache.length) == (3, 1, 5)
-    part.append_tokens(torch.tensor([[77]]))
-    part.append(1, *torch.full((2, 1, 1, 1, CONFIG.head_dim), 9.0))
-    assert cache.tokens[:, :5].tolist() == [[0, 1, 2, 77, 4], [0, 1, 2, 3, 4]]
-    assert cache.v[1][0, 0, :5, 0].tolist() == [0, 1, 2, 9, 4]
