@@ -57,12 +57,13 @@ class Exchange:
 
 
 def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]]:
-    """Returns the `receive` of a client that sends these chunks. With `ends`, it then ends the body
-    and disconnects. Otherwise it stays silent."""
+    """Returns the `receive` of a client that sends these chunks. With `ends`, it then ends the
+    body, a single chunk at once, and disconnects. Otherwise it stays silent."""
+    goes_on = not ends or len(chunks) > 1
     messages: list[Message] = [
-        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
+        {"type": "http.request", "body": chunk, "more_body": goes_on} for chunk in chunks
     ]
-    if ends:
+    if ends and len(chunks) != 1:
         messages.append({"type": "http.request"})
 
     async def receive() -> Message:
