@@ -7,6 +7,7 @@ import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { breaksTie } from "./engine/fractions.js";
 import { Limits } from "./engine/limits.js";
+import { byId } from "./format.js";
 import { store } from "./state.js";
 
 const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
@@ -72,11 +73,17 @@ async function start() {
 start().catch(() => {}); // the next calculation tries again and reports the error
 
 /** Caches a page without a service, so that it works offline. This fetches all its files, so call it
- * after the page has shown its first answer. */
+ * after the page has shown its first answer. Says so when a new version has replaced the one that this page is. */
 export async function cachePage() {
   await new Promise((begin) => (globalThis.requestIdleCallback ?? setTimeout)(begin)); // when the answer is painted
+  const { serviceWorker } = navigator;
   try {
-    if (!(await getHost()).service) await navigator.serviceWorker?.register("sw.js");
+    if ((await getHost()).service) return;
+    await serviceWorker?.register("sw.js");
+    if (!serviceWorker?.controller) return; // it is the first version
+    serviceWorker.oncontrollerchange = () => {
+      byId("error").textContent = "There is a new version of this page: reload it.";
+    };
   } catch {} // for example in a private window
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 from expressions import with_functions
 from fake_decoder import right_with_work, wrong_at
 from readings import rows
+from real_numbers import HARD, IDENTITIES, UNDECIDED
 
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
@@ -156,6 +157,7 @@ def test_what_the_page_has_from_python_is_up_to_date() -> None:
 
 def test_the_page_reads_and_plans_what_python_does() -> None:
     table = [(row.typed, parsed_options(row.options)) for row in rows()]
+    table += [(text, {}) for text in (*IDENTITIES, *HARD, *UNDECIDED)]  # decided by theorems
     texts = [*table, *drawn(N_DRAWN), *drawn_with_functions(N_DRAWN // 4)]
     expected = [described(text, options) for text, options in texts]
     asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
