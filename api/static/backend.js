@@ -6,7 +6,6 @@ import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { breaksTie } from "./engine/fractions.js";
-import { Limits } from "./engine/limits.js";
 import { byId } from "./format.js";
 import { store } from "./state.js";
 
@@ -18,7 +17,7 @@ const PROGRESS = 100; // milliseconds between two reports on a model that is loa
 /** @import { Refutation, Tried } from "./engine/proof.js" */
 
 /** service: whether there is a service; models: only without one, the manifests of the models, with their files.
- * @typedef {{service: boolean, models: (service.Manifest & {default: boolean, file: string})[]}} Host */
+ * @typedef {{service: boolean, models: (service.Manifest & service.Model & {file: string})[]}} Host */
 
 /** @type {Promise<Host> | undefined} */ let host;
 /** @type {service.Model[]} */ let listed = []; // the models of the last list
@@ -92,9 +91,7 @@ export async function cachePage() {
  * @throws {service.ServiceError} */
 export async function listModels() {
   const { service: hasService, models } = await getHost();
-  listed = hasService
-    ? await service.listModels()
-    : models.map((model) => ({ ...model, domain: new Limits(model).domain }));
+  listed = hasService ? await service.listModels() : models;
   return [...listed];
 }
 

@@ -66,10 +66,9 @@ AROUND = (
 )
 # Computes what `described` returns, on the page's side.
 DESCRIBE = """async (asked) => {
-    const { Computation } = await import("/static/engine/computation.js");
-    const { Limits } = await import("/static/engine/limits.js");
+    const { Computation, limitsOf } = await import("/static/engine/computation.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
-    const limits = new Limits({ vocabulary: "+-*/", domain: null }, 4096);
+    const limits = limitsOf("+-*/", 4096);
     const begin = (text, options) =>
         new Computation(text, { model: "model", limits, ...options });
     const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
@@ -193,9 +192,8 @@ TYPED = (
 )
 # Computes what `whole` returns, on the page's side.
 CALCULATE = """async (asked) => {
-    const { Computation } = await import("/static/engine/computation.js");
-    const { Limits } = await import("/static/engine/limits.js");
-    const limits = new Limits({ vocabulary: "+-*/", domain: null }, 4096);
+    const { Computation, limitsOf } = await import("/static/engine/computation.js");
+    const limits = limitsOf("+-*/", 4096);
     return asked.map(([text, options, outputs]) => {
         try {
             const computation = new Computation(text, { model: "model", limits, ...options });
