@@ -95,8 +95,11 @@ export async function listModels() {
   return [...listed];
 }
 
-/** Returns what the engine knows of a model besides its weights, after loading it. @param {string} model */
-export const manifestOf = (model) => engine.load(model);
+/** Returns what the engine knows of a model besides its weights, after loading it. @param {string} model "": the default */
+export const manifestOf = async (model) => engine.load(await find(model));
+
+/** Returns whether the host of the page is a service. */
+export const hasService = async () => (await getHost()).service;
 
 /** Returns the parts that are switched off of a model: only of the one that the page asks. @param {string} model */
 const offOf = (model) => (model === store.state.model ? listOff(store.state.off) : []);
