@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.problems import ProblemError
+from api.http import ProblemError
 from api.telemetry import Metrics
 from calcgpt.base.errors import ConfigError
 
@@ -33,6 +33,7 @@ MAX_KEYS = 2  # of a request: some clients send one in each of the two headers
 EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
 ANY_HOST = {"/healthz", "/readyz", "/metrics"}
+MAX_ADDRESS = 64  # characters
 LOCAL = "local"  # names and addresses of this machine
 PREFIXES = (64, 56, 48)  # bits of IPv6 networks: the N-th may have N times the rate of a client
 CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
@@ -350,13 +351,19 @@ def _open(uri: str) -> Storage:
     return storage
 
 
+def address_of(scope: Scope) -> str | None:
+    """Returns the address of a client, if it is known. A proxy may pass on what is none."""
+    client = scope.get("client")
+    return client and client[0][:MAX_ADDRESS]
+
+
 def client_of(scope: Scope) -> str:
     """Returns the name of the client. An IPv6 network (/64) is one client: most users have one.
     `Limiter` looks at larger networks, too."""
     key_owner: str | None = scope.get("state", {}).get("api_client")
     if key_owner:
         return key_owner
-    return _network((scope.get("client") or ("unknown", 0))[0])
+    return _network(address_of(scope) or "unknown")
 
 
 @lru_cache

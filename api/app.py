@@ -20,22 +20,21 @@ from typing import Any
 
 import fastapi_offline
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from safetensors.numpy import save
 from starlette.requests import ClientDisconnect
 
-from api import calculate, chat, problems, questions
+from api import calculate, chat, questions
 from api.access import ApiKeys, Hosts, Limiter, RateLimit
-from api.browsers import Content, Cors, Files
-from api.connections import ON_FULL
-from api.logs import configure, flush
+from api.browsers import Content, Files
+from api.connections import ON_FULL, SlowClients
+from api.http import API_RESPONSES, ProblemError, install_problems, responses
 from api.middleware import BodyLimit, RequestLog
-from api.problems import API_RESPONSES, ProblemError, responses
 from api.schemas.models import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
-from api.slow_clients import SlowClients
-from api.telemetry import Metrics, watch_loop
+from api.telemetry import Metrics, configure_logs, flush_logs, watch_loop
 from calcgpt.base.errors import UserError
 from calcgpt.base.files import write_json
 from calcgpt.checkpoint import Checkpoint
@@ -101,7 +100,7 @@ _DOCUMENT_LOCK = threading.Lock()  # FastAPI cannot make it in two threads at on
 
 def prepare(settings: Settings) -> None:
     """Prepares a process to serve: sets up logs, and raises the limit of open files."""
-    configure(settings.log_format, settings.log_level)
+    configure_logs(settings.log_format, settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # clients can cause warnings
     sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -158,7 +157,7 @@ def create_app(
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        flush()  # a worker ends by the signal
+        flush_logs()  # a worker ends by the signal
 
     app = Application(
         title="CalcGPT",
@@ -171,7 +170,7 @@ def create_app(
         redirect_slashes=False,  # redirects would use `Host`, which the client chooses
     )
     app.state.service = service
-    problems.install(app)
+    install_problems(app)
 
     @app.exception_handler(ClientDisconnect)
     async def client_disconnect(request: Request, error: ClientDisconnect) -> Response:
@@ -330,7 +329,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     app.add_middleware(BodyLimit, limit=settings.max_body, slow=slow, seconds=settings.deadline)
     if settings.cors_origins:
         app.add_middleware(
-            Cors,
+            CORSMiddleware,
             allow_origins=list(settings.cors_origins),
             allow_methods=["GET", "POST"],
             allow_headers=["*"],  # OpenAI's client sends many of its own

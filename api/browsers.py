@@ -1,4 +1,4 @@
-"""Files and CORS: what only browsers ask for."""
+"""Files that browsers ask for: each is compressed once, and known by its tag."""
 
 import asyncio
 import gzip
@@ -9,14 +9,11 @@ import threading
 from functools import lru_cache
 from pathlib import Path
 
-from fastapi.middleware.cors import CORSMiddleware
 from fastapi.staticfiles import StaticFiles
 from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import NotModifiedResponse
 from starlette.types import Scope
-
-from api.problems import ProblemError
 
 MIN_BYTES = 1_000  # shorter files are not compressed
 MAX_SHARE = 0.9  # of a file that its compressed form may have
@@ -85,17 +82,3 @@ def _read(path: str, changed: int, media_type: str | None) -> Content:
 @lru_cache(maxsize=1_000)
 def _content(path: str, changed: int, media_type: str | None) -> Content:
     return Content(Path(path).read_bytes(), media_type)
-
-
-class Cors(CORSMiddleware):
-    """CORS that refuses a preflight with a problem document instead of plain text."""
-
-    def preflight_response(self, request_headers: Headers) -> Response:
-        response = super().preflight_response(request_headers)
-        if response.status_code < 400:
-            return response
-        headers = response.headers  # they tell the browser what is allowed
-        del headers["Content-Length"], headers["Content-Type"]
-        return ProblemError(
-            response.status_code, bytes(response.body).decode(), headers=headers
-        ).response()

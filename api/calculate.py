@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -16,9 +15,17 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.access import CHARGE, charge_for, client_of
+from api.connections import EventStream
 from api.fairness import Shift
-from api.problems import QUESTION_RESPONSES, ProblemError, expression_problem
-from api.routing import EventStream, JsonRoute, RequestStack, json_response, stream_responses
+from api.http import (
+    QUESTION_RESPONSES,
+    JsonRoute,
+    ProblemError,
+    RequestStack,
+    expression_problem,
+    json_response,
+    stream_responses,
+)
 from api.schemas.calculator import (
     AnswerOptions,
     BatchItem,
@@ -34,10 +41,10 @@ from api.schemas.calculator import (
 )
 from api.service import Service
 from calcgpt.errors import ExpressionError
-from calcgpt.inference import generate, spelling
+from calcgpt.inference import spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
+from calcgpt.inference.decoding import Written
 from calcgpt.inference.effort import Effort
-from calcgpt.inference.generate import Writer, Written
 from calcgpt.inference.limits import MAX_SHOWN_WORK, MAX_WORK
 from calcgpt.inference.results import Calculation
 
@@ -80,8 +87,7 @@ class Inquiry:
     def fits_in(self, shift: Shift) -> bool:
         """Returns whether the answer can be written in the turn in which it was planned, and counts
         it there."""
-        is_writer = isinstance(self.calculator.decoder, Writer)
-        return is_writer and shift.extend(self.computation.cost)
+        return self.calculator.decoder.is_fast and shift.extend(self.computation.cost)
 
     async def answer(
         self, listener: Listener | None = None, shift: Shift | None = None
@@ -101,7 +107,7 @@ class Inquiry:
 
     async def _ask(self, question: Question, shift: Shift, listener: Listener | None) -> None:
         calculator, node, prompt = self.calculator, question.node, question.prompt
-        tokenizer, report = calculator.checkpoint.tokenizer, None
+        report = None
         if listener:
 
             async def report(part: Written) -> None:
@@ -110,9 +116,8 @@ class Inquiry:
                     await listener(Token(node=node, text=text, probability=probability))
 
             await listener(NodeStart(node=node, problem=question.text, prompt=prompt))
-        write = partial(generate.begin, calculator.decoder, tokenizer, prompt, calculator.stop)
         name, length = calculator.checkpoint.name, self.computation.lengths[node]
-        written = await self.service.write(name, write, length, shift, report)
+        written = await self.service.write(name, calculator.decoder, prompt, length, shift, report)
         result = self.computation.answer(node, *written)
         if listener:
             await listener(NodeEnd(node=node, **dict(result)))

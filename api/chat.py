@@ -18,11 +18,12 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.calculate import Inquiry, begin, calculated
-from api.problems import QUESTION_RESPONSES, ProblemError
-from api.routing import (
+from api.connections import EventStream
+from api.http import (
     DONE,
-    EventStream,
+    QUESTION_RESPONSES,
     JsonRoute,
+    ProblemError,
     RequestStack,
     error_event,
     json_response,

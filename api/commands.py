@@ -5,21 +5,12 @@ They import the service when they are called, so that the help of `calcgpt` is f
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
-
-def complete_checkpoint(
-    context: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
-    """Completes the names of the shipped checkpoints, or else paths."""
-    from calcgpt.registry import shipped_names
-
-    names = [name for name in ("best", *shipped_names()) if name.startswith(typed)]
-    return [*map(CompletionItem, names)] or [CompletionItem(typed, type="file")]
+from calcgpt.cli.completion import complete_checkpoint
+from calcgpt.cli.options import checkpoint_option, engine_option, plugin_option
 
 
 class ServeCommand(click.Command):
@@ -54,19 +45,9 @@ def serve(show_config: bool, **flags: Any) -> None:
 
 
 @click.command()
-@click.option(
-    "--checkpoint",
-    default="best",
-    show_default=True,
-    shell_complete=complete_checkpoint,
-    help="A folder, name or `best`.",
-)
-@click.option(
-    "--engine",
-    default="auto",
-    show_default=True,
-    help="What runs the model: cases, torch, or auto: cases if it can, else torch.",
-)
+@checkpoint_option
+@engine_option
+@plugin_option
 @click.option(
     "--http",
     "port",
@@ -74,25 +55,17 @@ def serve(show_config: bool, **flags: Any) -> None:
     metavar="PORT",
     help="Serve over HTTP on this machine, under /mcp, instead of stdin and stdout.",
 )
-@click.option(
-    "--plugin",
-    type=click.Path(path_type=Path),
-    help="A Python file, which is run: it adds variants of models.",
-)
-def mcp(checkpoint: str, engine: str, port: int | None, plugin: Path | None) -> None:
+def mcp(checkpoint: str, engine: str, port: int | None) -> None:
     """Serve the calculator as tools for assistants (Model Context Protocol)."""
     from calcgpt.base.extras import require
 
     require("`calcgpt mcp`", "mcp")
     from api.mcp_server import serve_http, serve_stdio
-    from calcgpt import plugins
     from calcgpt.base.errors import UserError
     from calcgpt.inference.calculator import Calculator
 
     if port is None and sys.stdin is None:
         raise UserError("standard input is closed")
-    if plugin:
-        plugins.load(plugin)
     calculator = Calculator.load(checkpoint, engine)
     if port is None:
         serve_stdio(calculator)

@@ -1,21 +1,26 @@
-"""Connections of HTTP/1.1, as uvicorn makes them with h11, and what a bare service needs beyond it.
+"""Connections of HTTP/1.1, and clients that write or read slowly: what a bare service needs beyond
+uvicorn with h11.
 
 h11 bounds the size of heads, of trailers and of chunk extensions (`HEAD_BYTES`), and reads one
-request of a connection at a time. Missing are limits of time, which a proxy would have, and small
-buffers for thousands of clients that read nothing.
+request of a connection at a time. Missing are limits of time, which a proxy would have, small
+buffers for thousands of clients that read nothing, and bounds of what waits for clients.
 """
 
 import asyncio
 import threading
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import h11
-from starlette.types import Receive, Scope, Send
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from api.problems import full_problem
+from api.http import full_problem
 
 HEAD_BYTES = 16_384  # most bytes of a request line and its headers; also of trailers
 PIECE = 8_192  # bytes that are read at a time
@@ -31,6 +36,7 @@ LINGER_SECONDS = 2  # for which a connection without a request stays open when t
 ENDING = "ending"  # a key in the state of a request that comes after that
 FLOW = "flow"  # the key of uvicorn's FlowControl in the state of a request
 ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
+UNREAD = "unread"  # the key of `Unread` in the state of a request
 
 
 class BoundedParser(h11.Connection):
@@ -145,7 +151,211 @@ class Connection(H11Protocol):
             self.transport.abort()
 
 
+class LocalConnection(Connection):
+    """A connection within a machine, where a request comes at once: a silent one soon ends, so that
+    it keeps nobody out."""
+
+    check_seconds = 1.0
+
+
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     if on_full := scope["state"].get(ON_FULL):
         on_full()
     await full_problem("connections", closes=True).response()(scope, receive, send)
+
+
+def poll(receive: Receive) -> Message | None:
+    """Returns the next message if it is there already, else None."""
+    steps = receive().__await__()
+    try:
+        next(steps)
+    except StopIteration as end:
+        message: Message = end.value
+        return message
+    steps.close()
+    return None
+
+
+class GivenUpError(TimeoutError):
+    """Too many requests wait for their clients, and this one has waited longest."""
+
+
+class SlowClients:
+    """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
+    response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
+    together, the request that has waited longest is given up. So slow clients can neither use up
+    the memory nor keep out other clients.
+    """
+
+    def __init__(
+        self,
+        limit: int = 768,
+        max_bytes: int = 1 << 24,
+        on_given_up: Callable[[], None] = lambda: None,
+        max_unread: int = 1 << 26,
+    ) -> None:
+        """`on_given_up` is called for each request that is given up, and for each response of those
+        that are `unread`, which have at most `max_unread` bytes together."""
+        self.unread = Unread(max_unread, on_given_up)
+        self._limit, self._max_bytes = limit, max_bytes
+        self._on_given_up = on_given_up
+        self._waiting: dict[asyncio.Timeout, bytearray] = {}  # the oldest first, and their bodies
+        self._n_bytes = 0
+
+    @asynccontextmanager
+    async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
+        """Yields a function that adds to the body of the request and returns the body so far.
+
+        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
+        """
+        try:
+            async with asyncio.timeout(seconds) as timeout:
+                self._waiting[timeout] = bytearray()
+                self._make_room()
+                yield partial(self._add, timeout)
+        except TimeoutError:
+            if timeout in self._waiting:
+                raise
+            raise GivenUpError from None
+        finally:
+            self._n_bytes -= len(self._waiting.pop(timeout, b""))
+
+    def _add(self, timeout: asyncio.Timeout, piece: bytes) -> bytearray:
+        if timeout not in self._waiting:
+            raise GivenUpError
+        body = self._waiting[timeout]
+        body += piece
+        self._n_bytes += len(piece)
+        self._make_room()
+        return body
+
+    def _make_room(self) -> None:
+        n = len(self._waiting)
+        if n > self._limit or (n > 1 and self._n_bytes > self._max_bytes):
+            oldest = next(iter(self._waiting))
+            body = self._waiting.pop(oldest)
+            self._n_bytes -= len(body)
+            body.clear()  # frees the memory now: the request may end later
+            self._on_given_up()
+            oldest.reschedule(asyncio.get_running_loop().time())
+
+
+class Outbox:
+    """What a stream has written and its client has not read yet."""
+
+    def __init__(self, timeout: asyncio.Timeout, unread: "Unread") -> None:
+        self.n_bytes = 0  # that are kept
+        self.is_given_up = False
+        self._timeout, self._unread = timeout, unread
+        self._data, self._changed, self._ended = bytearray(), asyncio.Event(), False
+
+    async def fill(self, pieces: AsyncIterator[bytes]) -> None:
+        """Adds pieces until they end. Raises what they raise."""
+        try:
+            async for piece in pieces:
+                self._data += piece
+                self._changed.set()
+                self._unread.count(self, len(piece))
+        finally:
+            self._ended = True
+            self._changed.set()
+
+    async def take(self) -> bytes:
+        """Waits for more, and returns all that is there. It is empty only at the end."""
+        if not self._data and not self._ended:
+            self._changed.clear()
+            await self._changed.wait()
+        data = bytes(self._data)
+        self._data.clear()
+        self._unread.count(self, -len(data))
+        return data
+
+    def give_up(self) -> None:
+        """Frees the memory now: the request may end later."""
+        self.is_given_up = True
+        self._data.clear()
+        self._timeout.reschedule(asyncio.get_running_loop().time())
+
+
+class Unread:
+    """Bounds what is kept of responses until their clients read it. If that is more than
+    `max_bytes`, the response of which most is kept is given up. The work for a response does not
+    wait for its client, so that a slow reader keeps nobody else out."""
+
+    def __init__(self, max_bytes: int, on_given_up: Callable[[], None]) -> None:
+        self._max_bytes, self._on_given_up = max_bytes, on_given_up
+        self._open: set[Outbox] = set()
+        self._n_bytes = 0
+
+    @asynccontextmanager
+    async def response(self, n_bytes: int = 0) -> AsyncIterator[Outbox]:
+        """Yields the outbox of a response, of which `n_bytes` are kept elsewhere.
+
+        Raises GivenUpError if the response is given up.
+        """
+        timeout = asyncio.timeout(None)
+        outbox = Outbox(timeout, self)
+        try:
+            async with timeout:
+                self._open.add(outbox)
+                self.count(outbox, n_bytes)
+                yield outbox
+        except TimeoutError:
+            if not outbox.is_given_up:
+                raise
+            raise GivenUpError from None
+        finally:
+            self._remove(outbox)
+
+    def count(self, outbox: Outbox, n_bytes: int) -> None:
+        """Notes that `n_bytes` more are kept of a response, or fewer."""
+        if outbox in self._open:
+            outbox.n_bytes += n_bytes
+            self._n_bytes += n_bytes
+        while self._n_bytes > self._max_bytes:
+            largest = max(self._open, key=lambda other: other.n_bytes)
+            self._remove(largest)
+            self._on_given_up()
+            largest.give_up()
+
+    def _remove(self, outbox: Outbox) -> None:
+        if outbox in self._open:
+            self._open.remove(outbox)
+            self._n_bytes -= outbox.n_bytes
+
+
+class EventStream(StreamingResponse):
+    """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once.
+
+    The events do not wait for the client, so that the work for them ends, however slowly it reads.
+    What it has not read yet is in an `Outbox`.
+    """
+
+    media_type = "text/event-stream"
+
+    # FastAPI reads the default of `status_code` for the OpenAPI document.
+    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
+        super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies
+        self._events = events
+        self._is_whole = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._is_whole = scope.get("http_version") == "1.0"
+        self._unread: Unread = scope["state"][UNREAD]
+        await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        async with self._unread.response() as outbox:
+            writing = asyncio.create_task(outbox.fill(self._events))
+            try:
+                if self._is_whole:
+                    await writing
+                    self.headers["Content-Length"] = str(outbox.n_bytes)
+                start = {"type": "http.response.start", "status": self.status_code}
+                await send({**start, "headers": self.raw_headers})
+                while piece := await outbox.take():
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                await writing  # raises what the events raise
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            finally:
+                writing.cancel()

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Self
 
-from api.problems import ProblemError, full_problem
+from api.http import ProblemError, full_problem
 from api.telemetry import Metrics
 
 MAX_IDLE = 1_000  # clients that are remembered although nothing of theirs waits, about

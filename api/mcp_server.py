@@ -166,49 +166,15 @@ TOOLS: dict[str, tuple[type[Calculate | CheckWork], type[BaseModel]]] = {
 }
 
 
-def tools(calculator: Calculator) -> Server[Any]:
-    """Returns a server with the tools `calculate` and `check_work`."""
-    one_at_a_time = anyio.Lock()  # two would compete for the CPU
+class Tools:
+    """The tools `calculate` and `check_work`."""
 
-    async def calculate(asked: Calculate) -> Answer:
-        is_over = threading.Event()
+    def __init__(self, calculator: Calculator) -> None:
+        self._calculator = calculator
+        self._one_at_a_time = anyio.Lock()  # two would compete for the CPU
 
-        def check() -> None:
-            if is_over.is_set():
-                raise UserError("nobody waits for the answer")
-
-        def work() -> Answer:
-            return Answer.of(calculator.calculate(asked.expression, asked.places, check=check))
-
-        try:
-            with anyio.fail_after(DEADLINE):
-                async with one_at_a_time:
-                    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-        except TimeoutError:
-            raise UserError(f"not answered within {DEADLINE:g} s") from None
-        finally:  # also if the client is gone
-            is_over.set()
-
-    async def use(name: str, arguments: dict[str, Any]) -> BaseModel:
-        if name not in TOOLS:
-            raise UserError(unknown_name("tool", name, TOOLS))
-        asked = build(TOOLS[name][0], arguments, name)
-        if isinstance(asked, Calculate):
-            return await calculate(asked)
-        if not calculator.checkpoint.recipe.has_work:
-            raise UserError(f"{calculator.checkpoint.name} writes no worked steps")
-        return await anyio.to_thread.run_sync(check, asked.line)
-
-    async def call(_: Context, called: CallToolRequestParams) -> CallToolResult:
-        try:
-            result = await use(called.name, called.arguments or {})
-        except UserError as error:
-            block = TextContent(type="text", text=f"{error!s:.1000}")
-            return CallToolResult(content=[block], is_error=True)
-        block = TextContent(type="text", text=result.model_dump_json(indent=2))
-        return CallToolResult(content=[block], structured_content=result.model_dump(mode="json"))
-
-    async def describe(_: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
+    async def describe(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
+        """Returns what the tools take and return."""
         described = [
             Tool(
                 name=name,
@@ -222,14 +188,58 @@ def tools(calculator: Calculator) -> Server[Any]:
         ]
         return ListToolsResult(tools=described)
 
+    async def call(self, _: Context, called: CallToolRequestParams) -> CallToolResult:
+        """Returns what a tool returns, or the error in one line."""
+        try:
+            result = await self._use(called.name, called.arguments or {})
+        except UserError as error:
+            block = TextContent(type="text", text=f"{error!s:.1000}")
+            return CallToolResult(content=[block], is_error=True)
+        block = TextContent(type="text", text=result.model_dump_json(indent=2))
+        return CallToolResult(content=[block], structured_content=result.model_dump(mode="json"))
+
+    async def _use(self, name: str, arguments: dict[str, Any]) -> BaseModel:
+        if name not in TOOLS:
+            raise UserError(unknown_name("tool", name, TOOLS))
+        asked = build(TOOLS[name][0], arguments, name)
+        if isinstance(asked, Calculate):
+            return await self._calculate(asked)
+        if not self._calculator.checkpoint.recipe.has_work:
+            raise UserError(f"{self._calculator.checkpoint.name} writes no worked steps")
+        return await anyio.to_thread.run_sync(check, asked.line)
+
+    async def _calculate(self, asked: Calculate) -> Answer:
+        is_over = threading.Event()
+
+        def check() -> None:
+            if is_over.is_set():
+                raise UserError("nobody waits for the answer")
+
+        def work() -> Answer:
+            calculate = self._calculator.calculate
+            return Answer.of(calculate(asked.expression, asked.places, check=check))
+
+        try:
+            with anyio.fail_after(DEADLINE):
+                async with self._one_at_a_time:
+                    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        except TimeoutError:
+            raise UserError(f"not answered within {DEADLINE:g} s") from None
+        finally:  # also if the client is gone
+            is_over.set()
+
+
+def server_of(calculator: Calculator) -> Server[Any]:
+    """Returns a server of the tools."""
     logging.getLogger("mcp").setLevel(logging.ERROR)  # clients can cause warnings
+    tools = Tools(calculator)
     return Server(
         "calcgpt",
         title="CalcGPT",
         instructions=INSTRUCTIONS,
         version=__version__,
-        on_list_tools=describe,
-        on_call_tool=call,
+        on_list_tools=tools.describe,
+        on_call_tool=tools.call,
     )
 
 
@@ -253,7 +263,7 @@ def read_message(text: str) -> JSONRPCMessage:
 
 def serve_stdio(calculator: Calculator) -> None:
     """Serves the tools on stdin and stdout. At the end of the input, what was asked is answered."""
-    anyio.run(_serve_stdio, tools(calculator))
+    anyio.run(_serve_stdio, server_of(calculator))
 
 
 async def _serve_stdio(server: Server[Any]) -> None:
@@ -344,15 +354,16 @@ def serve_http(calculator: Calculator, port: int) -> None:
     """
     import uvicorn  # not above: the server on stdin and stdout starts seconds earlier without it
 
+    from api.connections import LocalConnection
     from api.middleware import BodyLimit
     from api.server import COMMON, listen, url_of
 
-    app = tools(calculator).streamable_http_app(stateless_http=True, json_response=True)
+    app = server_of(calculator).streamable_http_app(stateless_http=True, json_response=True)
     listener = listen("127.0.0.1", port)
     print(f"{calculator.checkpoint.name} answers on {url_of(listener)}/mcp", file=sys.stderr)
     config = uvicorn.Config(
         BodyLimit(OnlyCalls(app), MAX_BODY, seconds=BODY_SECONDS),
-        **COMMON,
+        **COMMON | {"http": LocalConnection},
         limit_concurrency=MAX_CONNECTIONS,
     )
     uvicorn.Server(config).run(sockets=[listener])

@@ -19,12 +19,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from api import logs
-from api.access import is_api
-from api.connections import ENDING, FLOW, UNSENT_BYTES
-from api.problems import RETRY, ProblemError, ending_problem, full_problem, internal_problem
-from api.slow_clients import UNREAD, GivenUpError, SlowClients, poll
-from api.telemetry import Metrics
+from api.access import address_of, is_api
+from api.connections import ENDING, FLOW, UNREAD, UNSENT_BYTES, GivenUpError, SlowClients, poll
+from api.http import RETRY, STACK, ProblemError, ending_problem, full_problem, internal_problem
+from api.telemetry import Metrics, request_id
 from calcgpt.inference.browser import PAGE_POLICY
 
 log = logging.getLogger(__name__)
@@ -36,7 +34,6 @@ CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the re
 MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
 MAX_DISCARDED = 1 << 25  # bytes of a refused body that are read and thrown away
-STACK = "stack"  # the key of an ExitStack in the state of a request, closed when it ends
 PIECE = 16_384  # bytes of a response that are sent at a time
 POLICY = f"{PAGE_POLICY}; frame-ancestors 'none'"
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
@@ -91,7 +88,7 @@ class RequestLog:
         exchange = Exchange(scope, receive, delivery)
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
-        token = logs.request_id.set(exchange.id)
+        token = request_id.set(exchange.id)
         started = time.perf_counter()
         self._n += 1
         try:
@@ -101,7 +98,7 @@ class RequestLog:
         finally:
             self._n -= 1
             self._record(scope, exchange, time.perf_counter() - started)
-            logs.request_id.reset(token)
+            request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: "Exchange") -> None:
         failure = internal_problem()
@@ -134,7 +131,7 @@ class RequestLog:
             "route": route,
             "status": exchange.status,
             "ms": round(seconds * 1000, 3),
-            "client": (scope.get("client") or (None,))[0],
+            "client": address_of(scope),
             "bytes": exchange.n_bytes,
         }
         if exchange.disconnected:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -10,12 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from api.access import client_of
 from api.calculate import n_operations
-from api.problems import QUESTION_RESPONSES, ProblemError
-from api.routing import JsonRoute, RequestStack, json_response
+from api.http import QUESTION_RESPONSES, JsonRoute, ProblemError, RequestStack, json_response
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
 from calcgpt.base.errors import DataError
-from calcgpt.inference.generate import Written, begin, stop_token
+from calcgpt.inference.decoding import Written
 from calcgpt.inference.questions import prompt_of, reply_of
 from calcgpt.inference.results import Confidence
 
@@ -66,13 +64,12 @@ def router(service: Service) -> APIRouter:
             prompt = prompt_of(checkpoint, body.question)
         except DataError as error:
             raise ProblemError(422, str(error), kind="bad-question") from None
-        room = model.decoder.config.block_size + 1 - len(prompt)  # the last character is never read
-        stop, client = stop_token(checkpoint), client_of(request.scope)
-        start = partial(begin, model.decoder, checkpoint.tokenizer, prompt, stop)
+        room = model.decoder.block_size + 1 - len(prompt)  # the last character is never read
+        client = client_of(request.scope)
 
         async def work() -> Written:
             async with service.shift(model.decoder, client, room) as shift:
-                return await service.write(model.name, start, room, shift)
+                return await service.write(model.name, model.decoder, prompt, room, shift)
 
         await service.admit(request, stack, n_operations(room))
         written = await service.while_connected(request, stack, work())

@@ -13,22 +13,22 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from api.access import charge_for, client_of
+from api.connections import poll
 from api.fairness import Admission, Shift, Turns
-from api.problems import RETRY, ProblemError, internal_problem
+from api.http import RETRY, ProblemError, internal_problem
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
-from api.slow_clients import poll
 from api.telemetry import Metrics
-from calcgpt import plugins
 from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.inference.browser import scores_on_test
 from calcgpt.inference.calculator import USUAL_LENGTH, Calculator
+from calcgpt.inference.decoding import Decoder, Written
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Decoder, TokenWriting, Writer, Writing, Written
 from calcgpt.inference.questions import describe_task, is_of_task
 from calcgpt.inference.self_test import check_finite, self_test
 from calcgpt.registry import resolve, shipped_checkpoints
+from calcgpt.variants import load_plugin
 
 LONG_PLANS = 2  # expressions that are planned at a time, in threads
 IN_THREAD = 32  # characters that a model writes in a thread before others take their turns
@@ -144,7 +144,7 @@ def load_models(
 def loader(settings: Settings) -> Loader:
     """Returns a loader of the models that the settings name, after their plug-in is loaded."""
     if settings.plugin:
-        plugins.load(Path(settings.plugin))
+        load_plugin(Path(settings.plugin))
     return lambda: load_models(
         settings.checkpoint, settings.others, settings.engine, settings.threads
     )
@@ -213,26 +213,27 @@ class Service:
 
     def shift(self, decoder: Decoder, client: str, cost: int) -> Shift:
         """Returns the turns of a client, in which a decoder writes as many characters as `cost`."""
-        if isinstance(decoder, Writer):
+        if decoder.is_fast:
             return Shift(self.turns, client, cost)
         return Shift(self.thread_turns, client, cost, IN_THREAD)
 
     async def write(
         self,
         model: str,
-        begin: Callable[[], Writing],
+        decoder: Decoder,
+        prompt: str,
         length: int,
         shift: Shift,
         report: Report | None = None,
     ) -> Written:
-        """Returns a text of about `length` characters, which a model writes in turns. `report` is
-        called with each part, between turns: a slow reader keeps nobody else waiting."""
+        """Returns what a model writes after a prompt in turns, about `length` characters. `report`
+        is called with each part, between turns: a slow reader keeps nobody else waiting."""
         if length > LONG_TEXT:
             shift.pause()
-            writing = await asyncio.to_thread(begin)
+            writing = await asyncio.to_thread(decoder.begin, prompt)
         else:
-            writing = begin()
-        in_thread, n_written = isinstance(writing, TokenWriting), 0
+            writing = decoder.begin(prompt)
+        in_thread, n_written = not decoder.is_fast, 0
         while not writing.is_done:
             n = await shift.left()
             n = min(n, REPORTED) if report else n

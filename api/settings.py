@@ -1,13 +1,14 @@
 """Settings of the service, as flags of `calcgpt serve` or environment variables (CALCGPT_PORT)."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 from urllib.parse import urlsplit
 
 import click
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AnyHttpUrl, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -87,14 +88,8 @@ class Settings(BaseSettings):
     )
     trusted_proxies: str = Field(
         "127.0.0.1",
-        description="Addresses or networks of proxies, whose X-Forwarded-For is trusted; * trusts "
-        "everyone.",
-    )
-    proxies: int = Field(
-        1,
-        ge=1,
-        le=16,
-        description="With --trusted-proxies *: the number of proxies before the service.",
+        description="Addresses or networks of proxies, separated by commas, whose X-Forwarded-For "
+        "is trusted.",
     )
 
     log_format: Literal["auto", "json", "text"] = Field(
@@ -107,10 +102,9 @@ class Settings(BaseSettings):
     @field_validator("engine")
     @classmethod
     def _check_engine(cls, engine: str) -> str:
-        from calcgpt.inference.engines import AUTO, ENGINES  # takes a while to import
+        from calcgpt.inference.engines import engine_names  # takes a while to import
 
-        names = (AUTO, *ENGINES)
-        if engine not in names:
+        if engine not in (names := engine_names()):
             raise ValueError(unknown_name("engine", engine, names))
         return engine
 
@@ -158,18 +152,8 @@ class Settings(BaseSettings):
 
     @field_validator("cors_origins")
     @classmethod
-    def _check_origins(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
-        from calcgpt.inference.browser import is_origin  # takes a while to import
-
-        for origin in origins:
-            if origin == "*":
-                continue
-            sent = _as_browsers_send(origin) if is_origin(origin) else None
-            if sent is None:
-                raise ValueError(f"{origin!r} is not an origin, such as https://example.org")
-            if origin != sent:
-                raise ValueError(f"{origin!r} matches no page: browsers send {sent!r}")
-        return origins
+    def _as_browsers_send(cls, origins: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(origin if origin == "*" else _origin(origin) for origin in origins)
 
     @field_validator("page_address")
     @classmethod
@@ -184,15 +168,13 @@ class Settings(BaseSettings):
     @field_validator("trusted_proxies")
     @classmethod
     def _check_proxies(cls, proxies: str) -> str:
-        if proxies.strip() == "*":
-            return "*"
         for proxy in filter(None, map(str.strip, proxies.split(","))):
             if proxy == "*":
-                raise ValueError("* trusts everyone, and stands alone")
+                raise ValueError("* would let each client choose its address: name the networks")
             try:
                 network = ip_network(proxy, strict=False)
             except ValueError:
-                raise ValueError(f"{proxy!r} is not an address, a network or *") from None
+                raise ValueError(f"{proxy!r} is not an address or a network") from None
             if "/" in proxy and str(network.network_address) != str(
                 ip_address(proxy.partition("/")[0])
             ):
@@ -241,16 +223,18 @@ class Settings(BaseSettings):
         }
 
 
-def _as_browsers_send(origin: str) -> str | None:
-    """Returns the text that browsers send as the header Origin, or None if the host is no name."""
-    parts = urlsplit(origin)
+def _origin(text: str) -> str:
+    """Returns an origin as browsers send it: in lower case, without the usual port.
+
+    Raises ValueError if the text is none.
+    """
     try:
-        host = (parts.hostname or "").encode("idna").decode()
-    except UnicodeError:
-        return None
-    host = f"[{host}]" if ":" in host else host
-    is_default = parts.port in (None, {"http": 80, "https": 443}[parts.scheme])
-    return f"{parts.scheme}://{host}" if is_default else f"{parts.scheme}://{host}:{parts.port}"
+        origin = str(AnyHttpUrl(text)).removesuffix("/")
+    except ValidationError:
+        origin = ""
+    if not re.fullmatch(r"https?://[^/?#@]+", origin):
+        raise ValueError(f"{text!r:.100} is not an origin, such as https://example.org")
+    return origin
 
 
 def load_settings(flags: dict[str, Any]) -> Settings:

@@ -1,18 +1,20 @@
-"""Metrics for Prometheus."""
+"""Logs, as JSON or text, and metrics for Prometheus."""
 
 import asyncio
 import errno
 import logging
-import mmap
 import os
-import shutil
-import tempfile
+import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from functools import partial
+from logging.handlers import QueueHandler
 from pathlib import Path
-from typing import Any
+from queue import Full, Queue
+from typing import Any, Literal
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -26,12 +28,172 @@ from prometheus_client import (
 )
 from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
-
-from api.logs import take_dropped
-from calcgpt.base.errors import UserError
-from calcgpt.base.files import locked
+from pythonjsonlogger.core import RESERVED_ATTRS
+from pythonjsonlogger.json import JsonFormatter
 
 log = logging.getLogger(__name__)
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""The id of the current request, added to its log records."""
+
+
+def configure_logs(format: Literal["auto", "json", "text"] = "auto", level: str = "info") -> None:
+    """Sends the records of all loggers, uvicorn's included, to stderr.
+
+    `auto` means text if stderr is a terminal, else JSON. uvicorn needs `log_config=None`, or it
+    restores its own configuration.
+    """
+    if format == "auto":
+        format = "text" if sys.stderr.isatty() else "json"
+    handler = _handler()
+    handler.setFormatter(JsonLogFormatter() if format == "json" else TextLogFormatter())
+    handler.addFilter(_add_request_id)
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # not written
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(True)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"  # RequestLog replaces it
+
+
+def _handler() -> logging.Handler:
+    try:
+        return LineHandler(os.dup(sys.stderr.fileno()))
+    except (OSError, ValueError):  # it is no file, as in tests
+        return logging.StreamHandler(sys.stderr)
+
+
+GATHER_SECONDS = 0.05  # waking the thread for each record would take longer than to write it
+MAX_QUEUED = 10_000  # records that are not written yet; more are dropped
+FLUSH_SECONDS = 1.0  # for which the end of a process waits until all are written
+
+
+class LineHandler(QueueHandler):
+    """Writes records to a file in a thread of its own.
+
+    So nothing waits if nobody reads the log. Records that do not fit in the queue are dropped and
+    counted. The file is written without Python's buffer, whose lock would keep a process from
+    ending.
+    """
+
+    def __init__(self, file: int) -> None:
+        """`file` is an open file."""
+        self._lines: Queue[bytes] = Queue(MAX_QUEUED)
+        super().__init__(self._lines)
+        self._n_dropped, self._counting = 0, threading.Lock()
+        threading.Thread(target=self._write_all, args=(file,), name="log", daemon=True).start()
+
+    def prepare(self, record: logging.LogRecord) -> bytes:
+        return f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
+
+    def enqueue(self, record: Any) -> None:
+        try:
+            self._lines.put_nowait(record)
+        except Full:
+            self._drop(1)
+
+    def _drop(self, n: int) -> None:
+        with self._counting:
+            self._n_dropped += n
+
+    def take_dropped(self) -> int:
+        """Returns how many records have been dropped since the last call."""
+        with self._counting:
+            n, self._n_dropped = self._n_dropped, 0
+            return n
+
+    def _write_all(self, file: int) -> None:
+        while True:
+            lines = [self._lines.get()]
+            time.sleep(GATHER_SECONDS)
+            lines += [self._lines.get_nowait() for _ in range(self._lines.qsize())]
+            rest = memoryview(b"".join(lines))
+            try:
+                while rest:
+                    rest = rest[os.write(file, rest) :]
+            except OSError:  # the disk is full, or the reader is gone
+                self._drop(len(lines))
+            for _ in lines:
+                self._lines.task_done()
+
+    def flush(self) -> None:
+        """Waits until all records are written, at most FLUSH_SECONDS."""
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(
+                lambda: not self._lines.unfinished_tasks, FLUSH_SECONDS
+            )
+
+
+def flush_logs() -> None:
+    """Waits until the records so far are written, but not long."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+def take_dropped() -> int:
+    """Returns how many records have been dropped since the last call."""
+    handlers = logging.getLogger().handlers
+    return sum(h.take_dropped() for h in handlers if isinstance(h, LineHandler))
+
+
+def _add_request_id(record: logging.LogRecord) -> bool:
+    if identity := request_id.get():
+        record.request_id = identity
+    return True
+
+
+def _time(record: logging.LogRecord) -> str:
+    """Returns the time in UTC, such as 2026-01-31T23:59:59.999+00:00."""
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+
+class JsonLogFormatter(JsonFormatter):
+    """Formats a record as one JSON object.
+
+    The object has time, level, logger, message, request_id, the extras of the record, and
+    `exception`, the traceback as one string.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "%(asctime)s %(levelname)s %(name)s %(message)s",
+            rename_fields={
+                "asctime": "time",
+                "levelname": "level",
+                "name": "logger",
+                "exc_info": "exception",
+                "stack_info": "stack",
+            },
+            reserved_attrs=[*RESERVED_ATTRS, "color_message"],  # uvicorn's coloured copy
+        )
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return _time(record)
+
+
+class TextLogFormatter(logging.Formatter):
+    """Formats a record as one line: time, level, logger, message, request id.
+
+    The lines of a traceback follow, indented, so that they cannot be mistaken for records.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{_time(record)} {record.levelname:<7} {record.name}: {record.getMessage()}"
+        if identity := getattr(record, "request_id", None):
+            line += f" [{identity}]"
+        lines = [line]
+        if record.exc_info:
+            lines += self.formatException(record.exc_info).splitlines()
+        if record.stack_info:
+            lines += record.stack_info.splitlines()
+        return "\n    ".join(_printable(line) for line in lines)
+
+
+def _printable(text: str) -> str:
+    """Returns the text with control characters escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 # The `_created` series would double every counter and histogram, and nothing reads them.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -39,10 +201,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 REQUEST_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 LAG_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 SHEDS = ("full", "rate", "deadline", "disconnected")
-FOLDER_PREFIX = "calcgpt-metrics-"
-FILE_BYTES = 1 << 16  # of a new file of values
-MAX_ENTRY = 64  # bytes of a value in it, beside its name
-LOCK_SECONDS = 60  # until a process has locked its new folder, at most
+FILE_BYTES = 1 << 19  # of a file of values: more than all labels that there can be take
 
 
 class AllocatedDict(MmapedDict):
@@ -52,8 +211,6 @@ class AllocatedDict(MmapedDict):
     (SIGBUS). This class then keeps the values in memory instead, and /metrics lacks them.
     """
 
-    _f: Any = None  # None: the values are in memory alone
-
     def __init__(self, filename: str) -> None:
         try:
             with Path(filename).open("ab") as file:
@@ -61,32 +218,9 @@ class AllocatedDict(MmapedDict):
                     _allocate(file.fileno(), FILE_BYTES)
         except OSError as error:
             Path(filename).unlink(missing_ok=True)
-            self._m, self._capacity = mmap.mmap(-1, FILE_BYTES), FILE_BYTES
-            self._positions, self._used = dict[str, int](), 8
-            self._warn(error)
-        else:
-            super().__init__(filename)  # type: ignore[no-untyped-call]
-
-    def _init_value(self, key: str) -> None:
-        size = self._capacity
-        if self._used + len(key.encode()) + MAX_ENTRY > size:
-            try:
-                if self._f:
-                    _allocate(self._f.fileno(), size)
-                    self._m = mmap.mmap(self._f.fileno(), 2 * size)
-            except OSError as error:
-                self._f.truncate(size)
-                self._f.close()
-                self._f = None
-                self._warn(error)
-            if not self._f:
-                self._m, old = mmap.mmap(-1, 2 * size), self._m
-                self._m[:size] = old[:size]
-            self._capacity = 2 * size
-        super()._init_value(key)  # type: ignore[no-untyped-call]
-
-    def _warn(self, error: OSError) -> None:
-        log.warning("/metrics lacks values of process %d: %s", os.getpid(), error.strerror)
+            log.warning("/metrics lacks values of process %d: %s", os.getpid(), error.strerror)
+            filename = f"/proc/self/fd/{os.memfd_create('metrics')}"
+        super().__init__(filename)  # type: ignore[no-untyped-call]
 
 
 def _allocate(file: int, n_bytes: int) -> None:
@@ -149,22 +283,6 @@ class Metrics:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry), CONTENT_TYPE_LATEST
-
-
-@contextmanager
-def shared_folder() -> Iterator[str]:
-    """Yields an empty folder for PROMETHEUS_MULTIPROC_DIR, and removes it at the end. Also removes
-    those of services that were killed: nobody locks them any more."""
-    for lock in Path(tempfile.gettempdir()).glob(f"{FOLDER_PREFIX}*/.lock"):
-        with suppress(UserError, OSError):  # it is locked, or another user's
-            if time.time() - lock.stat().st_mtime > LOCK_SECONDS:
-                with locked(lock.parent, "serving"):
-                    shutil.rmtree(lock.parent)
-    with (
-        tempfile.TemporaryDirectory(prefix=FOLDER_PREFIX) as folder,
-        locked(Path(folder), "serving"),
-    ):
-        yield folder
 
 
 def _remove_dead_processes(folder: Path) -> None:

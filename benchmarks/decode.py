@@ -23,10 +23,10 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
 from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.decoder import CaseDecoder
+from calcgpt.inference.decoding import WHOLE
 from calcgpt.inference.engines import cases_decoder
-from calcgpt.inference.generate import WHOLE
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
+from calcgpt_lab.tables import text_table
 from datagen.cases import all_cases
 
 SEED, DIGITS, LIVE_DIGITS = 0, 200, 12

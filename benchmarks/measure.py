@@ -15,7 +15,7 @@ import torch
 
 from calcgpt.base.errors import UserError
 from calcgpt.base.files import write_json
-from calcgpt.tables import text_table
+from calcgpt_lab.tables import text_table
 from calcgpt_lab.training.environment import processor
 
 

@@ -36,7 +36,7 @@ from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, run, write
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
+from calcgpt_lab.tables import text_table
 from datagen.distributions import distribution
 from datagen.notation import number_text
 from datagen.operations import DIVISION

@@ -26,14 +26,14 @@ import torch
 from benchmarks.measure import alternate, environment, parser, positive, run, write
 from benchmarks.train import random_text
 from calcgpt.base.errors import UserError
+from calcgpt.base.plugins import look_up
 from calcgpt.base.processes import usable_cores
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import look_up
 from calcgpt.registry import shipped_checkpoints, shipped_names
-from calcgpt.tables import text_table
 from calcgpt_lab.data.dataset import DatasetPlan, generate
 from calcgpt_lab.data.sources import DataFolder, TrainingData, training_data
 from calcgpt_lab.recipe import load_recipe, recipe_names
+from calcgpt_lab.tables import text_table
 from calcgpt_lab.threads import SCORED, choose_threads
 from calcgpt_lab.training.run_folder import RunFolder
 from calcgpt_lab.training.train import Trainer

@@ -28,11 +28,11 @@ from benchmarks import train_peer
 from benchmarks.measure import alternate, clock_of, environment, parser, run, show, summary, write
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
-from calcgpt.parameters import count
 from calcgpt_lab.data.sources import DataFolder
 from calcgpt_lab.evaluation.losses import Loss, summed_loss
 from calcgpt_lab.export.hf_llama import hf_class_of
 from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.parameters import count
 from calcgpt_lab.recipe import load_preset
 from calcgpt_lab.training.optim import OPTIMIZERS
 from calcgpt_lab.training.run_folder import RunFolder

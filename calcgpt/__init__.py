@@ -14,9 +14,7 @@ _MODULES = {
     "Checkpoint": "calcgpt.checkpoint",
     "ModelConfig": "calcgpt.config",
     "Problem": "datagen.arithmetic",
-    "Sampling": "calcgpt.inference.generate",
     "generate": "datagen.distributions",
-    "sample": "calcgpt.inference.generate",
 }
 __all__ = ["__version__", *_MODULES]
 __getattr__ = importer(__name__, _MODULES)

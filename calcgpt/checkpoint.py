@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,45 +22,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt import __version__
 from calcgpt.base import files
 from calcgpt.base.errors import ConfigError, as_path, check_items, check_types
-from calcgpt.base.extras import require
 from calcgpt.base.plugins import extension
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.metrics import StoredMetrics, read_scores, score_cells
-from calcgpt.parameters import count, has_formulas, n_stored
+from calcgpt.metrics import StoredMetrics
 from calcgpt.section import build
-from calcgpt.switches import SWITCHES, SwitchMap, read_switches, switched_off
+from calcgpt.switches import SwitchMap, read_switches, switched_off
 from calcgpt.tensors import (
-    HEADER_BYTES,
-    VALUE_BYTES,
+    PACKED_TYPES,
+    WEIGHT_TYPE,
     check_header,
     pack,
     read_tensors,
     reason,
     shown,
     unpack,
-    write_tensors,
 )
 from calcgpt.tokenizer import Tokenizer, tokenizer_from_json
-from datagen.operations import SIGNS
+from datagen.slots import Kind
 
 CONFIG, TOKENIZER, WEIGHTS = "config.json", "tokenizer.json", "model.safetensors"
 METRICS, CARD = "metrics.json", "README.md"
+MAX_WEIGHT_BYTES = 1 << 33  # 8 GiB: two billion numbers
+KIND_TABLE = "kinds.weight"  # a row for each kind of slot, and reserved ones (N_KINDS)
 # A key in each of our files that other programs do not write into their files of the same name.
 OUR_KEYS = {CONFIG: "sha256", TOKENIZER: "type"}
-STATES = 16  # the state of a training has at most that many times the size of the weights
-SPLITS = {
-    "validation": "validation, greedy",
-    "test": "test, greedy",
-    "test_sampled": "test, sampled at temperature 1",
-}
 SUFFIX = Path(WEIGHTS).suffix
 HASHED = (CONFIG, TOKENIZER, METRICS)  # and all files with the suffix of the weights
 CASES = "cases"  # the key of the count of wrong cases
-ALSO = "also"  # the key of scores on further files, which are named by the user
 
 
 @dataclass(frozen=True)
@@ -92,18 +83,16 @@ class Checkpoint:
     def load(cls, folder: str | Path) -> Checkpoint:
         """Returns the checkpoint in a folder, named after the folder, or `RUN-STEP` for a step of a
         run. Raises CheckpointError, which names the file, if a file is missing or damaged, or if
-        weights are not finite, or not as many as the recipe says. Does not compare their names and
-        shapes with the recipe: their first use does."""
+        weights are not finite. Does not compare them with the recipe: their first use does."""
         from safetensors.numpy import load_file
 
         folder = as_path("folder", folder)
         recipe, hashes = _load_config(folder)
         tokenizer = _load_tokenizer(folder / TOKENIZER, hashes)
         path = folder / WEIGHTS
-        n_value = _n_stored(recipe, tokenizer)
-        _check_hash(path, hashes, VALUE_BYTES * n_value + HEADER_BYTES)
+        check_hash(path, hashes, MAX_WEIGHT_BYTES)
         is_packed = recipe.train.weights == "int8"
-        check_header(path, n_value, is_packed)
+        check_header(path, PACKED_TYPES if is_packed else {WEIGHT_TYPE})
         arrays = read_tensors(load_file, path)
         if is_packed:
             arrays = unpack(arrays, path)
@@ -115,36 +104,6 @@ class Checkpoint:
         metrics = _load_metrics(folder, hashes)
         switches = read_switches(folder, hashes.get(WEIGHTS))
         return cls(_name(folder.resolve()), recipe, tokenizer, arrays, metrics, switches)
-
-    def save(
-        self, folder: str | Path, extra: Mapping[str, Mapping[str, NDArray[Any]]] | None = None
-    ) -> None:
-        """Writes the folder, whole or not at all.
-
-        `extra` holds the content of further safetensors files by file name, such as the state of
-        the training.
-        """
-        from safetensors.numpy import save_file
-
-        check_types(extra=(extra, Mapping, None))
-        check_items(extra=(extra or {}, str), tensors=((extra or {}).values(), Mapping))
-        folder = as_path("folder", folder)
-        files.check_output_folder(folder)
-        with files.new_folder(folder) as staging:
-            files.write_text(staging / TOKENIZER, self.tokenizer.to_json())
-            write_tensors(save_file, self.stored_arrays, staging / WEIGHTS)
-            for name, tensors in (extra or {}).items():
-                arrays = {key: np.asarray(array, order="C") for key, array in tensors.items()}
-                write_tensors(save_file, arrays, staging / name)
-            config = {"calcgpt_version": __version__, **self.recipe.model_dump()}
-            files.write_json(staging / METRICS, self.metrics)
-            if self.switches:
-                files.write_json(staging / SWITCHES, self.switches.model_dump())
-            names = (TOKENIZER, METRICS, WEIGHTS, *(extra or {}))
-            hashes = {name: files.sha256(staging / name) for name in names}
-            hashes[CONFIG] = _config_sha256(config)
-            files.write_json(staging / CONFIG, {**config, "sha256": hashes})
-            files.write_text(staging / CARD, model_card(folder.name, self.recipe, self.metrics))
 
     @property
     def stored_arrays(self) -> dict[str, NDArray[Any]]:
@@ -167,43 +126,21 @@ class Checkpoint:
 
     @property
     def n_parameters(self) -> int:
-        """The number of trained parameters."""
-        if not has_formulas(self.recipe.model):
-            n: int = self.model.n_parameters()
-            return n
-        return sum(count(self.recipe.model, len(self.tokenizer)).values())
+        """The number of trained parameters. Rows that are kept for later kinds do not count."""
+        kinds = self.arrays.get(KIND_TABLE, np.zeros(0))
+        return sum(array.size for array in self.arrays.values()) - kinds[len(Kind) :].size
 
     @cached_property
     def model(self) -> Any:
         """The model of torch, on the CPU, built when it is first used. Raises CheckpointError if
         the weights do not fit the recipe, and UserError without torch."""
-        return torch_engine().build(self)
-
-
-def torch_engine() -> Any:
-    """Returns the module of the laboratory that builds models (`calcgpt_lab.model.stored`). Raises
-    UserError without torch."""
-    require("engine 'torch'", "torch")
-    return extension("calcgpt.engines", "torch")
+        return extension("calcgpt.models", "torch")(self)
 
 
 def _name(folder: Path) -> str:
     """Returns the name of a checkpoint: that of its folder, or `RUN-STEP` for a step of a run."""
     is_step = folder.name.startswith("step-") and folder.parent.name
     return f"{folder.parent.name}-{folder.name}" if is_step else folder.name
-
-
-def load_arrays(folder: Path, name: str) -> dict[str, NDArray[Any]]:
-    """Returns the tensors of a safetensors file of a checkpoint. Raises CheckpointError if the
-    file is missing, is much larger than the weights or has another hash than `config.json` says."""
-    from safetensors.numpy import load_file
-
-    weights = folder / WEIGHTS
-    n_byte = weights.stat().st_size if weights.exists() else 0
-    max_bytes = STATES * n_byte + HEADER_BYTES
-    _check_hash(folder / name, read_config(folder)[1], max_bytes)
-    check_header(folder / name)
-    return read_tensors(load_file, folder / name)
 
 
 def load_metrics(folder: Path) -> dict[str, Any]:
@@ -230,61 +167,8 @@ def check_replaceable(out: Path, force: bool, *markers: str) -> None:
         raise CheckpointError(f"{out} exists; --force replaces it")
 
 
-def model_card(
-    name: str, recipe: Recipe, metrics: dict[str, Any], source: str = "beside this file"
-) -> str:
-    """Returns the README of a checkpoint in Markdown: the model, its training and its scores.
-
-    `source` says where the recipe and the metrics are.
-    """
-    from calcgpt.tables import markdown_table
-
-    model, train = recipe.model, recipe.train
-    lines = [
-        f"# {name}",
-        "",
-        recipe.description or "A decoder-only transformer trained from scratch.",
-        "",
-        f"- {metrics.get('parameters') or 0:,} parameters: {model.n_layer} layers, "
-        f"{model.n_embd} dimensions, {model.n_head} query and {model.kv_heads} key/value heads, "
-        f"context {model.block_size}; positions {model.position}, feed-forward "
-        f"{model.feedforward}, norm {model.norm}",
-        f"- trained for {metrics.get('step', '?')} steps of {train.batch_size} sequences "
-        f"({train.batches}), {train.optimizer}, seed {train.seed}",
-        "",
-    ]
-    also = metrics.get(ALSO) or {}
-    scores = {
-        label: read_scores(metrics, key, name)
-        for key, label in SPLITS.items()
-        if metrics.get(key) is not None
-    }
-    scores |= {f"{key}, greedy": read_scores(also, key, name) for key in also}
-    calculates = any(row.by_operation for row in scores.values()) or not scores
-    if scores:
-        header = ["data", "n", "character accuracy", "exact match", *SIGNS]
-        rows = [score_cells(label, row) for label, row in scores.items()]
-        end = None if calculates else -len(SIGNS)
-        lines += [markdown_table(header[:end], [row[:end] for row in rows]), ""]
-    warning = ", and `calcgpt calc` says when they\nare." if calculates else "."
-    lines += [
-        f"It is a research artefact: its answers can be wrong{warning} Made from `config.json` and "
-        f"`metrics.json` {source}."
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _n_stored(recipe: Recipe, tokenizer: Tokenizer) -> int:
-    """Returns how many numbers the weights are. No memory is allocated for them: a config may ask
-    for a model of any size."""
-    if has_formulas(recipe.model):
-        return n_stored(recipe.model, len(tokenizer))
-    n: int = torch_engine().n_stored(recipe.model, len(tokenizer))
-    return n
-
-
 def _load_tokenizer(path: Path, hashes: dict[str, str]) -> Tokenizer:
-    _check_hash(path, hashes)
+    check_hash(path, hashes)
     try:
         return tokenizer_from_json(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, CheckpointError) as error:
@@ -299,7 +183,9 @@ def _load_metrics(folder: Path, hashes: dict[str, str]) -> dict[str, Any]:
     return content
 
 
-def _check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_JSON_BYTES) -> None:
+def check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_JSON_BYTES) -> None:
+    """Raises CheckpointError unless a file has the SHA-256 that `config.json` says, and at most
+    `max_bytes`."""
     try:
         files.check_file(path, max_bytes)
         digest = files.sha256(path)
@@ -309,7 +195,8 @@ def _check_hash(path: Path, hashes: dict[str, str], max_bytes: int = files.MAX_J
         raise CheckpointError(f"{path}: content differs from {CONFIG}'s SHA-256")
 
 
-def _config_sha256(config: dict[str, Any]) -> str:
+def config_sha256(config: dict[str, Any]) -> str:
+    """Returns the hash of the content of `config.json` without its hashes."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
@@ -321,7 +208,7 @@ def read_config(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
     hashes = content.pop("sha256", None)
     if not isinstance(hashes, dict):
         raise CheckpointError(f"{path}: 'sha256' is missing")
-    if hashes.get(CONFIG) != _config_sha256(content):
+    if hashes.get(CONFIG) != config_sha256(content):
         raise CheckpointError(f"{path}: content differs from its own SHA-256")
     if unknown := [name for name in hashes if name not in HASHED and Path(name).suffix != SUFFIX]:
         raise CheckpointError(
@@ -335,9 +222,6 @@ def _load_config(folder: Path) -> tuple[Recipe, dict[str, str]]:
     path = folder / CONFIG
     content, hashes = read_config(folder)
     content.pop("calcgpt_version", None)
-    model = content.get("model")
-    if isinstance(model, dict) and model.get("position") == "coordinates":
-        raise CheckpointError(f"{path}: the model is of a form that is gone: version 0.3 runs it")
     try:
         recipe = build(Recipe, content, str(path))
     except ConfigError as error:

@@ -45,8 +45,6 @@ Distribution = Literal[
     "blog",
     "calculator",
     "everyday",
-    "rounding",
-    "tricky-12",
     "tricky-5",
     "wide",
     "wide-12",

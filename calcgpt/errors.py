@@ -1,20 +1,13 @@
 """Errors that a user can correct. Each message is one line that says what to change."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
-from calcgpt.base.errors import ConfigError, UserError, check_types, unknown_name
-
-T = TypeVar("T")
+from calcgpt.base.errors import UserError
 
 
 class CheckpointError(UserError):
     """A checkpoint is missing, incomplete, corrupted or of another kind. Names the file."""
-
-
-class TrainingError(UserError):
-    """A run cannot continue with its configuration."""
 
 
 class ExpressionErrorKind(StrEnum):
@@ -53,11 +46,3 @@ class ExpressionError(UserError):
         """Returns the error as JSON has it."""
         span = {"position": self.position, "end": self.end}
         return {"kind": self.kind.value, "reason": self.reason, **span}
-
-
-def look_up(table: Mapping[str, T], name: str, what: str) -> T:
-    """Returns `table[name]`. Raises ConfigError, listing the valid names, for an unknown one."""
-    check_types(**{what: (name, str)})
-    if name not in table:
-        raise ConfigError(unknown_name(what, name, sorted(table)))
-    return table[name]

@@ -1,5 +1,11 @@
-"""The tables of variants, which plug-ins extend (`calcgpt.plugins`), as configs see them."""
+"""The tables of variants, as configs see them, and the plug-ins that extend them.
 
+A plug-in is a Python file of a user: POSITIONS["mine"] = Mine. A recipe can then name the variant.
+A checkpoint records only the names of the files, and nothing is run unless the user names its file.
+A package that is installed names its module as an entry point instead (`calcgpt.base.plugins`).
+"""
+
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import (
@@ -11,7 +17,8 @@ from pydantic import (
     WrapValidator,
 )
 
-from calcgpt.base.plugins import load_installed
+from calcgpt.base.errors import ConfigError, as_path
+from calcgpt.base.plugins import files, load_installed, run_file
 from datagen import distributions, formats
 
 T = TypeVar("T")
@@ -68,3 +75,27 @@ def plugins_of(*sections: BaseModel | None) -> list[str]:
             names = [value] if isinstance(value, str) else value if isinstance(value, dict) else ()
             found |= {FILES.get((kind, name), INSTALLED) for name in names if name in added(kind)}
     return sorted(found)
+
+
+def loaded_plugins() -> tuple[Path, ...]:
+    """Returns the plug-ins of this process, for other processes."""
+    return tuple(files)
+
+
+def load_plugin(path: str | Path) -> None:
+    """Runs a plug-in, once in a process, and lets recipes name the variants that it adds. Raises
+    ConfigError, one line, if it fails, adds nothing or replaces a variant."""
+    if (path := as_path("path", path).resolve()) in files:
+        return
+    known = {(kind, name) for kind in TABLES for name in added(kind)}
+    run_file(path)
+    for kind, (table, own) in TABLES.items():
+        for name, variant in own.items():
+            if table.get(name) is not variant:
+                table[name] = variant
+                raise ConfigError(f"{path} replaces {kind} {name!r}: choose a name of its own")
+    new = {(kind, name) for kind in TABLES for name in added(kind)} - known
+    if not new:
+        raise ConfigError(f"{path} adds no variant to a table, such as POSITIONS")
+    FILES.update(dict.fromkeys(new, path.name))
+    files[path] = None

@@ -1,8 +1,6 @@
-"""Records of a training and of an evaluation: their types, and the readers of the files that hold
-them.
+"""The rows of `metrics.jsonl`, one JSON object per line, of training or of validation.
 
-`metrics.jsonl` has one JSON object per line, of training or of validation; docs/RUNS.md lists the
-fields. `calcgpt eval --json` writes a record.
+docs/RUNS.md lists the fields.
 """
 
 import json
@@ -15,96 +13,33 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from calcgpt.base.errors import DataError
+from calcgpt.base.errors import DataError, UserError
 from calcgpt.base.files import MAX_TEXT_BYTES, check_file, parse_json, read_text, write_text
-from calcgpt.metrics import Count, Name, PartialModel, Scores, Share
+from calcgpt.metrics import Count, PartialModel, Scores, Share
 from calcgpt.section import build
-from datagen.operations import SIGNS, Sign
+from datagen.operations import SIGNS
+
+
+class TrainingError(UserError):
+    """A run cannot continue with its configuration."""
+
 
 Loss = Annotated[float, Field(ge=0)]
-MAX_TABLE = 103  # rows by the digits of A, columns by the digits of B: from 0 to 102 or more
-Table = Annotated[list[list[Count]], Field(min_length=1, max_length=MAX_TABLE)]
 Point = tuple[int, float]  # tokens seen, value
+
+
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """Returns the 95% confidence interval of a share observed in n trials (Wilson 1927)."""
+    z = 1.96
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(centre - half, 0.0), min(centre + half, 1.0)  # exact ends despite rounding
 
 
 def perplexity(loss: float) -> float:
     """Returns exp(loss) for a loss in nats per token: the number of equally likely tokens that
     would be as hard to predict. It is at most e^100, which only a diverged model can reach."""
     return math.exp(min(loss, 100.0))
-
-
-class Bin(PartialModel):
-    """One bin of a reliability diagram; see `calcgpt_lab.evaluation.calibration.reliability`."""
-
-    low: Share
-    high: Share
-    n: Count
-    confidence: Share | None
-    accuracy: Share | None
-
-    @model_validator(mode="after")
-    def _check_empty(self) -> Self:
-        if {value is None for value in (self.confidence, self.accuracy)} != {self.n == 0}:
-            raise ValueError("confidence and accuracy are null where n is 0, and only there")
-        return self
-
-
-class Reliability(PartialModel):
-    """Confidence against accuracy."""
-
-    bins: Annotated[list[Bin], Field(min_length=1, max_length=100)]
-    expected_calibration_error: Share
-
-
-class Confidence(PartialModel):
-    """The confidence part of a record."""
-
-    reliability: Reliability
-
-
-class Lengths(PartialModel):
-    """Problems, and right answers among them, by the lengths of their operands."""
-
-    n: Table
-    right: Table
-
-    @model_validator(mode="after")
-    def _check_tables(self) -> Self:
-        sizes = {len(self.n), len(self.right), *(len(row) for row in self.n + self.right)}
-        if len(sizes) != 1:
-            raise ValueError("n and right must be square tables of one size")
-        rows = zip(self.n, self.right, strict=True)
-        if any(right > n for row in rows for n, right in zip(*row, strict=True)):
-            raise ValueError("more right answers than problems")
-        return self
-
-
-class Record(PartialModel):
-    """The parts of a record of `calcgpt eval --json` that plots show."""
-
-    checkpoint: Name
-    file: Name = ""  # of problems; a task has a name and a split instead, and no lengths
-    task: Name = ""
-    split: Name = ""
-    n: Annotated[Count, Field(ge=1)]
-    exact_match: Share
-    temperature: Annotated[float, Field(ge=0)]
-    confidence: Confidence
-    by_length: dict[Sign, Lengths] = Field(default_factory=dict)
-    first_errors: dict[Sign, dict[Name, Count]] | None = None  # with worked steps only
-
-    @model_validator(mode="after")
-    def _check_source(self) -> Self:
-        if bool(self.file) == bool(self.task):
-            raise ValueError("either file or task is needed")
-        if self.file and not self.by_length:
-            raise ValueError("by_length is needed")
-        return self
-
-    @property
-    def source(self) -> str:
-        """What was scored: the name of a file, or a task and its split."""
-        return self.file or f"{self.task}, {self.split}"
 
 
 # Keys of a row's exact match: over all problems, and by operation.
@@ -193,14 +128,6 @@ def cut_rows(path: Path, step: int) -> None:
     if path.exists():
         rows = [line for line, content in step_lines(path) if content["step"] <= step]
         write_text(path, "".join(f"{row}\n" for row in rows))
-
-
-def read_record(path: Path) -> Record:
-    """Returns a record of `calcgpt eval --json`. Raises DataError or ConfigError, one line, for any
-    other file."""
-    return build(
-        Record, parse_json(read_text(path), str(path)), f"{path} is not a record of `eval --json`"
-    )
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,13 @@
 It depends on the question and on the result row: zeros at both ends of the row are not copied.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from datagen.slots import NOWHERE, WIDTH, Kind, Layout, Slot
+import numpy as np
+from numpy.typing import NDArray
+
+from datagen.slots import MAX_SOURCES, NOWHERE, WIDTH, Kind, Layout, Slot
 
 CHARACTERS = {
     Kind.ANSWER_N: "n",
@@ -54,6 +58,22 @@ def answer_slots(plan: Layout, answer: AnswerShape) -> list[Slot]:
             slots.append(Slot(Kind.ANSWER_MINUS))
     slots += [Slot(Kind.ANSWER_ZERO)] * (WIDTH - len(slots))
     return [*slots, Slot(Kind.END)]
+
+
+class Slots(NamedTuple):
+    """The kinds of T slots, (T,), and the positions of their sources, (T, MAX_SOURCES), NOWHERE for
+    what they do not read."""
+
+    kinds: NDArray[np.uint8]
+    sources: NDArray[np.int32]
+
+
+def as_arrays(slots: Sequence[Slot]) -> Slots:
+    """Returns slots as arrays."""
+    sources = np.full((len(slots), MAX_SOURCES), NOWHERE, np.int32)
+    for row, slot in zip(sources, slots, strict=True):
+        row[: len(slot.sources)] = slot.sources
+    return Slots(np.array([slot.kind for slot in slots], np.uint8), sources)
 
 
 def _answer_digit(plan: Layout, index: int) -> Slot:

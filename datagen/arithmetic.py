@@ -234,10 +234,6 @@ class ProblemArray:
         a, b = (_rescale(x, scale - self.scale) for x in (self.a, self.b))
         return replace(self, a=a, b=b, scale=scale)
 
-    def to_places(self, places: int) -> "ProblemArray":
-        """Returns the problems, but all of them ask for `places` places."""
-        return replace(self, places=np.array(places, np.uint16))
-
 
 def concatenate(parts: Sequence[ProblemArray]) -> ProblemArray:
     """Returns the problems of one or more arrays as one. Their scales may differ."""

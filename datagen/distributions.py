@@ -2,10 +2,8 @@
 
     blog         two operands up to 1000, two in five of them decimals
     calculator   numbers of all lengths below 100,000, some negative
-    tricky-12    problems that arithmetic often gets wrong, of up to 12 digits and 9 places
-    tricky-5     the same, of up to 5 digits before the point and 2 places
+    tricky-5     problems that arithmetic often gets wrong, of up to 5 digits before the point
     everyday     what people type, to any number of places (see `everyday_problems`)
-    rounding     rounded at the middle, or up to a new first digit (see `rounding_problems`)
     wide         numbers of 1 to 20 digits, all lengths equally often
     wide-12      the same, of 1 to 12 digits
     wide-16      the same, of 1 to 16 digits
@@ -24,7 +22,7 @@ from numpy.random import BitGenerator
 
 from calcgpt.base.errors import check_integer
 from calcgpt.base.plugins import look_up
-from datagen import everyday_problems, rounding_problems, tricky_5_problems, tricky_12_problems
+from datagen import everyday_problems, tricky_5_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.sampling import (
     MAX_SEED,
@@ -38,7 +36,6 @@ from datagen.sampling import (
     mixture,
     problem_array,
 )
-from datagen.tricky_12_problems import any_of
 
 BLOG_WORDS = 3
 
@@ -163,10 +160,8 @@ class Distribution:
 DISTRIBUTIONS: dict[str, Distribution] = {
     "blog": Distribution(BLOG_WORDS, blog),
     "calculator": Distribution(CALCULATOR_WORDS, calculator),
-    "tricky-12": Distribution(tricky_12_problems.WORDS, tricky_12_problems.tricky_12),
     "tricky-5": Distribution(tricky_5_problems.WORDS, tricky_5_problems.tricky_5),
     "everyday": Distribution(everyday_problems.WORDS, everyday_problems.everyday),
-    "rounding": Distribution(tricky_12_problems.WORDS, any_of(rounding_problems.KINDS.values())),
     "wide": Distribution(wide_words(20), partial(wide, max_digits=20)),
     "wide-12": Distribution(wide_words(12), partial(wide, max_digits=12)),
     "wide-16": Distribution(wide_words(16), partial(wide, max_digits=16)),

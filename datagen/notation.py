@@ -52,14 +52,6 @@ def number_text(number: Number) -> str:
     return f"{sign}{digits[: -number.places]}.{digits[-number.places :]}"
 
 
-def number_from_text(text: str) -> Number:
-    """Inverts `number_text`. Raises NotationError for any other text."""
-    number = _number(text)
-    if number is None:
-        raise _unexpected(text, _first_wrong(text, _begins_number))
-    return number
-
-
 def answer_text(value: Number | None) -> str:
     """Returns an answer as people write it, neither padded nor reversed: `1663.78`, `nan`."""
     return NAN if value is None else number_text(value)
@@ -148,11 +140,6 @@ def _number(text: str) -> Number | None:
         return None
     whole, _, fraction = text.partition(".")
     return Number(integer_from_text(whole + fraction), len(fraction))
-
-
-def _begins_number(text: str) -> bool:
-    """Whether a number begins with `text`. If any number does, one of those below does."""
-    return any(_number(text + end) is not None for end in ("", "1", ".1"))
 
 
 def _padded_number(text: str) -> Number | None:

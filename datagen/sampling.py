@@ -158,13 +158,6 @@ def any_places(sampler: Sampler) -> Integers:
     return 1 + sampler.below(DRAWN_PLACES)
 
 
-def split_places(sampler: Sampler, total: Integers) -> tuple[Integers, Integers]:
-    """Returns the places of the factors of a product that has `total`, all ways equally likely."""
-    low = np.maximum(0, total - DRAWN_PLACES)
-    first = low + sampler.below(np.minimum(DRAWN_PLACES, total) - low + 1)
-    return first, total - first
-
-
 def mixture(words: Words, components: Sequence[Callable[[Words], ProblemArray]]) -> ProblemArray:
     """Returns n problems, each of one of the components, all equally likely.
 

@@ -114,20 +114,6 @@ def is_in_split(hashes: NDArray[np.uint64], split: Split) -> NDArray[np.bool_]:
     return np.asarray((bits >= share.start) & (bits < share.stop))
 
 
-def new_rows(
-    hashes: NDArray[np.uint64], usable: NDArray[np.bool_], seen: set[int]
-) -> NDArray[np.intp]:
-    """Returns the indices of the usable rows whose hashes are not in `seen`, and adds their hashes
-    to it. `usable` is a mask, (n,)."""
-    new = []
-    rows = np.flatnonzero(usable)
-    for row, value in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
-        if value not in seen:
-            seen.add(value)
-            new.append(row)
-    return np.array(new, np.intp)
-
-
 def _mix(state: int) -> int:
     """The finaliser of SplitMix64 (Steele et al. 2014): each input bit affects each output bit."""
     state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _MASK

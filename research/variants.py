@@ -23,14 +23,14 @@ import torch
 from benchmarks.measure import alternate, environment, parser, run, summary, write
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
-from calcgpt.inference.generate import generate
-from calcgpt.tables import markdown_table
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.evaluation.losses import summed_loss
 from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.layers import FEEDFORWARDS
 from calcgpt_lab.recipe import load_preset, preset_names
+from calcgpt_lab.tables import markdown_table
 from tools.agreement import variants
 
 BASELINE = "minigpt"

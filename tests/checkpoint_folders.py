@@ -13,7 +13,7 @@ from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.tokenizer import arithmetic_tokenizer
+from calcgpt_lab.data.tokenizers import arithmetic_tokenizer
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.model.stored import checkpoint_of
 

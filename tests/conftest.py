@@ -1,4 +1,5 @@
 """Fixtures that several tests share: a tiny data set, a tiny model with random weights.
+from calcgpt_lab.saving import save
 
 Every test is marked by the folder it stands in: `unit`, `parity` or `e2e`.
 """
@@ -231,11 +232,13 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of a one-layer model with random weights, named `tiny`. Not to be changed."""
     from checkpoint_folders import make
 
+    from calcgpt_lab.saving import save
+
     checkpoint = make()
     scores = {"n": 4, "char_accuracy": 0.5, "exact_match": 0.25, "by_operation": {}}
     metrics = {"parameters": checkpoint.n_parameters, "step": 0, "validation": scores}
     folder = tmp_path_factory.mktemp("checkpoints") / "tiny"
-    replace(checkpoint, metrics=metrics).save(folder)
+    save(replace(checkpoint, metrics=metrics), folder)
     return folder
 
 

@@ -14,8 +14,10 @@ from forks import PATIENCE
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
-from calcgpt.inference.generate import Floats, Ints
-from calcgpt.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer
+from calcgpt.inference.decoding import Floats
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.tokenizers import TOKENIZERS
+from calcgpt_lab.model.decoding import Ints, TokenDecoder
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.model.stored import checkpoint_of
 from datagen import notation, work
@@ -35,9 +37,9 @@ class Cache:
         self.rows = [self.rows[row] for row in rows.tolist()]
 
 
-class FakeDecoder:
-    """An `ArrayDecoder` of calcgpt.inference.generate: `next_token` maps the tokens of a row to the
-    next one. If that is None, all tokens are equally probable."""
+class FakeDecoder(TokenDecoder):
+    """A decoder that is its own `ArrayDecoder`: `next_token` maps the tokens of a row to the next
+    one. If that is None, all tokens are equally probable."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class FakeDecoder:
         self.gate.set()
         self.fails_at = block_size + 1  # tokens of a row at which a forward pass raises
         self._n_vocabulary, self._logit = len(tokenizer), logit
+        super().__init__(self, tokenizer)
 
     def new_array_cache(self, batch: int, n_token: int) -> Cache:
         """Returns an empty cache."""

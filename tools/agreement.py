@@ -15,7 +15,7 @@ import torch
 from benchmarks.measure import environment, parser, run, write
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.evaluation.losses import Loss, summed_loss
 from calcgpt_lab.model.attention import ATTENTIONS
 from calcgpt_lab.model.base import BLOCKS, LanguageModel

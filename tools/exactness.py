@@ -1,8 +1,7 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
     python -m tools.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
-        [--device NAME] [--ray-address HOST:PORT] [--shards DIR] [--json FILE]
-        [NAME[=N] ...]
+        [--device NAME] [--ray-address HOST:PORT] [--json FILE] [NAME[=N] ...]
 
 NAME is a distribution, or one of these:
 
@@ -21,18 +20,14 @@ of several seeds, that whose worst class is best. Of the pairs, N are a random s
 occurs twice. Decoding is greedy. For each set and operation, the share of exact answers has its 95%
 interval (Wilson 1927). The threshold is the confidence of the most confident wrong answer.
 
-`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster. With `--shards`,
-the same command continues after an interruption.
+`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster.
 """
 
 import argparse
 import re
-import time
-from collections.abc import Sequence
-from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,18 +37,21 @@ from numpy.typing import NDArray
 from benchmarks.measure import environment, parser, run, write
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.intervals import wilson_interval
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
-from calcgpt_lab.data.problems import split_line
+from calcgpt_lab.data.plan import new_rows
+from calcgpt_lab.data.problems import Line, split_line
 from calcgpt_lab.evaluation.calibration import threshold_without_error
-from calcgpt_lab.evaluation.evaluate import first_error
-from calcgpt_lab.evaluation.shards import ScoredAnswer, Scoring, score_shards, shards_of
+from calcgpt_lab.evaluation.evaluate import Evaluation
+from calcgpt_lab.evaluation.shards import Scoring, evaluate_in_shards
+from calcgpt_lab.records import wilson_interval
+from calcgpt_lab.tables import text_table
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
+from datagen.formats import renderer
 from datagen.operations import OPERATIONS
 from datagen.sampling import bit_generator
-from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from datagen.splits import Split, is_in_split, problem_hashes
+from datagen.work_errors import first_error_of_completion
 from tools.adversarial import CLASSES as ADVERSARIAL_CLASSES
 from tools.adversarial import one_digit_repeated, problems_of_class
 
@@ -115,21 +113,19 @@ def whole_number_pairs(bound: int, places: int, count: int, seed: int) -> Proble
     )
 
 
-def summarize(
-    problems: ProblemArray,
-    right: NDArray[np.bool_],
-    confidence: NDArray[np.float64],
-    wrong: Sequence[ScoredAnswer],
-    has_work: bool,
-) -> dict[str, Any]:
+def summarize(problems: ProblemArray, evaluation: Evaluation, has_work: bool) -> dict[str, Any]:
     """Returns the shares of exact answers, the threshold of the confidence, and wrong answers."""
-    threshold = threshold_without_error(confidence.tolist(), right.tolist())
+    right = np.array(evaluation.right)
+    confidences = [confidence.whole for confidence in evaluation.confidences]
+    threshold = threshold_without_error(confidences, evaluation.right)
+    columns = zip(evaluation.lines, evaluation.outputs, confidences, evaluation.right, strict=True)
+    wrong = [(line, output, value) for line, output, value, is_right in columns if not is_right]
     return {
         **share(right),
         "by_operation": by_operation(problems.op, right),
         "threshold": threshold.confidence,
         "kept": threshold.kept,
-        "wrong_answers": [wrong_answer(row, has_work) for row in wrong[:SHOWN]],
+        "wrong_answers": [wrong_answer(*row, has_work) for row in wrong[:SHOWN]],
     }
 
 
@@ -138,15 +134,14 @@ def by_operation(op: NDArray[np.uint8], right: NDArray[np.bool_]) -> dict[str, A
     return {operation: share(right[op == code]) for code, operation in enumerate(OPERATIONS)}
 
 
-def wrong_answer(row: ScoredAnswer, has_work: bool) -> dict[str, Any]:
+def wrong_answer(line: Line, output: str, confidence: float, has_work: bool) -> dict[str, Any]:
     """Returns a wrong answer, and the kind of its first wrong step if there are steps."""
-    line, output = split_line(f"{row.prompt}{row.completion}"), row.output or ""
-    error = first_error(line, output) if has_work else None
+    error = first_error_of_completion(line.prompt, output) if has_work else None
     return {
         "line": line.prompt + line.completion,
         "output": output,
-        "confidence": row.confidence.whole,
-        **({"first_wrong_step": error.kind} if error else {}),
+        "confidence": confidence,
+        **({"first_wrong_step": error.kind.value} if error else {}),
     }
 
 
@@ -182,44 +177,24 @@ def problems_of(name: str, count: int, seed: int, split: Split = Split.TEST) -> 
         problems = whole_number_pairs(*PAIRS[base], count, seed)
     else:
         problems = fresh_problems(name, count, seed, split)
-    return problems.to_places(int(places)) if places else problems
+    return replace(problems, places=np.array(int(places), np.uint16)) if places else problems
 
 
 def score_set(
-    scoring: Scoring, name: str, problems: ProblemArray, seed: int, arguments: argparse.Namespace
+    scoring: Scoring, name: str, problems: ProblemArray, form: str, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """Scores a set and returns its results."""
-    right, confidence = np.zeros(len(problems), bool), np.zeros(len(problems))
-    wrong: list[ScoredAnswer] = []
-    shards = shards_of(problems)
-    folder = arguments.shards and arguments.shards / name
-    source = {"set": name, "n": len(problems), "seed": seed, "split": arguments.split}
-    start, done, n_new = time.perf_counter(), 0, 0
-    with (
-        progress_bar(len(problems), desc=name) as bar,
-        closing(
-            score_shards(
-                scoring,
-                shards,
-                source,
-                workers=arguments.workers,
-                ray_address=arguments.ray_address,
-                folder=folder,
-                progress=bar.update,
-            )
-        ) as scored,
-    ):
-        for rows, is_new in scored:
-            part = slice(done, done + len(rows))
-            right[part] = [row.right for row in rows]
-            confidence[part] = [row.confidence.whole for row in rows]
-            wrong += [row for row in rows if not row.right]
-            done += len(rows)
-            n_new += is_new * len(rows)
-    seconds = time.perf_counter() - start
-    checkpoint = Checkpoint.load(scoring.checkpoint)
-    result = summarize(problems, right, confidence, wrong, checkpoint.recipe.has_work)
-    return result | {"problems_per_second": round(n_new / seconds, 1)}
+    """Scores a set, in a format, and returns its results."""
+    lines = map(split_line, renderer(form)(problems).decode("ascii").splitlines())
+    with progress_bar(len(problems), desc=name) as bar:
+        evaluation = evaluate_in_shards(
+            scoring,
+            list(lines),
+            bar.update,
+            workers=arguments.workers,
+            ray_address=arguments.ray_address,
+        )
+    result = summarize(problems, evaluation, Checkpoint.load(scoring.checkpoint).recipe.has_work)
+    return result | {"problems_per_second": round(evaluation.problems_per_second, 1)}
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -231,12 +206,6 @@ def parsed_arguments() -> argparse.Namespace:
     options.add_argument("--split", type=Split, choices=[Split.TEST, Split.VAL], default=Split.TEST)
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster of Ray")
-    options.add_argument(
-        "--shards",
-        type=Path,
-        metavar="DIR",
-        help="save scores in this folder, and continue from it",
-    )
     options.add_argument("--engine", default="auto", help="what decodes")
     options.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")
@@ -251,7 +220,7 @@ def main() -> None:
     format_ = data.format.removesuffix("-second-choices") if data else "direct"
     threads = 1 if arguments.workers or arguments.ray_address else None
     device = str(arguments.device)
-    scoring = Scoring(folder, device, arguments.engine, format=format_, threads=threads)
+    scoring = Scoring(folder, device, arguments.engine, threads=threads)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     for group, names in GROUPS.items():
@@ -261,7 +230,7 @@ def main() -> None:
     for name, count in sets.items():
         n = int(count or (10**9 if name.partition("@")[0] in PAIRS else arguments.n))
         problems = problems_of(name, n, arguments.seed, arguments.split)
-        results[name] = score_set(scoring, name, problems, arguments.seed, arguments)
+        results[name] = score_set(scoring, name, problems, format_, arguments)
         print(name, {key: results[name][key] for key in ("n", "wrong", "threshold", "kept")})
     record = {
         "checkpoint": name_of(arguments.checkpoint),

@@ -30,7 +30,7 @@ from calcgpt.inference.exact import evaluate, plain_text, round_to, value_of_num
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_tree import Expression, fold
 from calcgpt.inference.real import UndecidedError
-from calcgpt.tables import text_table
+from calcgpt_lab.tables import text_table
 from tools.exactness import name_of
 
 Draw = Callable[[random.Random], str]

@@ -18,14 +18,14 @@ from matplotlib.figure import Figure
 from benchmarks.measure import environment, parser, positive, run, write
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.generate import Decoder
-from calcgpt.intervals import wilson_interval
+from calcgpt.inference.decoding import Decoder
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
 from calcgpt_lab.data.problems import split_line
 from calcgpt_lab.evaluation.evaluate import Evaluation, evaluate
 from calcgpt_lab.evaluation.shards import load_for_scoring
 from calcgpt_lab.plots import new_figure, save_figures
+from calcgpt_lab.records import wilson_interval
+from calcgpt_lab.tables import text_table
 from datagen import work
 from datagen.arithmetic import Number, Problem, ProblemArray
 from datagen.layout import layout, shape_of

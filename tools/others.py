@@ -1,7 +1,7 @@
 """How exact the calculator is on expressions that others wrote.
 
     python -m tools.others [--checkpoint NAME] [--engine NAME] [--workers N] [--json FILE]
-        [--gsm8k FILE] [--math401 math401.json] [--mathglm test.txt] [--shards DIR]
+        [--gsm8k FILE] [--math401 math401.json] [--mathglm test.txt]
 
 GSM8K (Cobbe et al. 2021, arXiv 2110.14168): the calculations in the solutions of its test problems,
 `expression=value` a line. MATH-401 (Yuan et al. 2023, arXiv 2304.02015): `math401.json`. MathGLM
@@ -13,12 +13,10 @@ the exact value, rounded once to --places; in MATH-401, if it differs from the a
 0.001. By the other criterion, it is the value in the line of GSM8K; in MATH-401, the value of the
 text as it stands, by mpmath and Arb, because five answers are of arguments that were rounded
 afterwards; and for MathGLM's scorer, equal when rounded to two places. Expressions that the
-calculator refuses, such as e^(iπ), are wrong. With --shards, the same command continues after an
-interruption.
+calculator refuses, such as e^(iπ), are wrong.
 """
 
 import ast
-import hashlib
 import json
 import operator
 import re
@@ -26,7 +24,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -35,17 +33,15 @@ import numpy as np
 import torch
 
 from benchmarks.measure import environment, parser, run, write
-from calcgpt.base.files import read_json, read_text, sha256, write_json
+from calcgpt.base.files import read_text
 from calcgpt.base.progress import progress_bar
-from calcgpt.checkpoint import CONFIG
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.limits import MAX_WORK
 from calcgpt.registry import resolve
-from calcgpt.tables import text_table
-from calcgpt_lab.evaluation.shards import check_manifest
 from calcgpt_lab.parallel import make_map
+from calcgpt_lab.tables import text_table
 from tools.exactness import name_of, share
 from tools.functions import oracle
 
@@ -186,28 +182,12 @@ class Answering:
 
 
 def answered(
-    answering: Answering, tasks: Sequence[Task], workers: int | None, folder: Path | None
+    answering: Answering, tasks: Sequence[Task], workers: int | None
 ) -> Iterator[list[Outcome]]:
-    """Yields the outcomes of the tasks, shard by shard. Outcomes in the folder are not computed
-    again. Raises DataError if the folder belongs to other tasks."""
+    """Yields the outcomes of the tasks, shard by shard."""
     shards = [tasks[start : start + SHARD] for start in range(0, len(tasks), SHARD)]
-    done = 0
-    if folder:
-        folder.mkdir(parents=True, exist_ok=True)
-        hashes = {
-            "checkpoint": sha256(answering.checkpoint / CONFIG),
-            "tasks": hashlib.sha256(repr(tasks).encode()).hexdigest(),
-        }
-        check_manifest(folder, asdict(answering) | hashes)
-        while (file := folder / f"shard-{done:05}.json").exists():
-            yield [Outcome(**row) for row in read_json(file)["outcomes"]]
-            done += 1
-    with closing(make_map("local", workers)(answering, shards[done:])) as computed:
-        for number, rows in enumerate(computed, start=done):
-            if folder:
-                record = {"outcomes": [asdict(row) for row in rows]}
-                write_json(folder / f"shard-{number:05}.json", record)
-            yield rows
+    with closing(make_map("local", workers)(answering, shards)) as computed:
+        yield from computed
 
 
 def summarize(tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -250,7 +230,6 @@ def main() -> None:
     options.add_argument("--workers", type=int, help="processes with one thread each")
     options.add_argument("--places", type=int, default=9, help="decimal places of every result")
     options.add_argument("--n", type=int, help="only the first N expressions of a set")
-    options.add_argument("--shards", type=Path, metavar="DIR", help="save results, and go on")
     for name in READERS:
         options.add_argument(f"--{name.lower().replace('-', '')}", type=Path, metavar="FILE")
     arguments = options.parse_args()
@@ -262,9 +241,8 @@ def main() -> None:
         if path := vars(arguments)[name.lower().replace("-", "")]:
             tasks = read(path)[: arguments.n]
             outcomes: list[Outcome] = []
-            folder = arguments.shards and arguments.shards / name
             with progress_bar(len(tasks), desc=name) as bar:
-                for rows in answered(answering, tasks, arguments.workers, folder):
+                for rows in answered(answering, tasks, arguments.workers):
                     outcomes += rows
                     bar.update(len(rows))
             results[name] = summarize(tasks, outcomes)

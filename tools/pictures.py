@@ -1,4 +1,4 @@
-"""Takes five pictures of the page. `page.png`, `story.png` and `division.png` in `docs` are for
+"""Takes five pictures of the page. `page.png`, `inside.png` and `division.png` in `docs` are for
 the documents. Links to the page show `api/static/preview.png` and, with a part of the model
 switched off, `off.png`.
 Draws its icon, `favicon.svg`, as `api/static/touch-icon.png`, for the home screens of iOS, which
@@ -36,7 +36,7 @@ PREVIEW = """
     .tagline strong { font-size: 2.1rem; line-height: 1.15; }
     .card { padding: 0.9rem 1.25rem; }
     .nodes, .node { border: 0; padding: 0; }
-    .choice, #prove, #copy-answer, #keypad, #keys, #work > .bar, .offer, .views, .legend, .history,
+    .choice, #prove, #copy-answer, #keypad, #keys, #work > .bar, .views, .legend, .history,
     .readout, footer { display: none; }
 """
 
@@ -71,13 +71,13 @@ def new_page(browser: Browser, width: int, height: int, scale: float = 1.0) -> P
     return page
 
 
-def story(browser: Browser, address: str) -> bytes:
-    """Returns the story where a head fetches digits."""
+def inside(browser: Browser, address: str) -> bytes:
+    """Returns the look inside, where a head fetches digits."""
     page = new_page(browser, 1152, 660)
-    page.goto(f"{address}#q={QUESTION}&story=3")
-    page.locator(".story[data-drawn]").wait_for()
+    page.goto(f"{address}#q={QUESTION}&inside=1")
+    page.locator(".inside[data-drawn]").wait_for()
     page.evaluate("document.activeElement.blur()")
-    return page.locator(".story").screenshot()
+    return page.locator(".inside").screenshot()
 
 
 def division(browser: Browser, address: str) -> bytes:
@@ -133,7 +133,7 @@ def main() -> None:
         with hosted(out) as address:
             page = open_page(browser, address, 1280, 784)
             write_bytes(DOCS / "page.png", page.screenshot())
-            write_bytes(DOCS / "story.png", story(browser, address))
+            write_bytes(DOCS / "inside.png", inside(browser, address))
             write_bytes(DOCS / "division.png", division(browser, address))
             page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
             write_bytes(PAGE / "preview.png", page.screenshot())

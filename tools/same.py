@@ -16,7 +16,6 @@ from benchmarks.measure import environment, parser, positive, run, write
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import WEIGHTS, Checkpoint
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import complete
 from calcgpt.registry import resolve
 from calcgpt_lab.model.base import LanguageModel
 from datagen.distributions import DISTRIBUTIONS
@@ -57,7 +56,7 @@ def compared(checkpoint: Checkpoint, prompts: list[str], name: str) -> dict[str,
     tokenizer, model = checkpoint.tokenizer.require_characters(), checkpoint.model
     _, decoder = load_decoder(checkpoint, "cases")
     other, largest = 0, 0.0
-    written = complete(decoder, tokenizer, prompts, int(tokenizer.encode("$")[0]))
+    written = decoder.complete(prompts)
     with progress_bar(len(prompts), desc=name, leave=False) as bar:
         for prompt, (text, confidence) in zip(prompts, written, strict=True):
             ids = tokenizer.encode(prompt + text).astype(np.int64)

@@ -155,7 +155,7 @@ export async function* write(model, text, signal) {
 }
 
 /** Takes apart how a model wrote text[position].
- * @type {(model: string, text: string, position: number) => Promise<import("./story.js").Told>} */
+ * @type {(model: string, text: string, position: number) => Promise<import("./inside.js").Told>} */
 export async function dissect(model, text, position) {
   const off = offOf(model);
   for await (const { data } of engine.run("dissect", { model, text, position, off })) return { ...data, off };

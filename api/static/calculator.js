@@ -17,7 +17,7 @@ import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
 import { followWork } from "./strip.js";
-import { isTellable } from "./story/subject.js";
+import { isShowable } from "./inside/subject.js";
 
 /** @import { State } from "./address.js" */
 /** @import { Step } from "./steps.js" */
@@ -27,12 +27,10 @@ const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle 
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const RECORDED = "static/example/example.json"; // what the model writes for it (calcgpt_lab/export/page.py)
 const MARKED = 20; // the index of the character that the page marks, a digit
-const LOOK = 3; // the step of the story that shows what was looked at
 const VIEWS = ["paper", "both", "model"];
 const ANGLES = /sin|cos|tan/;
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
 const INSERTABLE = /^[0-9.,+()×÷−^%!√π]$/; // keys that insert their character
-const OFFERED = "calcgpt.story"; // in the browser's storage
 const LONG = 20; // digits of the numbers of a random product
 
 const input = byId("expression", HTMLInputElement);
@@ -69,11 +67,11 @@ const models = new Models({
 /** @type {Inspector} */ const inspector = new Inspector(() => stepAt(store.state.step));
 const runner = new Runner({ field, history, inspector }, {
   onAnswer(step) {
-    if (!isTellable(step.describe(0))) return;
+    if (!isShowable(step.describe(0))) return;
     const look = () => {
       const isOther = store.state.step !== step.number;
       store.set({ step: step.number, ...(isOther ? { at: 0 } : {}) });
-      tellStory(LOOK);
+      lookInside();
     };
     step.element.append(createButton("plain look-inside", "Look inside the model", look));
   },
@@ -84,7 +82,7 @@ const runner = new Runner({ field, history, inspector }, {
   onUnauthorized: askForKey,
 });
 
-/** @type {import("./story.js").Story | null} */ let story = null; // once it was opened
+/** @type {import("./inside.js").Inside | null} */ let inside = null; // once it was opened
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
 
@@ -162,42 +160,24 @@ async function openAddress() {
   const { question, model, places, ...opened } = state;
   if (!(await start({ opened, isKept: false }))) return;
   const step = stepAt(state.step);
-  if (state.story) {
-    tellStory(state.story);
+  if (state.inside) {
+    lookInside();
     return;
   }
   if (state.at) step?.pointAt(state.at - 1);
 }
 
-/** Opens the story, on what is shown if it has worked steps. step: from 1. @param {number} step */
-async function tellStory(step) {
-  removeOffer();
-  const { Story } = await import("./story.js");
-  story ??= new Story(async () => {
+/** Opens the look inside, on what is shown if it has worked steps. */
+async function lookInside() {
+  const { Inside } = await import("./inside.js");
+  inside ??= new Inside(async () => {
     store.set({ off: "" });
     await askAgain();
-    await tellStory(store.state.story);
+    await lookInside();
   });
   const chosen = runner.steps[store.state.step - 1];
   const steps = [...(chosen ? [chosen] : []), ...runner.steps.toReversed()];
-  const written = steps.map((shown) => ({ ...shown.describe(0), within: runner.functionOf(shown) }));
-  await story.open(step, written, models.modelInSteps(models.choice.model));
-}
-
-/** Removes the offer of the story, which is there from the start so that nothing moves. */
-function removeOffer() {
-  byId("story-offer").hidden = true;
-  try {
-    localStorage.setItem(OFFERED, "yes");
-  } catch {} // storage is forbidden
-}
-
-function wasOffered() {
-  try {
-    return localStorage.getItem(OFFERED) !== null;
-  } catch {
-    return false; // storage is forbidden, so the story is offered each time
-  }
+  await inside.open(steps.map((shown) => shown.describe(0)), models.modelInSteps(models.choice.model));
 }
 
 /** Shows the work on paper, as raw text, or both. */
@@ -346,11 +326,7 @@ byId("views").addEventListener("change", ({ target }) => {
 });
 store.on(["view"], showView);
 setUpLink();
-for (const id of ["tell-story", "take-offer"]) byId(id).addEventListener("click", () => tellStory(1));
-byId("leave-offer").addEventListener("click", () => {
-  removeOffer();
-  byId("work").focus({ preventScroll: true });
-});
+byId("look-inside").addEventListener("click", () => lookInside());
 byId("fold").addEventListener("click", () => {
   const all = [...nodes.querySelectorAll("details")];
   const isAnyClosed = all.some((details) => !details.open);
@@ -371,7 +347,6 @@ byId("to-work").addEventListener("click", (event) => {
 byId("scale").append(...legend());
 followWork(nodes, byId("strip"));
 byId("calculator").dataset.ready = "";
-byId("story-offer").hidden = Boolean(parseHash(location.hash)) || wasOffered();
 const isAsked = field.replay(); // what was typed before this module was there (early.js)
 if (!isAsked && !parseHash(location.hash)) playExample();
 models.load();

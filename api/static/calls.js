@@ -72,11 +72,6 @@ export class Outline {
     return depth ? (path[depth - 1] ?? "") : path.length ? `${position} ${end} ${expression}` : "";
   }
 
-  /** Returns the function that a step belongs to, in words, or "". @param {number} index */
-  describe(index) {
-    return this.#groups[index]?.[0]?.words ?? "";
-  }
-
   /** Shows the answer of a step in its groups. @type {(index: number, node: Node) => void} */
   end(index, node) {
     for (const group of this.#groups[index]) group.add(index, node);
@@ -110,11 +105,6 @@ class Group {
   name(row) {
     this.#row = `${formatSigns(row)}: `;
     this.#showCount();
-  }
-
-  /** The function with its result and what its operations do. */
-  get words() {
-    return `${this.#heading.textContent} (${this.label.textContent})`;
   }
 
   #showCount() {

@@ -61,11 +61,6 @@ export class Runner {
     return Boolean(this.#run?.isExample);
   }
 
-  /** Returns the function that a step belongs to, in words, or "". @param {Step} step */
-  functionOf(step) {
-    return this.#outline?.describe(this.steps.indexOf(step)) ?? "";
-  }
-
   /** Shows the events of a calculation as they arrive. Returns whether all were shown: a calculation can fail, and the
    * user or another one can stop it. isOpened: whether the address led to it.
    * @param {(signal: AbortSignal) => AsyncIterable<CalculationEvent> | Iterable<CalculationEvent>} source

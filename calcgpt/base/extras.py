@@ -19,7 +19,6 @@ EXTRAS = {
     "optuna": "ray",
     "ray": "ray",
     "sympy": "train",
-    "tensorboard": "lab",
     "tokenizers": "text",
     "torch": "train",
     "transformers": "hf",

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from calcgpt.base.errors import ConfigError, DataError, UserError, check_types, unknown_name
+from calcgpt.base.errors import ArgumentError, ConfigError, UserError, check_types, unknown_name
+from calcgpt.base.extras import require
 
 T = TypeVar("T")
 GROUP = "calcgpt.plugins"
@@ -55,21 +56,27 @@ def extensions(group: str) -> dict[str, EntryPoint]:
 
 
 def extension(group: str, name: str) -> Any:
-    """Returns what an installed package adds to a group under a name. Raises UserError if none
-    does."""
-    if entry := extensions(group).get(name):
+    """Returns what an installed package adds to a group, such as `calcgpt.engines`, under a name.
+    Raises UserError if none does, or if it needs a library that is missing."""
+    entry = extensions(group).get(name)
+    if not entry:
+        raise UserError(f"no installed package adds {name!r} to {group}")
+    try:
         return entry.load()
-    raise UserError(f"no installed package adds {name!r} to {group}")
+    except ModuleNotFoundError as error:
+        kind = group.removeprefix("calcgpt.").removesuffix("s")
+        require(f"{kind} {name!r}", str(error.name).partition(".")[0])
+        raise
 
 
 def look_up(table: Mapping[str, T], name: str, kind: str) -> T:
-    """Returns `table[name]`, also if an installed plug-in adds it. Raises DataError, which lists
-    the names, if there is none."""
+    """Returns `table[name]`, also if an installed plug-in adds it. Raises ArgumentError, which
+    lists the names, if there is none."""
     check_types(**{kind: (name, str)})
     if name not in table:
         load_installed()
     if name not in table:
-        raise DataError(unknown_name(kind, name, sorted(table)))
+        raise ArgumentError(unknown_name(kind, name, sorted(table)))
     return table[name]
 
 

@@ -36,8 +36,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 SECTIONS = {  # of the help
     "Calculate": ("calc", "serve", "mcp"),
     "Make a model": ("recipes", "datagen", "train", "eval", "generate", "publish", "export"),
-    "Look at a model": ("info", "inspect", "plot", "prove"),
-    "Compare and search": ("report", "compare", "ablate", "sweep"),
+    "Look at a model": ("info", "inspect", "prove"),
+    "Compare and search": ("compare", "ablate", "sweep"),
 }
 
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
     from calcgpt.errors import ExpressionError
     from calcgpt.inference.calculator import Calculator
+    from calcgpt.inference.decoding import Decoder
     from calcgpt.inference.expression_stack import Angle, Percent, Style
     from calcgpt.inference.expression_tree import Expression
-    from calcgpt.inference.generate import Decoder
     from calcgpt.inference.results import Calculation
 
 RIGHT, WRONG, NOT_UNDERSTOOD = 0, 1, 2  # exit codes

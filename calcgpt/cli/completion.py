@@ -31,7 +31,7 @@ def names_or_files(source: str, *others: str) -> Complete:
     return complete
 
 
-complete_engine = names_or_files("calcgpt.inference.engines:ENGINES", "auto")
+complete_engine = names_or_files("calcgpt.inference.engines:engine_names")
 complete_checkpoint = names_or_files("calcgpt.registry:shipped_names", "best")
 
 

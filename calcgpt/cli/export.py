@@ -41,9 +41,8 @@ def export(
     if the two are equal. With `--to web`, OUT is the calculator's page for any static host: the
     model runs in the browser.
     """
-    from calcgpt.base.plugins import extension, extensions
+    from calcgpt.base.plugins import extension, extensions, look_up
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.errors import look_up
     from calcgpt.export.web import export_page
     from calcgpt.inference.browser import page_address
 

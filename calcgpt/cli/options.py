@@ -116,10 +116,10 @@ def _load_plugins(
     context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]
 ) -> None:
     if paths:
-        from calcgpt.plugins import load
+        from calcgpt.variants import load_plugin
 
         for path in paths:
-            load(path)
+            load_plugin(path)
 
 
 plugin_option = click.option(

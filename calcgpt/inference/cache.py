@@ -11,13 +11,11 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
-from calcgpt.base.errors import UserError
-from calcgpt.base.files import check_file, locked, write_bytes
+from calcgpt.base.files import check_file, write_bytes
 
-LOCK_TIMEOUT = 60.0  # seconds to wait for another process that makes a file
 MAX_FILES = 16  # of one kind in the cache; the least recently used are removed
 WRITE_SECONDS = 3_600  # maximum time of a write; older temporary files are removed
 DIGEST_SIZE = hashlib.sha256().digest_size
@@ -39,22 +37,14 @@ def cache_folder() -> Path:
 
 def cached(name: str, make: Callable[[], bytes], what: str) -> bytes:
     """Returns the content of the cache file `name`. If there is none, calls `make` and adds its
-    result. If several processes call it at once, one makes the content. `what` describes it in
-    the log."""
+    result. `what` describes it in the log."""
     path = cache_folder() / name
     with suppress(OSError):
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     if others := changeable(path.parent):
         log.warning("%s is not used to cache %s: others may change %s", path.parent, what, others)
         return make()
-    content = read_cached(path)
-    if content is not None:
-        return content
-    with ExitStack() as stack:
-        with suppress(OSError, UserError):  # no folder, or the other process takes too long
-            stack.enter_context(locked(path.parent, "writing", timeout=LOCK_TIMEOUT))
-            if (content := read_cached(path)) is not None:
-                return content
+    if (content := read_cached(path)) is None:
         log.debug("making %s: %s", what, path)
         content = make()
         try:

@@ -18,12 +18,12 @@ from calcgpt.base.errors import ArgumentError, DataError, check_integer, check_i
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import effort
+from calcgpt.inference.decoding import Decoder, Floats
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.exact import fraction_text, plain_text, round_to
 from calcgpt.inference.expression import parse
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.expression_tree import Expression, show
-from calcgpt.inference.generate import ArrayDecoder, CachedModel, Decoder, Floats, complete
 from calcgpt.inference.limits import MAX_WORK, MOST_WORK, Limits, accepts, limits_of
 from calcgpt.inference.planners import Operand, Step
 from calcgpt.inference.planning import make_plan
@@ -218,30 +218,27 @@ class Calculator:
     def __init__(
         self, checkpoint: Checkpoint | str | Path = "best", decoder: Decoder | None = None
     ) -> None:
-        """`checkpoint` may also be what `load` takes. `decoder` runs its model; it defaults to the
-        model of a Checkpoint itself, on the CPU, and else to that of `load`.
+        """`checkpoint` may also be what `load` takes. `decoder` runs its model; it defaults to that
+        of the engine `auto`.
 
         Raises DataError if the tokenizer lacks characters of the notation, and what `load` raises.
         """
         check_types(
-            checkpoint=(checkpoint, Checkpoint, str, Path),
-            decoder=(decoder, ArrayDecoder, CachedModel, None),
+            checkpoint=(checkpoint, Checkpoint, str, Path), decoder=(decoder, Decoder, None)
         )
+        threads = None if isinstance(checkpoint, Checkpoint) else 1
         if not isinstance(checkpoint, Checkpoint):
             checkpoint = Checkpoint.load(resolve(checkpoint))
-            decoder = decoder or load_decoder(checkpoint, threads=1)[1]
-        checkpoint.tokenizer.require_characters()
-        self.checkpoint = checkpoint
-        self.decoder: Decoder = checkpoint.model if decoder is None else decoder
-        self.limits = limits_of(checkpoint, self.decoder.config.block_size)
-        if not checkpoint.tokenizer.is_notation():
+        if not checkpoint.tokenizer.require_characters().is_notation():
             raise DataError(
                 f"{checkpoint.name} cannot calculate: it was not trained on arithmetic; "
                 "`calcgpt generate` lets it continue a text, and `calcgpt calc` asks a task's model"
             )
-        self.stop = int(checkpoint.tokenizer.encode("$")[0])
+        self.checkpoint = checkpoint
+        self.decoder = decoder or load_decoder(checkpoint, threads=threads)[1]
+        self.limits = limits_of(checkpoint, self.decoder.block_size)
         #: Whether all cases of its operations were tried on this machine, by `calcgpt prove`.
-        self.is_proved: bool = getattr(self.decoder, "is_proved", False)
+        self.is_proved = self.decoder.is_proved
 
     @classmethod
     def load(
@@ -338,16 +335,14 @@ class Calculator:
     def _complete(
         self, computations: Sequence[Computation], check: Callable[[], object] | None = None
     ) -> list[Calculation]:
-        """Asks the model all questions. Those with prompts of one length are one batch."""
-        tokenizer = self.checkpoint.tokenizer
+        """Asks the model all questions."""
         while asked := [(c, question) for c in computations for question in c.questions()]:
             n_part = CHECKED_AT_ONCE if check else len(asked)
             for start in range(0, len(asked), n_part):
                 if check:
                     check()
                 part = asked[start : start + n_part]
-                prompts = [question.prompt for _, question in part]
-                texts = complete(self.decoder, tokenizer, prompts, self.stop)
+                texts = self.decoder.complete([question.prompt for _, question in part])
                 for (computation, question), written in zip(part, texts, strict=True):
                     computation.answer(question.node, *written)
         return [computation.calculation() for computation in computations]

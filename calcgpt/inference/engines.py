@@ -1,14 +1,20 @@
-"""Engines: what can decode with a checkpoint, by name. Each is imported when it is used."""
+"""Engines: what can decode with a checkpoint, by name. Each is imported when it is used.
+
+The engine `cases` is here. Packages add others by entry points of the group `calcgpt.engines`, as
+the laboratory adds `torch`.
+"""
 
 import logging
 from collections.abc import Callable
 
 from calcgpt.base.errors import UserError
-from calcgpt.checkpoint import Checkpoint, torch_engine
-from calcgpt.errors import CheckpointError, look_up
-from calcgpt.inference.generate import Decoder
+from calcgpt.base.plugins import extension, extensions, look_up
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import CheckpointError
+from calcgpt.inference.decoding import Decoder
 
 AUTO = "auto"  # cases if that can run the checkpoint, else torch
+ENTRY_POINTS = "calcgpt.engines"
 
 log = logging.getLogger(__name__)
 
@@ -27,27 +33,17 @@ def cases_decoder(
     decoder uses one thread."""
     from calcgpt.inference.cases.decoder import CaseDecoder
 
-    config, vocabulary = (
-        checkpoint.recipe.model,
-        checkpoint.tokenizer.require_characters().vocabulary,
-    )
+    config = checkpoint.recipe.model
+    vocabulary = checkpoint.tokenizer.require_characters().vocabulary
     try:
         return CaseDecoder(config, vocabulary, checkpoint.arrays, live, checkpoint.is_certain)
     except CheckpointError as error:
         raise CheckpointError(f"{checkpoint.name}: {error}") from error
 
 
-def torch_decoder(
-    checkpoint: Checkpoint, threads: int | None = None, live: bool = False
-) -> Decoder:
-    """Returns the model itself, which is always live. `threads` applies to the whole process."""
-    if threads:
-        torch_engine().set_num_threads(threads)
-    decoder: Decoder = checkpoint.model
-    return decoder
-
-
-ENGINES: dict[str, Engine] = {"cases": cases_decoder, "torch": torch_decoder}
+def engine_names() -> list[str]:
+    """Returns the names of all engines, and AUTO."""
+    return [AUTO, "cases", *sorted(extensions(ENTRY_POINTS))]
 
 
 def load_decoder(
@@ -57,13 +53,15 @@ def load_decoder(
 
     Raises UserError as `Engine` does, and ConfigError if there is no engine of that name.
     """
-    look_up({AUTO: None, **ENGINES}, engine, "engine")  # raises for an unknown name
-    if engine != AUTO:
-        return engine, ENGINES[engine](checkpoint, threads, live)
-    try:
-        return "cases", cases_decoder(checkpoint, threads, live)
-    except CheckpointError:  # no engine can run damaged weights
-        raise
-    except UserError as error:
-        log.info("%s is run by torch: %s", checkpoint.name, error)
-    return "torch", torch_decoder(checkpoint, threads, live)
+    look_up(dict.fromkeys(engine_names()), engine, "engine")  # raises for an unknown name
+    if engine in (AUTO, "cases"):
+        try:
+            return "cases", cases_decoder(checkpoint, threads, live)
+        except UserError as error:
+            # No engine can run damaged weights.
+            if engine == "cases" or isinstance(error, CheckpointError):
+                raise
+            log.info("%s is run by torch: %s", checkpoint.name, error)
+            engine = "torch"
+    make: Engine = extension(ENTRY_POINTS, engine)
+    return engine, make(checkpoint, threads, live)

@@ -41,8 +41,7 @@ from calcgpt.inference.expression_stack import (
     operation,
 )
 from calcgpt.inference.expression_tree import Expression, shorten
-from calcgpt.inference.numerals import Numeral, read_numeral
-from calcgpt.inference.phrases import without_phrases
+from calcgpt.inference.numerals import Numeral, read_numeral, without_phrases
 from calcgpt.inference.spelling import (
     DIGITS,
     MAX_LENGTH,

@@ -24,8 +24,7 @@ from calcgpt.inference.expression_stack import Reading
 from calcgpt.inference.expression_tree import Expression, postorder, shorten
 from calcgpt.inference.functions import CONSTANTS, FUNCTIONS
 from calcgpt.inference.limits import MAX_WORK, Limits, Refusal, refuse_work
-from calcgpt.inference.number_planners import Fractions, Rounding
-from calcgpt.inference.planners import Operand, Parts, Planner, Step
+from calcgpt.inference.planners import Fractions, Operand, Parts, Planner, Rounding, Step
 from calcgpt.inference.real import Real, UndecidedError, is_whole
 from calcgpt.inference.sensitivity import more_places
 from calcgpt.inference.simplify import simplify

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from calcgpt.base.errors import DataError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.generate import Decoder, Written, complete, stop_token
+from calcgpt.inference.decoding import Decoder, Written
 from calcgpt.inference.results import Confidence, confidence
 
 
@@ -29,11 +29,7 @@ def ask(checkpoint: Checkpoint, decoder: Decoder, questions: Sequence[str]) -> l
     """Returns the reply to each question, without its `=`. Raises DataError for one that is empty,
     has a character that the model does not know, or fills its context."""
     prompts = [prompt_of(checkpoint, question) for question in questions]
-    completions = complete(decoder, checkpoint.tokenizer, prompts, stop_token(checkpoint))
-    return [
-        reply_of(question, written)
-        for question, written in zip(questions, completions, strict=True)
-    ]
+    return list(map(reply_of, questions, decoder.complete(prompts)))
 
 
 def prompt_of(checkpoint: Checkpoint, question: str) -> str:

@@ -3,15 +3,17 @@
 It detects weights that are intact but wrong, and an engine that computes wrongly on this processor.
 """
 
+from math import comb
+
 import numpy as np
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError, ExpressionError
 from calcgpt.inference.calculator import Calculator
-from calcgpt.inference.generate import Decoder, as_array_decoder
-from calcgpt.intervals import binomial_cdf
+from calcgpt.inference.decoding import Decoder
 from datagen.arithmetic import USUAL_PLACES
 
+PROMPT = "$(0000000001+0000000001)="
 SELF_TEST = {"+": "12.5+3", "-": "2-136.25", "*": "88*7", "/": "7/8"}
 MAX_FALSE_ALARM = 1e-6  # the probability that a model which is as good as its scores is refused
 
@@ -27,18 +29,25 @@ def self_test(calculator: Calculator) -> None:
     check_finite(checkpoint, calculator.decoder)
     right = _answers(calculator)
     expected = _exact_match(checkpoint)
-    if expected is not None and binomial_cdf(sum(right), len(right), expected) < MAX_FALSE_ALARM:
+    if expected is not None and at_most(sum(right), len(right), expected) < MAX_FALSE_ALARM:
         raise CheckpointError(
             f"{checkpoint.name}: {sum(right)} of {len(right)} answers of the self-test are "
             f"right; its exact match is {expected:.4f} by its metrics"
         )
 
 
+def at_most(n_right: int, n: int, share: float) -> float:
+    """Returns the probability of at most `n_right` right answers of n, if this share is right."""
+    ways = (comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n_right + 1))
+    return sum(ways)
+
+
 def check_finite(checkpoint: Checkpoint, decoder: Decoder) -> None:
-    """Raises CheckpointError if the model's logits are not finite."""
-    engine = as_array_decoder(decoder)
-    logits = engine(np.zeros((1, 1), np.int64), engine.new_array_cache(1, 1), True)
-    if not np.isfinite(logits).all():
+    """Raises CheckpointError if the model's probabilities are not finite."""
+    is_notation = checkpoint.tokenizer.is_notation()
+    writing = decoder.begin(PROMPT if is_notation else checkpoint.tokenizer.decode([0]))
+    writing.write(1)
+    if not np.isfinite(writing.written().probabilities).all():
         raise CheckpointError(f"{checkpoint.name}: its logits are not finite")
 
 

@@ -6,7 +6,6 @@ expressions of Python and JavaScript have in common. They match normal text, whi
 and one kind of space.
 """
 
-import json
 import re
 from collections.abc import Iterable
 
@@ -268,17 +267,6 @@ HINTS_AFTER_NUMBER = {
 }
 
 
-# The tables that the page has, under the same names.
-_PAGE = "MAX_LENGTH MAX_DIGITS MAX_SHOWN"
-_PAGE += (
-    " SPACES NORMAL RANKS OPERATIONS SAID POSTFIXES FACTORS PAIRS LEADING TRAILING NUMBER_WORDS"
-)
-_PAGE += (
-    " SCALES NEAREST VULGAR SUPERSCRIPTS CURRENCIES NUMBERS FUNCTIONS CONSTANTS PROGRAMS ANGLED"
-)
-_PAGE += " DEFINITIONS ARCS SORTED PATTERNS ONLY MESSAGES READINGS HINTS HINTS_AFTER_NUMBER"
-
-
 def normalize(text: str) -> str:
     """Returns a text of the same length with usual characters in lower case."""
     return text.translate(_NORMAL)
@@ -309,50 +297,3 @@ def _pattern(spelling: str) -> str:
     if spelling[-1].isdigit():  # log100 is log(100), not log10(0)
         return escaped + "(?![a-z0-9])"
     return escaped + ("(?![a-z])" if spelling[-1].isalpha() else "")
-
-
-def tables() -> dict[str, object]:
-    """Returns all tables in the form of JSON, for the page."""
-    others = {
-        "PROGRAMS": {
-            name: {
-                "isExact" if key == "is_exact" else key: part for key, part in f._asdict().items()
-            }
-            for name, f in functions.FUNCTIONS.items()
-        },
-        "ANGLED": functions.ANGLED,
-        "ARCS": functions.ARCS,
-        "DEFINITIONS": functions.DEFINITIONS,
-        "SORTED": functions.SORTED,
-    }
-    known = {**globals(), **others}
-    return {name: known[name] for name in _PAGE.split()}
-
-
-def javascript() -> str:
-    """Returns the module `api/static/engine/tables.js`."""
-    lines = [
-        f"  {name}: /** @type {{{_type(table)}}} */ ({json.dumps(table)}),\n"
-        for name, table in tables().items()
-    ]
-    return (
-        "// Written by `make tables` from calcgpt/inference/spelling.py. Do not edit.\n"
-        f"export default {{\n{''.join(lines)}}};\n"
-    )
-
-
-def _type(table: object) -> str:
-    """Returns the type of a table, as the page's modules declare it."""
-    match table:
-        case dict():
-            return f"Record<string, {_common_type(table.values())}>"
-        case list() | tuple():
-            return f"{_common_type(table)}[]"
-        case str():
-            return "string"
-    return "boolean" if isinstance(table, bool) else "number"
-
-
-def _common_type(items: Iterable[object]) -> str:
-    types = {_type(item) for item in items}
-    return types.pop() if len(types) == 1 else "any"

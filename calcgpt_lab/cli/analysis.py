@@ -45,21 +45,6 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     click.echo(f"{description}\n\n{training(loaded, folder)}")
 
 
-@click.command()
-@options.out_argument
-@click.argument("files", nargs=-1, required=True, type=options.PATH)
-def plot(out: Path, files: tuple[Path, ...]) -> None:
-    """Draw FILES that other commands wrote, as PNGs in the folder OUT.
-
-    For a run's metrics.jsonl: loss and exact match against tokens. For a file of `eval --json`:
-    reliability, exact match by operand lengths and, for worked steps, the first wrong steps.
-    """
-    from calcgpt_lab.plots import plot as draw
-
-    for file in draw(out, files):
-        click.echo(str(file))
-
-
 @click.command(name="inspect", cls=options.ExpressionCommand)
 @options.checkpoint_argument
 @options.plugin_option
@@ -183,18 +168,14 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -
     The text ends after --tokens, or when the model's context is full.
     """
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.inference.engines import load_decoder
-    from calcgpt.inference.generate import Sampling, sample
+    from calcgpt_lab.model.decoding import Sampling, sample
+    from calcgpt_lab.threads import choose_threads
 
     sampling = Sampling(**choices)
     stored = Checkpoint.load(options.chosen(checkpoint))
-    name, decoder = load_decoder(stored)
-    if name == "torch":
-        from calcgpt_lab.threads import choose_threads
-
-        choose_threads(stored.model, n_token=1)
+    choose_threads(stored.model, n_token=1)
     try:  # a bad prompt is refused before anything is written
-        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling, decoder)
+        parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling)
         first = next(parts, "")
     except UserError as error:
         if prompt is None:  # a model that was not trained on lines of text

@@ -49,8 +49,7 @@ def datagen() -> None:
     "--distribution",
     default="blog",
     show_default=True,
-    help="blog, calculator, everyday, rounding, tricky-5, tricky-12, wide, wide-12, wide-16 or "
-    "wide-40.",
+    help="blog, calculator, everyday, tricky-5, wide, wide-12, wide-16 or wide-40.",
 )
 @click.option(
     "--format",

@@ -17,9 +17,9 @@ from calcgpt_lab.cli import lab_options
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.inference.generate import Sampling
     from calcgpt_lab.data.task import AnyTask
     from calcgpt_lab.evaluation.report import Evaluate
+    from calcgpt_lab.model.decoding import Sampling
 
 # The options of `eval` that a model of plain text supports.
 TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
@@ -61,17 +61,18 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
     help="A running Ray cluster that scores instead of this machine. The model is sent to it.",
 )
 @click.option(
-    "--shards",
-    type=options.PATH,
-    help="Save answers in this folder. After an interruption, the same command continues.",
-)
-@click.option(
     "--scored",
     type=options.PATH,
     callback=lab_options.output_file,
     help="Write each problem and its answer to this file.",
 )
 @lab_options.json_option("Write all scores to this file.")
+@click.option(
+    "--plots",
+    type=options.PATH,
+    callback=options.output_folder,
+    help="Draw confidence against accuracy as reliability.png in this folder.",
+)
 @click.option(
     "--errors", default=0, type=click.IntRange(min=0), help="Show this many wrong answers."
 )
@@ -87,6 +88,7 @@ def eval_(
     seed: int,
     scored: Path | None,
     json_file: Path | None,
+    plots: Path | None,
     errors: int,
     quiet: bool,
     **machine: Any,
@@ -96,27 +98,27 @@ def eval_(
     A model of plain text is scored on a text: loss, perplexity and bits per character.
 
     The report also says how far the model's confidence can be trusted and, for a model that writes
-    worked steps, which kind of step goes wrong first. `calcgpt plot` draws the file of --json.
+    worked steps, where each wrong answer goes wrong first (--errors).
     """
     from calcgpt.base.files import write_json, write_text
-    from calcgpt.inference.generate import Sampling
     from calcgpt_lab.evaluation import report
     from calcgpt_lab.evaluation.evaluate import predicts_text
-    from calcgpt_lab.evaluation.shards import scored_answers, to_jsonl
+    from calcgpt_lab.model.decoding import Sampling
+    from calcgpt_lab.plots import check_matplotlib, draw_reliability, save_figures
 
+    if plots:
+        check_matplotlib()
     data = _test_file(data)
     source = _source_of(data, task)
-    is_shared = any(machine[name] for name in ("workers", "ray_address", "shards"))
+    is_shared = any(machine[name] for name in ("workers", "ray_address"))
     if (is_shared or scored) if task else split:
         raise click.UsageError(
-            "--split is for --task; --workers, --ray-address, --shards and --scored for --data"
+            "--split is for --task; --workers, --ray-address and --scored for --data"
         )
     if scored and json_file and scored.resolve() == json_file.resolve():
         raise click.UsageError(f"--scored and --json both name {scored}")
     if temperature and is_shared:
-        raise UserError(
-            "--workers, --ray-address and --shards are for greedy decoding, at temperature 0"
-        )
+        raise UserError("--workers and --ray-address are for greedy decoding, at temperature 0")
     sampling, split = Sampling(temperature, seed=seed), split or "test"
     loaded, score = _scorer(checkpoint, sampling, is_shared, **machine)
     if predicts_text(loaded):
@@ -128,9 +130,11 @@ def eval_(
             loaded, source, sampling, limit, not quiet, score, split
         )
     if scored:
-        write_text(scored, to_jsonl(scored_answers(evaluation)))
+        write_text(scored, report.scored_lines(evaluation))
     if json_file:
         write_json(json_file, record)
+    if plots:
+        save_figures(plots, {"reliability": lambda: draw_reliability(record)})
     if limit and record["n"] < limit:
         click.echo(f"there are only {record['n']:,} problems, not {limit:,}", err=True)
     what = f"{task}, {split}" if task else str(data)
@@ -147,21 +151,22 @@ def _scorer(
     device: str,
     workers: int | None,
     ray_address: str | None,
-    shards: Path | None,
 ) -> tuple[Checkpoint, Evaluate]:
     """Returns the checkpoint, and what scores it: this process, several, or a Ray cluster."""
     from calcgpt_lab.evaluation import shards as in_shards
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
+    if sampling.temperature:
+        engine = engine or "torch"  # others write the most probable character
     engine, device = lab_options.engine_and_device(engine, device, ray_address)
     loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
     if not is_shared:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
     threads = 1 if workers or ray_address else None
     scoring = in_shards.Scoring(folder, device, engine, threads=threads)
-    shared: dict[str, Any] = {"workers": workers, "ray_address": ray_address, "folder": shards}
-    return loaded, partial(in_shards.evaluate_in_shards, scoring, **shared)
+    score = partial(in_shards.evaluate_in_shards, scoring)
+    return loaded, partial(score, workers=workers, ray_address=ray_address)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from calcgpt.cli import options
-from calcgpt.cli.completion import complete_checkpoint
 from calcgpt_lab.cli import lab_options
 from calcgpt_lab.cli.completion import complete_space, complete_suite
 
@@ -126,8 +125,8 @@ def sweep(
     """
     from calcgpt.base.extras import require
 
-    require("a sweep", "torch", "ray", "optuna", "matplotlib")
-    from calcgpt_lab.studies.space import Resources, load_space
+    require("a sweep", "torch", "ray", "optuna")
+    from calcgpt_lab.studies.sweep import Resources, load_space
     from calcgpt_lab.studies.sweep import sweep as run
 
     loaded = load_space(space, trials=trials, seed=seed)
@@ -137,25 +136,6 @@ def sweep(
         click.echo("interrupted; the same command continues", err=True)
         sys.exit(128 + options.signal_of(stop))
     lab_options.echo_report(tables_of(out / "report.md"), files)
-
-
-@click.command()
-@click.argument(
-    "checkpoints", nargs=-1, required=True, type=options.NAME, shell_complete=complete_checkpoint
-)
-@options.plugin_option
-def report(checkpoints: tuple[str, ...]) -> None:
-    """Print the scores of published CHECKPOINTS (`publish`) as a Markdown table."""
-    from calcgpt.checkpoint import CONFIG, METRICS
-    from calcgpt.registry import resolve
-    from calcgpt_lab.evaluation.report import comparison_table
-
-    def folder_of(name: str) -> Path:
-        path = Path(name)  # may hold the metrics alone
-        is_alone = (path / METRICS).is_file() and not (path / CONFIG).is_file()
-        return path if is_alone else resolve(name)
-
-    click.echo(comparison_table([folder_of(name) for name in checkpoints]))
 
 
 @click.command()
@@ -174,13 +154,15 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     FOLDERS are the folders of `train --out`. The table gives the lowest validation loss, and the
     scores of the validation with the highest exact match.
     """
-    from calcgpt_lab.plots import check_matplotlib, save_figures
-    from calcgpt_lab.studies.compare import comparison, comparison_text, draw_runs, read_runs
+    from calcgpt_lab.plots import check_matplotlib, draw_curves, save_figures
+    from calcgpt_lab.records import curves
+    from calcgpt_lab.studies.compare import comparison, comparison_text, read_runs
 
     if out:
         check_matplotlib()
 
     runs = read_runs(folders)
-    files = save_figures(out, {"compare": lambda: draw_runs(runs)}) if out else []
+    drawn = {run.name: curves(run.rows) for run in runs}
+    files = save_figures(out, {"compare": lambda: draw_curves(drawn)}) if out else []
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     lab_options.echo_report(comparison_text(runs, width), files, json_file, comparison(runs))

@@ -13,7 +13,6 @@ from calcgpt.base.extras import is_installed, require
 from calcgpt.base.files import check_output_file
 from calcgpt.cli.completion import complete_engine
 from calcgpt.cli.options import ARGUMENTS, PATH, Command, checked, output_folder, program
-from calcgpt_lab.cli.completion import complete_field
 
 GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
 SEED = click.IntRange(0, 2**63 - 1)
@@ -39,8 +38,8 @@ def named_paths(
 def set_option(help_text: str) -> Callable[[Command], Command]:
     """`--set FIELD=VALUE`, repeatable, as the parameter `overrides`."""
     names = ("--set", "overrides")
-    what: Any = {"metavar": "FIELD=VALUE", "shell_complete": complete_field}
-    return click.option(*names, multiple=True, **what, help=f"{help_text} Repeatable.")
+    help_text = f"{help_text} Repeatable."
+    return click.option(*names, multiple=True, metavar="FIELD=VALUE", help=help_text)
 
 
 def threads_option(what: str, default: int | None = None) -> Callable[[Command], Command]:

@@ -121,7 +121,7 @@ def train(
 def _next_commands(last: Path, data: Path | None, task: str | None) -> list[str]:
     """Returns three commands, ready to be pasted: how good the model is, and its use."""
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt.plugins import loaded
+    from calcgpt.variants import loaded_plugins
     from calcgpt_lab.evaluation.evaluate import predicts_text
 
     checkpoint, run = Checkpoint.load(last), str(last.parent)
@@ -138,7 +138,7 @@ def _next_commands(last: Path, data: Path | None, task: str | None) -> list[str]
         assert recipe.data
         made = ["datagen", f"{run}-data", "--train", "1", "--distribution", recipe.data.validation]
         commands = [made, ["eval", run, "--data", f"{run}-data"], use[0]]
-    plugins = [word for path in loaded() for word in ("--plugin", str(path))]
+    plugins = [word for path in loaded_plugins() for word in ("--plugin", str(path))]
     return [shlex.join([*options.program(), *command, *plugins]) for command in commands]
 
 
@@ -155,7 +155,7 @@ def _note_short_run(config: TrainConfig) -> None:
 def _exit_codes(main: bool) -> Iterator[None]:
     """Ends this process with the number of the signal that stopped the run. After an error of the
     training, which ends every process, only the main one reports it."""
-    from calcgpt.errors import TrainingError
+    from calcgpt_lab.records import TrainingError
     from calcgpt_lab.training.distributed import ProcessEndedError, wait_for_main
     from calcgpt_lab.training.run_folder import FullDiskError
     from calcgpt_lab.training.stopping import Interrupted

@@ -6,7 +6,7 @@ machines of a Ray cluster need nothing else.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
 from datagen.formats import renderer
 from datagen.operations import OPERATIONS
 from datagen.sampling import MAX_SEED, bit_generator
-from datagen.splits import Split, is_in_split, new_rows, problem_hashes
+from datagen.splits import Split, is_in_split, problem_hashes
 
 MAX_TRAIN = 10**10  # 370 GB
 MAX_HELD_OUT = 10**6  # their hashes are kept in memory, so that none occurs twice
@@ -78,7 +78,7 @@ class Shard:
     def append(self, problems: ProblemArray, plan: DatasetPlan) -> None:
         """Adds the lines of these problems."""
         if plan.places is not None:
-            problems = problems.to_places(plan.places)
+            problems = replace(problems, places=np.array(plan.places, np.uint16))
         self.text.append(renderer(plan.format)(problems))
         self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 
@@ -146,3 +146,17 @@ def held_out_problems(
             missing -= len(rows)
             last_new = block if len(rows) else last_new
         block += 1
+
+
+def new_rows(
+    hashes: NDArray[np.uint64], usable: NDArray[np.bool_], seen: set[int]
+) -> NDArray[np.intp]:
+    """Returns the indices of the usable rows whose hashes are not in `seen`, and adds their hashes
+    to it. `usable` is a mask, (n,)."""
+    new = []
+    rows = np.flatnonzero(usable)
+    for row, value in zip(rows.tolist(), hashes[rows].tolist(), strict=True):
+        if value not in seen:
+            seen.add(value)
+            new.append(row)
+    return np.array(new, np.intp)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.base.files import read_json, read_text, sha256, text_sha256
 from calcgpt.config import DataConfig, Recipe, TrainConfig
-from calcgpt.tokenizer import TOKENIZERS, CharTokenizer, Tokenizer, UnknownCharacterError
+from calcgpt.tokenizer import CharTokenizer, Tokenizer, UnknownCharacterError
 from calcgpt_lab.data.batches import (
     Batch,
     BatchSource,
@@ -46,6 +46,7 @@ from calcgpt_lab.data.problems import (
     split_line,
 )
 from calcgpt_lab.data.task import AnyTask, Task
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.parallel import Pool
 from datagen import formats
 from datagen.splits import Split

@@ -1,117 +1,83 @@
-"""What a model answers, and its character accuracy, exact match and first errors.
+"""What a model answers, and its character accuracy and exact match.
 
 Accuracy looks at the answer field only: what follows the last `=`, including the closing `$`. It is
-computed over all problems, by operation and by the lengths of the operands. The first error in
-wrong worked steps shows which kind of step a model has not learnt.
+computed over all problems and by operation.
 
 Shapes: B lines, P prompt tokens.
 """
 
 import dataclasses
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from calcgpt.base.errors import NotationError, check_integer, check_items, check_types
-from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.generate import (
-    ArrayDecoder,
-    CachedModel,
-    Decoder,
-    Floats,
-    Sampling,
-    Writer,
-    complete,
-    generate,
+from calcgpt.base.errors import (
+    ConfigError,
+    check_integer,
+    check_items,
+    check_types,
 )
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.decoding import Decoder, Written
 from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import Accuracy, Scores
-from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt.tokenizer import Tokenizer
 from calcgpt_lab.data.problems import Line
-from calcgpt_lab.records import MAX_TABLE
-from datagen import work_errors
-from datagen.arithmetic import USUAL_PLACES, integer_text
-from datagen.notation import parse_prompt
+from calcgpt_lab.model.decoding import CachedModel, Sampling, TokenDecoder
 from datagen.operations import SIGNS
-from datagen.slots import StepKind
-from datagen.work_errors import WrongCharacter
 
 BATCH_SIZE = 500  # prompts that are decoded together
-BEYOND = "beyond the notation"  # a question of a task that is not in the notation
-ACCEPTED = "accepted, but wrong"  # only if the answer in the file is wrong
-KINDS = (*(kind.value for kind in StepKind), BEYOND, ACCEPTED)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a model wrote after a prompt, and the probability of each of its characters."""
-
-    output: str
-    probabilities: Sequence[float] | Floats
 
 
 def answer(
-    model: Decoder,
+    model: CachedModel | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
     progress: Callable[[int], Any] = lambda n: None,
     batch_size: int = BATCH_SIZE,
-) -> list[Answer]:
-    """Lets the model, or the decoder of another engine, answer every line.
+) -> list[Written]:
+    """Returns what the model, or the decoder of another engine, writes after the prompt of every
+    line.
 
     At a temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress`
     is called with the number of new answers. Raises DataError if the tokenizer lacks characters of
-    the notation.
+    the notation, and ConfigError for a sampled answer of an engine that has none.
     """
-    characters = tokenizer.require_characters()
+    decoder = model if isinstance(model, Decoder) else TokenDecoder(model, tokenizer)
     is_training = getattr(model, "training", False)
     if is_training:
         model.eval()  # type: ignore[union-attr]
-    answers: dict[int, Answer] = {}
-    for batch in _batches(model, characters, lines, sampling or Sampling(), batch_size):
-        answers |= batch
+    answers: dict[int, Written] = {}
+    for index, batch in enumerate(_batches(lines, batch_size)):
+        prompts = [lines[row].prompt for row in batch]
+        if sampling and sampling.temperature:
+            if not isinstance(decoder, TokenDecoder):
+                raise ConfigError("answers are sampled by the engine 'torch' alone")
+            seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
+            written = decoder.complete(prompts, dataclasses.replace(sampling, seed=int(seed)))
+        else:
+            written = decoder.complete(prompts)
+        answers |= zip(batch, written, strict=True)
         progress(len(batch))
     if is_training:
         model.train()  # type: ignore[union-attr]
     return [answers[row] for row in range(len(lines))]
 
 
-def _batches(
-    decoder: Decoder,
-    tokenizer: CharTokenizer,
-    lines: Sequence[Line],
-    sampling: Sampling,
-    batch_size: int,
-) -> Iterator[dict[int, Answer]]:
-    """Yields the answers by row, batch by batch. The prompts of a batch have one length."""
+def _batches(lines: Sequence[Line], batch_size: int) -> list[list[int]]:
+    """Returns the rows of each batch. The prompts of a batch have one length."""
 
     def length(row: int) -> int:
         return len(lines[row].prompt)
 
-    stop = int(tokenizer.encode("$")[0])
     rows = sorted(range(len(lines)), key=length)
     groups = [list(group) for _, group in groupby(rows, key=length)]
-    batches = [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
-    for index, batch in enumerate(batches):
-        prompts = [lines[row].prompt for row in batch]
-        if sampling.temperature == 0 and isinstance(decoder, Writer):
-            written = complete(decoder, tokenizer, prompts, stop)
-            yield {row: Answer(*text) for row, text in zip(batch, written, strict=True)}
-            continue
-        seed = np.random.SeedSequence((sampling.seed, index)).generate_state(1)[0]
-        seeded = dataclasses.replace(sampling, seed=int(seed))
-        prompts_BP = np.array([tokenizer.encode(prompt) for prompt in prompts], np.int64)
-        completions = generate(decoder, prompts_BP, stop, sampling=seeded)
-        yield {
-            row: Answer(tokenizer.decode(completion.ids), completion.probabilities)
-            for row, completion in zip(batch, completions, strict=True)
-        }
+    return [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
 
 
 @dataclass(frozen=True)
@@ -122,7 +88,7 @@ class Evaluation:
     lines: list[Line]
     outputs: list[str]  # what the model wrote after each prompt
     confidences: list[Confidence]
-    problems_per_second: float  # of newly scored problems; 0 if all were scored earlier
+    problems_per_second: float
 
     @property
     def right(self) -> list[bool]:
@@ -132,7 +98,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Decoder,
+    model: CachedModel | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
@@ -142,7 +108,7 @@ def evaluate(
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
     `answer`, and there must be a line."""
     check_types(
-        model=(model, ArrayDecoder, CachedModel),
+        model=(model, CachedModel, Decoder),
         tokenizer=(tokenizer, Tokenizer),
         sampling=(sampling, Sampling, None),
         progress=(progress, Callable),
@@ -153,10 +119,9 @@ def evaluate(
     start = time.perf_counter()
     answers = answer(model, tokenizer, lines, sampling, progress, batch_size)
     seconds = time.perf_counter() - start
-    outputs = [answer.output for answer in answers]
+    outputs = [written.text for written in answers]
     confidences = [
-        confidence(line.prompt, answer.output, answer.probabilities)
-        for line, answer in zip(lines, answers, strict=True)
+        confidence(line.prompt, *written) for line, written in zip(lines, answers, strict=True)
     ]
     scores = score(lines, outputs)
     return Evaluation(scores, list(lines), outputs, confidences, len(lines) / seconds)
@@ -189,85 +154,7 @@ def _accuracy(rows: list[tuple[int, int, bool]]) -> dict[str, Any]:
     }
 
 
-def by_operand_length(evaluation: Evaluation) -> dict[str, dict[str, Any]]:
-    """Returns two tables of counts for each operation: `n`, all problems, and `right`, the problems
-    with a right answer.
-
-    Row i, column j counts problems with i digits in A and j in B. The digits are those of the
-    magnitude in hundredths, or in units of the last place if a number has more than two places; 0
-    has no digits, and none has more than MAX_TABLE - 1. The tables are square, and their size is
-    that of the longest operand of any operation.
-    """
-    rows = []
-    for line, right in zip(evaluation.lines, evaluation.right, strict=True):
-        problem = parse_prompt(line.prompt)
-        a, b = (
-            _n_digits(abs(number.scaled(max(USUAL_PLACES, number.places))))
-            for number in (problem.a, problem.b)
-        )
-        rows.append((line.operation, a, b, right))
-    size = 1 + max(max(a, b) for _, a, b, _ in rows)
-    tables: dict[str, dict[str, Any]] = {
-        op: {name: [[0] * size for _ in range(size)] for name in ("n", "right")}
-        for op in evaluation.scores.by_operation
-    }
-    for op, a, b, right in rows:
-        tables[op]["n"][a][b] += 1
-        tables[op]["right"][a][b] += right
-    return tables
-
-
-def _n_digits(value: int) -> int:
-    """Returns the number of digits of a magnitude, at most MAX_TABLE - 1; 0 has none."""
-    return min(len(integer_text(value)), MAX_TABLE - 1) if value else 0
-
-
-Counts = dict[str, dict[str, int]]  # outputs, by operation and kind
-
-
-@dataclass(frozen=True)
-class FirstError:
-    """The first error in an output: its kind, one of KINDS, and the wrong character, if any."""
-
-    kind: str
-    character: WrongCharacter | None = None
-
-
 def predicts_text(checkpoint: Checkpoint) -> bool:
     """Whether a model was trained on plain text: its tokenizer has no notation of problems."""
     is_stream = checkpoint.recipe.train.batches == "stream"
     return is_stream and not checkpoint.tokenizer.is_notation()
-
-
-def first_error(line: Line, output: str) -> FirstError | None:
-    """Returns the first error in an output with worked steps.
-
-    Returns None if every step follows from the steps before it and the answer is that of the file.
-    """
-    try:
-        character = work_errors.first_error_of_completion(line.prompt, output)
-    except NotationError:
-        return FirstError(BEYOND)
-    if character:
-        return FirstError(character.kind.value, character)
-    return None if answer_field(line, output) == line.answer else FirstError(ACCEPTED)
-
-
-def first_error_record(evaluation: Evaluation) -> dict[str, Counts]:
-    """Returns the number of outputs by operation and kind of their first error, most frequent
-    first.
-
-    `first_errors` counts wrong answers; each has an error. `errors_of_right_answers` counts right
-    answers with an error in their steps: they are right by luck, or by another method than that of
-    the notation.
-    """
-    counters: dict[bool, dict[str, Counter[str]]] = {False: {}, True: {}}
-    columns = (evaluation.lines, evaluation.outputs, evaluation.right)
-    for line, output, right in zip(*columns, strict=True):
-        if error := first_error(line, output):
-            counters[right].setdefault(line.operation, Counter())[error.kind] += 1
-    ordered = {
-        right: {str(op): dict(counts[op].most_common()) for op in SIGNS if op in counts}
-        for right, counts in counters.items()
-    }
-    return {"first_errors": ordered[False], "errors_of_right_answers": ordered[True]}

@@ -1,39 +1,34 @@
-"""Evaluation records, publishing of checkpoints, and tables of scores."""
+"""Evaluation records, their tables and plots, and publishing of checkpoints."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from calcgpt.base.errors import DataError
+from calcgpt.base.errors import DataError, NotationError
 from calcgpt.base.files import sha256
 from calcgpt.base.progress import progress_bar
-from calcgpt.checkpoint import ALSO, CONFIG, SPLITS, Checkpoint, check_replaceable, load_metrics
-from calcgpt.inference.generate import Decoder, Sampling
-from calcgpt.metrics import Accuracy, Scores, operation_cells, read_scores
-from calcgpt.tables import markdown_table, text_table
+from calcgpt.checkpoint import CONFIG, Checkpoint, check_replaceable
+from calcgpt.inference.decoding import Decoder
+from calcgpt.metrics import Accuracy, Scores
 from calcgpt_lab.data.dataset import MANIFEST
 from calcgpt_lab.data.problems import Line, read_hashed_problems, read_problems
 from calcgpt_lab.data.task import AnyTask
 from calcgpt_lab.evaluation.calibration import confidence_record
-from calcgpt_lab.evaluation.evaluate import (
-    Evaluation,
-    answer_field,
-    by_operand_length,
-    evaluate,
-    first_error,
-    first_error_record,
-    predicts_text,
-)
+from calcgpt_lab.evaluation.evaluate import Evaluation, answer_field, evaluate, predicts_text
+from calcgpt_lab.model.decoding import Sampling
+from calcgpt_lab.saving import ALSO, SPLITS, save
+from calcgpt_lab.tables import printable, text_table
 from datagen.splits import Split
+from datagen.work_errors import first_error_of_completion
 
-# Fields of a record that metrics.json leaves out: it has the first two elsewhere, the speed depends
-# on the machine, and the tables by length are long.
-NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second", "by_length"}
+# Fields of a record that metrics.json leaves out: it has the first two elsewhere, and the speed
+# depends on the machine.
+NOT_PUBLISHED = {"checkpoint", "parameters", "problems_per_second"}
 
 Evaluate: TypeAlias = Callable[..., Evaluation]  # takes lines and `progress`, as `evaluate` does
 
@@ -54,8 +49,6 @@ def evaluation_record(
 
     Returns the record that `calcgpt eval --json` writes, and the evaluation. `score_lines` replaces
     `evaluate` with the model itself. The field `confidence` of the record is a `confidence_record`.
-    For a file, the record has `by_length` from `by_operand_length` and, if the model writes worked
-    steps, the fields of `first_error_record`.
     """
     split_seed = checkpoint.recipe.train.seed
     if isinstance(data, Path):
@@ -78,9 +71,6 @@ def evaluation_record(
     if not isinstance(data, Path):
         source = {"task": data.name, "task_sha256": data.fingerprint}
         return record | source | {"split": split, "split_seed": split_seed}, evaluation
-    record["by_length"] = by_operand_length(evaluation)
-    if checkpoint.recipe.has_work:
-        record |= first_error_record(evaluation)
     manifest = data.parent / MANIFEST
     return record | {
         "file": data.name,
@@ -104,7 +94,7 @@ def publish(
     The validation and test problems of `data`, a data set or a task, are scored with greedy
     decoding. The test problems are also scored with sampling at temperature 1, as in the blog post.
     `also` names further files, which are scored with greedy decoding and recorded under `also` in
-    the metrics. `decoder` runs the model; it defaults to the model itself.
+    the metrics. `decoder` decodes greedily; it defaults to the model itself.
 
     Raises CheckpointError if `out` exists and may not be replaced (see `check_replaceable`), and
     DataError for a model of plain text, for a file without problems and for a pipe. Raises before
@@ -126,7 +116,8 @@ def publish(
 
     def scores(source: Path | AnyTask, split: str = "", temperature: float = 0.0) -> dict[str, Any]:
         sampling = Sampling(temperature)
-        model, tokenizer = decoder or checkpoint.model, checkpoint.tokenizer
+        model = decoder if decoder and not temperature else checkpoint.model
+        tokenizer = checkpoint.tokenizer
         answers = partial(evaluate, model, tokenizer, sampling=sampling)
         record, _ = evaluation_record(checkpoint, source, sampling, None, progress, answers, split)
         return {key: value for key, value in record.items() if key not in NOT_PUBLISHED}
@@ -137,7 +128,7 @@ def publish(
     assert metrics.keys() >= SPLITS.keys()
     if also:
         metrics[ALSO] = {name: scores(file) for name, file in also.items()}
-    dataclasses.replace(checkpoint, metrics=metrics).save(out)
+    save(dataclasses.replace(checkpoint, metrics=metrics), out)
 
 
 def score_text(what: str, record: dict[str, Any], evaluation: Evaluation) -> str:
@@ -145,11 +136,7 @@ def score_text(what: str, record: dict[str, Any], evaluation: Evaluation) -> str
     temperature = record["temperature"]
     how = f"sampled at temperature {temperature:g}, seed {record['seed']}"
     parts = [f"{what}: {how if temperature else 'greedy'} decoding", score_table(evaluation.scores)]
-    if evaluation.problems_per_second:
-        parts.append(f"{evaluation.problems_per_second:,.0f} problems/s")
-    parts.append(confidence_line(record))
-    if "first_errors" in record:
-        parts.append(first_error_table(record))
+    parts += [f"{evaluation.problems_per_second:,.0f} problems/s", confidence_line(record)]
     return "\n".join(parts)
 
 
@@ -179,86 +166,41 @@ def confidence_line(record: dict[str, Any]) -> str:
     )
 
 
-def first_error_table(record: dict[str, Any]) -> str:
-    """Returns the number of wrong answers by the kind of their first wrong step, and the number of
-    right answers with a wrong step."""
-    operations, counts = list(record["by_operation"]), record["first_errors"]
-    totals = sum(map(Counter, counts.values()), Counter[str]())
-    rows = [
-        [kind, *(f"{counts.get(op, {}).get(kind, 0):,}" for op in operations)]
-        for kind, _ in totals.most_common()
-    ]
-    table = text_table(["first wrong step", *operations], rows) + "\n" if rows else ""
-    n_right = sum(sum(kinds.values()) for kinds in record["errors_of_right_answers"].values())
-    return f"{table}right answers with a wrong step: {n_right:,}"
+def scored_lines(evaluation: Evaluation) -> str:
+    """Returns a JSON object for each problem, one a line: what the model wrote after its prompt
+    and, if that is another, the true completion."""
+    columns = (evaluation.lines, evaluation.outputs, evaluation.confidences, evaluation.right)
+    rows = []
+    for line, output, confidence, right in zip(*columns, strict=True):
+        row = {"prompt": line.prompt, "right": right, "confidence": confidence.model_dump()}
+        other = {} if output == line.completion else {"completion": line.completion}
+        rows.append(f"{json.dumps({**row, 'output': output, **other})}\n")
+    return "".join(rows)
 
 
 def wrong_answers(evaluation: Evaluation, limit: int, has_work: bool = False) -> str:
-    """Returns the first wrong answers, each with the right one. If the model writes worked
-    steps, the first wrong step of each is shown too."""
+    """Returns a table of the first wrong answers. If the model writes worked steps, it has the
+    first wrong character of each."""
     rows = zip(evaluation.lines, evaluation.outputs, evaluation.right, strict=True)
     wrong = [(line, output) for line, output, right in rows if not right][:limit]
     if not wrong:
         return "no wrong answers"
-    if has_work:
-        return "\n".join(_wrong_work(line, output) for line, output in wrong)
-    header = ["problem", "right", "model"]
-    return text_table(
-        header, [[line.prompt, line.answer, output] for line, output in wrong], left=3
-    )
+    header = ["problem", "right", "model", *(["first wrong character"] if has_work else [])]
+    cells = []
+    for line, output in wrong:
+        field = printable(answer_field(line, output)) if "=" in output else "(none)"
+        worked = [field, _first_error(line, output)] if has_work else [printable(output)]
+        cells.append([line.prompt, line.answer, *worked])
+    return text_table(header, cells, left=len(header))
 
 
-def _wrong_work(line: Line, output: str) -> str:
-    """Returns one wrong answer and its first wrong step, with a caret under the wrong character."""
-    error = first_error(line, output)
-    assert error, "a wrong answer without an error"
-    answer = excerpt(answer_field(line, output), 0, 24)[0] if "=" in output else "(none)"
-    rows = [f"{line.prompt}  right {line.answer}  model {answer}"]
-    if wrong := error.character:
-        expected, actual = (repr(c) if c else "the end" for c in (wrong.expected, wrong.actual))
-        text, index = excerpt(output, wrong.position)
-        position = f"{error.kind} at position {wrong.position}"
-        rows += [f"{position}: {expected} expected, {actual} found", text, " " * index + "^"]
-    else:
-        rows.append(error.kind)
-    return "\n    ".join(rows)
-
-
-def excerpt(text: str, position: int, width: int = 72) -> tuple[str, int]:
-    """Returns about `width` characters around a position, with `…` for text that is cut off, and
-    the index of the position among them."""
-    start = max(0, min(position - width // 2, len(text) + 1 - width))
-    before = "…" if start else ""
-    after = "…" if start + width < len(text) else ""
-    return f"{before}{text[start : start + width]}{after}", position - start + len(before)
-
-
-def comparison_table(folders: Sequence[Path]) -> str:
-    """Returns the test scores in `metrics.json` of several folders as a Markdown table.
-
-    Raises DataError if one is not the `metrics.json` of a published checkpoint.
-    """
-    header = ["model", "parameters", "n", "char accuracy, greedy", "exact match, greedy"]
-    header += ["char accuracy, sampled", "exact match, sampled", "EM +", "EM -", "EM *", "EM /"]
-    rows = []
-    for folder in folders:
-        metrics = load_metrics(folder)
-        if metrics.get("test") is None:
-            raise DataError(
-                f"{folder} is not published: `calcgpt publish {folder} OUT --data FOLDER` writes "
-                "its scores"
-            )
-        source = f"{folder}: metrics.json is not that of a published checkpoint"
-        try:
-            parameters = f"{metrics['parameters']:,}"
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{source}: {error!r}") from None
-        greedy, sampled = (read_scores(metrics, key, source) for key in ("test", "test_sampled"))
-        accuracies = [
-            f"{share:.4f}"
-            for scores in (greedy, sampled)
-            for share in (scores.char_accuracy, scores.exact_match)
-        ]
-        name = folder.resolve().name
-        rows.append([name, parameters, f"{greedy.n:,}", *accuracies, *operation_cells(greedy)])
-    return markdown_table(header, rows)
+def _first_error(line: Line, output: str) -> str:
+    """Returns the first wrong character of some work: its place, and what would be right."""
+    try:
+        error = first_error_of_completion(line.prompt, output)
+    except NotationError:
+        return "beyond the notation"
+    if error is None:  # the answer in the file is wrong
+        return "none"
+    expected, actual = (repr(c) if c else "the end" for c in (error.expected, error.actual))
+    return f"{error.kind} {error.position}: {expected} expected, {actual} found"

@@ -11,12 +11,13 @@ import torch
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.base.files import new_folder, write_json, write_text
-from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
+from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
 from calcgpt.errors import CheckpointError
 from calcgpt.tokenizer import CharTokenizer
 from calcgpt_lab.export.hf import logit_difference, prompt_of, random_tokens, stop_id
 from calcgpt_lab.export.hf_llama import Llama, first_difference
 from calcgpt_lab.model.gpt import GPT
+from calcgpt_lab.saving import model_card
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -19,12 +19,14 @@ from safetensors import SafetensorError
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.base.files import new_folder, write_json, write_text
-from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable, model_card
+from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
 from calcgpt.errors import CheckpointError
-from calcgpt.inference.generate import NO_TOKEN, stop_token
-from calcgpt.tokenizer import BytePairTokenizer, CharTokenizer, Tokenizer
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.tokenizers import BytePairTokenizer
 from calcgpt_lab.export.hf_llama import Llama, hf_class_of
 from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.decoding import NO_TOKEN, stop_token
+from calcgpt_lab.saving import model_card
 from datagen.arithmetic import Number, Problem
 from datagen.notation import render_prompt
 from datagen.operations import MULTIPLICATION

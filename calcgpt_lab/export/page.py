@@ -6,8 +6,8 @@ stream for one operation, each with `name` and `data`.
 `export_snapshots` writes what the page shows of a training:
 
 NAME-of-a-snapshot.safetensors   its weights
-learning.json                    the manifest of the model, the steps and losses of these files and
-                                 in how many cases they are wrong, and the loss curve
+learning.json                    the manifest of the model, the steps of these files, and in how
+                                 many of all cases they are wrong
 """
 
 import json
@@ -24,10 +24,9 @@ from calcgpt.inference.browser import manifest_of
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases.memory import AT_ONCE
 from calcgpt.inference.cases.network import Network
+from calcgpt.inference.decoding import Floats
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Floats, complete
 from calcgpt.inference.results import Calculation, Span
-from calcgpt_lab.records import read_rows
 from datagen.cases import all_cases
 
 FILE = "example.json"
@@ -58,7 +57,7 @@ def _calculate(checkpoint: Checkpoint) -> tuple[Calculation, Floats]:
     calculator = Calculator(checkpoint, decoder)
     computation = calculator.begin(EXPRESSION)
     [question] = computation.questions()
-    [written] = complete(decoder, checkpoint.tokenizer, [question.prompt], calculator.stop)
+    written = decoder.begin(question.prompt).whole()
     computation.answer(question.node, *written)
     return computation.calculation(), written.probabilities
 
@@ -83,11 +82,11 @@ def _events(calculation: Calculation, probabilities: Floats) -> list[tuple[str, 
 
 
 def export_snapshots(run: Path, out: Path, force: bool) -> str:
-    """Writes the checkpoints in the folder `run`, whose `metrics.jsonl` has the losses.
+    """Writes the checkpoints in the folder `run`.
 
     Raises ConfigError if there are fewer than two, if they are not of one shape, if their files
     have more than MAX_BYTES, or if the engine in the browser cannot run them; CheckpointError if
-    a checkpoint is damaged or `out` may not be replaced; DataError if the metrics cannot be read.
+    a checkpoint is damaged or `out` may not be replaced.
     """
     check_replaceable(out, force, LEARNING)
     folders = sorted(path.parent for path in run.glob("[!.]*/config.json"))
@@ -100,8 +99,6 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
         raise ConfigError(f"fewer than two checkpoints in {run}")
     if len({checkpoint.recipe.model.model_dump_json() for checkpoint in loaded}) > 1:
         raise ConfigError(f"the checkpoints in {run} are of several shapes")
-    rows = read_rows(run / "metrics.jsonl")
-    curve = [(row.step, row.loss) for row in rows if row.loss is not None]
     manifest = manifest_of(loaded[-1])
     files = {f"{one.name}.safetensors": save(one.stored_arrays) for one in loaded}
     if (size := sum(map(len, files.values()))) > MAX_BYTES:
@@ -109,13 +106,12 @@ def export_snapshots(run: Path, out: Path, force: bool) -> str:
     snapshots = []
     for checkpoint, file in zip(loaded, files, strict=True):
         step = int(checkpoint.metrics["step"])
-        loss = min(curve, key=lambda point: abs(point[0] - step))[1]
-        snapshots.append({"step": step, "loss": loss, "wrong": _n_wrong(checkpoint), "file": file})
+        snapshots.append({"step": step, "wrong": _n_wrong(checkpoint), "file": file})
     with new_folder(out) as staging:
         for file, content in files.items():
             write_bytes(staging / file, content)
         record = {"manifest": manifest, "cases": len(all_cases().kinds)}
-        write_json(staging / LEARNING, record | {"snapshots": snapshots, "curve": curve})
+        write_json(staging / LEARNING, record | {"snapshots": snapshots})
     return f"{len(loaded)} snapshots of a training run"
 
 

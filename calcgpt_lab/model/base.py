@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from calcgpt.checkpoint import KIND_TABLE
 from calcgpt.config import ModelConfig
-from calcgpt.parameters import KIND_TABLE
 from calcgpt.variants import register
 from calcgpt_lab.model.attention import KVCache
 from calcgpt_lab.model.layers import NORMS, feed_forward
@@ -123,7 +123,7 @@ class LanguageModel(nn.Module, ABC):
 
 
 class TorchDecoder:
-    """A model as an `ArrayDecoder` of `calcgpt.inference.generate`."""
+    """A model as an `ArrayDecoder` of `calcgpt_lab.model.decoding`."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.config, self._model = model.config, model

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional as F
 
@@ -20,8 +21,9 @@ from calcgpt.config import ModelConfig
 from calcgpt_lab.model.attention import MINUS_INF, KVCache
 from calcgpt_lab.model.base import BLOCKS, INITS, LanguageModel
 from calcgpt_lab.model.layers import NORMS, Linear, dropout
-from datagen.slots import MAX_SOURCES, N_KINDS, Kind
-from datagen.sources import next_cases
+from datagen.answer_layout import Slots, answer_shape, answer_slots, as_arrays
+from datagen.layout import layout, shape_of
+from datagen.slots import MAX_SOURCES, N_KINDS, NOWHERE, Kind, Layout
 
 NO_SOURCE = -1  # in place of a token that a rule does not read
 
@@ -160,3 +162,42 @@ class SourceTransformer(LanguageModel):
             x_BTC = block(x_BTC, context)
         logits_BTV: torch.Tensor = self.head(self.norm(x_BTC))
         return logits_BTV
+
+
+def next_cases(line: bytes, start: int = 0) -> NDArray[np.uint8]:
+    """Returns the case of the character after each character of a line from `start` on, (T, 1 +
+    MAX_SOURCES): its kind, and the ASCII codes of its sources, 0 for none.
+
+    The line may be unfinished, and any text is allowed: where no slot follows, or the question is
+    not complete, the case is all 0.
+    """
+    kinds, sources = next_slots(line, start)
+    codes = np.frombuffer(line + b"\0", np.uint8)  # NOWHERE reads the last one
+    return np.hstack((kinds[:, None], codes[sources]))
+
+
+def next_slots(line: bytes, start: int = 0) -> Slots:
+    """Returns the slots of the cases of `next_cases`."""
+    n = len(line) - start
+    result = Slots(np.zeros(n, np.uint8), np.full((n, MAX_SOURCES), NOWHERE, np.int32))
+    end = line.find(b"=") + 1
+    shape = shape_of(line[:end].decode("ascii", "replace")) if end else None
+    if shape is None:
+        return result
+    plan, first = layout(shape), max(end, start + 1)  # the first slot to fill
+    _fill(result, plan, first, start + 1)
+    n_work = len(plan)
+    if len(line) >= n_work:
+        answer = as_arrays(answer_slots(plan, answer_shape(plan, line)))
+        _fill(result, answer, max(0, first - n_work), start + 1 - n_work)
+    return result
+
+
+def _fill(result: Slots, slots: Layout | Slots, first: int, offset: int) -> None:
+    """Writes slots from `first` on into the rows of `result`, in place: slot `offset` is in the
+    first row."""
+    stop = min(len(slots.kinds), offset + len(result.kinds))
+    if first < stop:
+        rows = slice(first - offset, stop - offset)
+        result.kinds[rows] = slots.kinds[first:stop]
+        result.sources[rows] = slots.sources[first:stop]

@@ -20,15 +20,15 @@ from tqdm import tqdm
 
 from calcgpt.base.errors import ConfigError, UserError, file_error
 from calcgpt.base.files import locked, write_json
+from calcgpt.base.plugins import look_up
 from calcgpt.base.processes import end_with_parent, usable_cores
 from calcgpt.base.progress import progress_bar
-from calcgpt.errors import TrainingError, look_up
-from calcgpt.plugins import load, loaded
+from calcgpt.variants import load_plugin, loaded_plugins
 from calcgpt_lab.data.dataset import MANIFEST, generate
 from calcgpt_lab.data.sources import DataFolder
 from calcgpt_lab.plots import check_matplotlib
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.ablation_report import write_report
-from calcgpt_lab.studies.estimate import say_estimate, step_seconds
 from calcgpt_lab.studies.job import Job
 from calcgpt_lab.studies.suite import Suite
 from calcgpt_lab.training.devices import pick_device
@@ -96,8 +96,6 @@ def ablate(
         if n_process is None:
             on_gpu = devices[0].startswith("cuda")
             n_process = len(devices) if on_gpu else max(1, usable_cores() // threads)
-        if progress and missing:
-            _say_estimate(missing, n_process, torch.device(devices[0]), threads)
         failures = run_jobs(missing, n_process, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
         scores = [score for job in jobs_in_out() if (score := job.score())]
@@ -106,20 +104,6 @@ def ablate(
         name, reason = next(iter(failures.items()))
         raise TrainingError(f"{len(failures)} of {len(missing)} runs failed; {name}: {reason}")
     return files
-
-
-def _say_estimate(jobs: Sequence[Job], n_process: int, device: torch.device, threads: int) -> None:
-    """Says how long the jobs will take, by the first steps of the first job of each task. Says
-    nothing if one of these cannot be trained: that is an error of its job."""
-    firsts = {job.task: job for job in reversed(jobs)}
-    with suppress(UserError):
-        seconds = {
-            task: step_seconds(job.recipe, DataFolder.load(job.data), device, threads)
-            for task, job in firsts.items()
-        }
-        say_estimate(
-            "runs", [seconds[job.task] * job.recipe.train.steps for job in jobs], n_process
-        )
 
 
 def _seeds(out: Path, task: str, variant: str) -> list[int]:
@@ -171,7 +155,13 @@ def run_jobs(
                 while waiting and slots:
                     job, slot = waiting.pop(), slots.pop()
                     receiver, sender = _SERVER.Pipe(duplex=False)
-                    arguments = (job, devices[slot % len(devices)], threads, sender, loaded())
+                    arguments = (
+                        job,
+                        devices[slot % len(devices)],
+                        threads,
+                        sender,
+                        loaded_plugins(),
+                    )
                     process = _SERVER.Process(target=_run_in_process, args=arguments)
                     running[receiver] = job, slot, process
                     process.start()
@@ -208,7 +198,7 @@ def _run_in_process(
     torch.set_num_threads(threads)
     try:
         for path in plugins:
-            load(path)
+            load_plugin(path)
         job.run(device)
         outcome = DONE
     except (Interrupted, KeyboardInterrupt):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcgpt.base.files import write_json, write_text
-from calcgpt.tables import markdown_table
 from calcgpt_lab.plots import LEGEND_OUTSIDE, escape_dollars, new_figure, save_figures, series_style
 from calcgpt_lab.records import Row, read_rows
 from calcgpt_lab.studies.job import Score
 from calcgpt_lab.studies.suite import Suite
+from calcgpt_lab.tables import markdown_table
 from calcgpt_lab.training.run_folder import METRICS_FILE
 from datagen.operations import SIGNS
 

@@ -1,29 +1,22 @@
-"""Comparison of runs: their results, the fields in which their recipes differ, and their curves."""
-
-from __future__ import annotations
+"""Comparison of runs: their results, and the fields in which their recipes differ."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.section import build
-from calcgpt.tables import duration, printable, significant, text_table
-from calcgpt_lab.plots import escape_dollars, needs_log_scale, new_figure, series_style
 from calcgpt_lab.recipe import differences, flatten
-from calcgpt_lab.records import Point, Row, curves, perplexity, read_rows
+from calcgpt_lab.records import Row, perplexity, read_rows
+from calcgpt_lab.tables import duration, printable, significant, text_table
 from calcgpt_lab.training.environment import read_starts
 from calcgpt_lab.training.run_folder import RunFolder
 from datagen.operations import SIGNS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 MAX_VALUE = 24  # characters of a field's value in a table
 
@@ -194,34 +187,3 @@ def _read_recipe(run: RunFolder) -> Recipe | None:
         except CheckpointError:
             continue
     return None
-
-
-def draw_runs(runs: Sequence[Run]) -> Figure:
-    """Draws the losses and the exact match on validation of all runs against tokens."""
-    all_curves = [curves(run.rows) for run in runs]
-    panels: dict[str, list[list[Point]]] = {
-        "training loss\n(nats per token)": [c.loss for c in all_curves],
-        "validation loss\n(nats per token)": [c.val_loss for c in all_curves],
-        "validation\nexact match": [c.exact_match.get("all", []) for c in all_curves],
-    }
-    panels = {label: lines for label, lines in panels.items() if any(lines)}
-    figure = new_figure(11, 0.6 + 2.9 * len(panels))
-    grid = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
-    for axes, (label, lines) in zip(grid, panels.items(), strict=True):
-        for index, points in enumerate(lines):
-            style = {**series_style(index), "linewidth": 1.2, "markersize": 4}
-            style |= {"markevery": max(1, len(points) // 12), "label": runs[index].name}
-            axes.plot([tokens / 1e6 for tokens, _ in points], [y for _, y in points], **style)
-        axes.set_ylabel(label)
-        axes.grid()
-        if "exact match" in label:
-            axes.set_ylim(bottom=0)  # a share
-        elif needs_log_scale([value for points in lines for _, value in points]):
-            axes.set_yscale("log")
-    if needs_log_scale([c.loss[-1][0] for c in all_curves]):
-        grid[-1].set_xscale("log")
-    grid[-1].set_xlabel("tokens seen in training (millions)")
-    handles, _ = grid[0].get_legend_handles_labels()  # a run always has a training loss
-    labels, columns = [escape_dollars(run.name) for run in runs], 1 + len(runs) // 36
-    figure.legend(handles, labels, loc="outside right upper", ncols=columns)
-    return figure

@@ -3,16 +3,17 @@
 from pathlib import Path
 from typing import Any
 
-from calcgpt import parameters
 from calcgpt.base.extras import install_line, is_installed
-from calcgpt.checkpoint import METRICS, SPLITS, Checkpoint
+from calcgpt.checkpoint import METRICS, Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.metrics import StoredMetrics, score_cells
+from calcgpt.metrics import StoredMetrics
 from calcgpt.section import build
-from calcgpt.tables import duration, printable, significant, text_table
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.tokenizers import TOKENIZERS
+from calcgpt_lab.model import parameters
 from calcgpt_lab.records import perplexity
+from calcgpt_lab.saving import SPLITS, score_cells
+from calcgpt_lab.tables import duration, printable, significant, text_table
 from calcgpt_lab.training.environment import Start, read_starts
 from datagen.operations import SIGNS
 
@@ -136,7 +137,7 @@ def _progress(metrics: CheckpointMetrics, steps: int) -> str:
 
 
 def _environment(starts: list[Start]) -> list[str]:
-    """Returns the command, versions, machine and settings of the last start, in four lines."""
+    """Returns the time, versions, machine and settings of the last start, in four lines."""
     last = starts[-1]
     resumed = ", ".join(f"{start.step:,}" for start in starts if start.step)
     versions = [f"{name} {version}" for name, version in last.versions.items()]
@@ -144,8 +145,7 @@ def _environment(starts: list[Start]) -> list[str]:
         versions.append(f"commit {git.commit[:12]}{' with changes' if git.dirty else ''}")
     device = last.device if last.device == "cpu" else f"{last.device} ({last.device_name})"
     return [
-        f"started {last.time}: {' '.join(last.command)}"
-        + (f" (resumed after step {resumed})" if resumed else ""),
+        f"started {last.time}" + (f" (resumed after step {resumed})" if resumed else ""),
         ", ".join(versions),
         f"{last.platform}, {last.processor}, {last.cores} cores, {last.threads} threads, "
         f"{last.processes} {'process' if last.processes == 1 else 'processes'}",

@@ -22,15 +22,14 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
-from calcgpt.tables import text_table
 from calcgpt.tokenizer import CharTokenizer
 from calcgpt_lab.data.batches import ProblemLines
 from calcgpt_lab.data.problems import FreshProblems, read_problems
 from calcgpt_lab.model.base import Block
 from calcgpt_lab.model.gpt import GPT
-from calcgpt_lab.model.sources import SourceTransformer
+from calcgpt_lab.model.sources import SourceTransformer, next_slots
+from calcgpt_lab.tables import text_table
 from datagen.notation import WORK_ALPHABET
-from datagen.sources import next_slots
 
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
 DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"

@@ -15,7 +15,6 @@ from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.base.files import read_json, write_json
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.inference.generate import Sampling
 from calcgpt.metrics import Scores
 from calcgpt.section import Section, build
 from calcgpt_lab.data.problems import read_problems
@@ -23,6 +22,7 @@ from calcgpt_lab.data.sources import DataFolder
 from calcgpt_lab.evaluation.evaluate import evaluate
 from calcgpt_lab.evaluation.losses import mean_loss
 from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.decoding import Sampling
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.recipe import differences
 from calcgpt_lab.records import perplexity

@@ -14,9 +14,9 @@ from pydantic import Field, field_validator, model_validator
 
 from calcgpt.base.errors import ConfigError, UserError, unknown_name
 from calcgpt.config import Recipe
-from calcgpt.inference.generate import Sampling
 from calcgpt.section import Section, build
 from calcgpt_lab.data.plan import DatasetPlan
+from calcgpt_lab.model.decoding import Sampling
 from calcgpt_lab.recipe import load_recipe, read_toml, toml_files, with_recipe_beside
 
 SUITES = toml_files("suites")

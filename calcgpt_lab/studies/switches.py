@@ -24,15 +24,14 @@ from calcgpt.config import DataConfig
 from calcgpt.inference.cases.memory import Entries
 from calcgpt.inference.cases.network import Network
 from calcgpt.switches import Part, Source, SwitchMap, parts_of, switched_off
-from calcgpt.tables import text_table
 from calcgpt_lab.data.problems import FreshProblems, Line, split_line
-from calcgpt_lab.model.sources import SourceTransformer
+from calcgpt_lab.model.sources import SourceTransformer, next_cases, next_slots
 from calcgpt_lab.studies.inspection import source_weights
+from calcgpt_lab.tables import text_table
 from datagen.cases import all_cases
 from datagen.layout import layout, require_shape
 from datagen.operations import SIGNS
 from datagen.slots import NOWHERE, Kind
-from datagen.sources import next_cases, next_slots
 
 DRAWN = DataConfig(format="scratchpad", mixture={"blog": 1.0, "everyday": 1.0})
 LOOKED = 200  # problems, or a few more, for neurons and for where heads look

@@ -1,31 +1,26 @@
-"""What a run tells the person who waits for it, on stderr: a line at its start, how long it will
-take, a line for each validation, and a progress bar."""
+"""What a run tells the person who waits for it, on stderr: a line for each validation, and a
+progress bar with the time that is left."""
 
 import sys
-import time
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from calcgpt.base.progress import progress_bar
 from calcgpt.inference.results import read_answer
 from calcgpt.metrics import Scores
-from calcgpt.tables import duration, printable
 from calcgpt_lab.evaluation.evaluate import Evaluation, answer_field
-from calcgpt_lab.training.speed import synchronize_device
+from calcgpt_lab.tables import printable
 from datagen.notation import number_text, parse_prompt
 
 MAX_EXAMPLE = 200  # characters
-ESTIMATED_FROM = 20  # steps. The first is not counted: it may compile
 
 
 class Console:
     """Says nothing if `show` is False."""
 
-    def __init__(self, step: int, steps: int, device: torch.device, show: bool) -> None:
-        self._n_left, self._device, self._show = steps - step, device, show
-        self._n_done, self._start = 0, 0.0
+    def __init__(self, step: int, steps: int, show: bool) -> None:
+        self._show = show
         self._bar = progress_bar(steps, show and step < steps, initial=step, unit="step")
 
     def close(self) -> None:
@@ -37,17 +32,8 @@ class Console:
             tqdm.write(line, file=sys.stderr)
 
     def stepped(self) -> None:
-        """Counts a step. After ESTIMATED_FROM, says how long the others will take."""
+        """Counts a step."""
         self._bar.update()
-        self._n_done += 1
-        if self._show and self._n_done in (1, ESTIMATED_FROM) and self._n_done < self._n_left:
-            synchronize_device(self._device)
-            if self._n_done == 1:
-                self._start = time.perf_counter()
-                return
-            n_left = self._n_left - self._n_done
-            seconds = (time.perf_counter() - self._start) / (self._n_done - 1) * n_left
-            self.say(f"about {duration(seconds)} for the other {n_left:,} steps, and validations")
 
     def trained(self, row: dict[str, Any]) -> None:
         """Shows a training row of `metrics.jsonl` beside the bar."""

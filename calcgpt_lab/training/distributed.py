@@ -19,8 +19,8 @@ from torch import nn
 
 from calcgpt.base.errors import ConfigError, UserError
 from calcgpt.config import TrainConfig
-from calcgpt.errors import TrainingError
 from calcgpt_lab.data.batches import Batch, micro_batches
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.training.stopping import Interrupted
 
 # Messages of gloo about a process that has ended.

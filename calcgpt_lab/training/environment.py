@@ -6,8 +6,6 @@ import os
 import platform
 import re
 import subprocess
-import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -29,9 +27,6 @@ if TYPE_CHECKING:  # tables of runs need no torch
     import torch
 
 PACKAGE = Path(__file__).resolve().parents[1]
-# Arguments with secret values, and passwords in addresses.
-_SECRET = re.compile(r"--?(\w+-)*(key|token|secret|password)(-\w+)*", re.IGNORECASE)
-_PASSWORD = re.compile(r"(?<=//)[^/@\s]*(?=@)")
 
 
 class Git(PartialModel):
@@ -55,7 +50,6 @@ class Start(PartialModel):
 
     step: int  # steps done before the start; 0 unless the run was resumed
     time: str  # UTC, ISO 8601
-    command: list[str]
     versions: dict[str, str]  # of calcgpt, python, torch, numpy and, on a GPU, cuda
     git: Git | None
     platform: str
@@ -97,7 +91,6 @@ def record_start(
     start = Start(
         step=step,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=without_secrets([Path(sys.argv[0]).name, *sys.argv[1:]]),
         versions=versions | ({"cuda": str(torch.version.cuda)} if cuda else {}),
         git=_first_state(PACKAGE.parent),
         platform=platform.platform(),
@@ -187,19 +180,3 @@ def processor() -> str:
         cpuinfo = ""
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return model[1].strip() if model else platform.processor() or platform.machine()
-
-
-def without_secrets(args: Sequence[str]) -> list[str]:
-    """Returns command-line arguments with `***` for the values of keys, tokens and passwords."""
-    result: list[str] = []
-    value_is_secret = False
-    for arg in args:
-        name, equals, _ = arg.partition("=")
-        if value_is_secret and not arg.startswith("-"):
-            result.append("***")
-        elif equals and _SECRET.fullmatch(name):
-            result.append(f"{name}=***")
-        else:
-            result.append(_PASSWORD.sub("***", arg))
-        value_is_secret = not equals and bool(_SECRET.fullmatch(name))
-    return result

@@ -4,7 +4,6 @@ metrics.jsonl       one JSON object per line, of training (loss, lr, ...) or of 
 environment.jsonl   one JSON object for each start: versions, machine, seed, data, recipe
 step-00000500/      a checkpoint, and in training.safetensors the state that only training needs;
                     the last two and the best are kept
-tensorboard/        event files, if tensorboard is installed
 wandb/              with --wandb: the files of Weights & Biases
 """
 
@@ -25,12 +24,12 @@ from calcgpt.base.errors import ConfigError, one_line
 from calcgpt.base.files import NO_SPACE, locked
 from calcgpt.checkpoint import METRICS, Checkpoint
 from calcgpt.config import MAX_STEPS, Recipe
-from calcgpt.errors import CheckpointError, TrainingError
+from calcgpt.errors import CheckpointError
 from calcgpt.metrics import Count, PartialModel
 from calcgpt.registry import ENVIRONMENT_FILE, best
 from calcgpt.section import build
 from calcgpt_lab.recipe import differences
-from calcgpt_lab.records import step_lines
+from calcgpt_lab.records import TrainingError, step_lines
 
 if TYPE_CHECKING:  # tables of runs need no torch
     import torch
@@ -39,7 +38,6 @@ log = logging.getLogger(__name__)
 NONE_YET = "there is no checkpoint yet: --force starts the run again"
 N_RECENT = 2  # checkpoints that are kept beside the best
 METRICS_FILE = "metrics.jsonl"
-TENSORBOARD = "tensorboard"
 TRAINING = "training.safetensors"
 RNG_CPU, RNG_CUDA = "rng.cpu", "rng.cuda"  # in it: the states of random generators
 OPTIMIZER = "optimizer."  # in it: prefix of the states of optimizers
@@ -178,11 +176,6 @@ def random_states(device: torch.device) -> dict[str, torch.Tensor]:
     return states | ({RNG_CUDA: torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
 
-def _has_content(path: Path) -> bool:
-    """Returns whether a path is a file that is not empty, or a folder with anything in it."""
-    return any(path.iterdir()) if path.is_dir() else path.exists() and path.stat().st_size > 0
-
-
 class RunFolder:
     """Checkpoints and metrics of a run."""
 
@@ -227,11 +220,11 @@ class RunFolder:
                     f"{self.path} holds a run: --resume continues it, --force replaces it"
                 )
             return
-        leftovers = [name for name in (METRICS_FILE, TENSORBOARD) if _has_content(self.path / name)]
-        if leftovers and not (resume and self._is_killed_early(interval)):
-            what = f"{' and '.join(leftovers)}, but no checkpoint"
-            them = "it" if len(leftovers) == 1 else "them"
-            raise ConfigError(f"{self.path} holds {what}: --force replaces {them}")
+        has_rows = self.metrics_path.exists() and self.metrics_path.stat().st_size > 0
+        if has_rows and not (resume and self._is_killed_early(interval)):
+            raise ConfigError(
+                f"{self.path} holds {METRICS_FILE}, but no checkpoint: --force replaces it"
+            )
 
     def _is_killed_early(self, interval: int) -> bool:
         steps = [row["step"] for _, row in step_lines(self.metrics_path)]
@@ -245,7 +238,6 @@ class RunFolder:
         for folder in self.checkpoints():
             shutil.rmtree(folder)
         self.metrics_path.unlink(missing_ok=True)
-        shutil.rmtree(self.path / TENSORBOARD, ignore_errors=True)
 
     def prune(self, saved: Path) -> None:
         """Removes all checkpoints except the newest ones, the best one and `saved`. Damaged

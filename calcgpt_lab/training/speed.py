@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from calcgpt.config import ModelConfig
-from calcgpt.parameters import flops
 from calcgpt_lab.model.layers import Linear
+from calcgpt_lab.model.parameters import flops
 from calcgpt_lab.training.distributed import SingleProcess
 from calcgpt_lab.training.run_folder import Counters
 

@@ -1,4 +1,4 @@
-"""Trackers receive the metrics of a run while it trains: `metrics.jsonl`, TensorBoard, W&B.
+"""Trackers receive the metrics of a run while it trains: `metrics.jsonl`, W&B.
 
 Weights & Biases is in the extra `wandb`. Its files are in the run's folder under `wandb/`, with the
 id under which a resumed run continues. WANDB_MODE=offline needs no network and no account;
@@ -9,7 +9,6 @@ import json
 import os
 import re
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
@@ -20,9 +19,8 @@ from calcgpt.base.errors import ConfigError, DataError, one_line
 from calcgpt.base.extras import require
 from calcgpt.base.files import read_text, write_text
 from calcgpt.config import Recipe
-from calcgpt.errors import TrainingError
-from calcgpt_lab.records import step_lines
-from calcgpt_lab.training.run_folder import TENSORBOARD, RunFolder
+from calcgpt_lab.records import TrainingError, step_lines
+from calcgpt_lab.training.run_folder import RunFolder
 
 MAX_RUN_ID = 1_000  # bytes
 MetricsRow = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
@@ -42,38 +40,6 @@ class Tracker(Protocol):
 TrackerFactory = Callable[[RunFolder, Recipe], Tracker]
 
 
-@contextmanager
-def _add_path_to_errors(path: Path | str) -> Iterator[None]:
-    """Within the block, an error of a write names the path. On a full disk, it names none."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-
-
-@contextmanager
-def _errors_once() -> Iterator[None]:
-    """Within the block, no traceback of an OSError in another thread is printed: TensorBoard's
-    thread hands the error to the next call, and then ends."""
-    print_error, others = threading.excepthook, set(threading.enumerate())
-
-    def print_others(hooked: threading.ExceptHookArgs) -> None:
-        if not issubclass(hooked.exc_type, OSError):
-            print_error(hooked)
-
-    threading.excepthook = print_others
-    try:
-        yield
-    except OSError:
-        for thread in set(threading.enumerate()) - others:
-            if getattr(thread, "exception", None):  # TensorBoard's: nothing else waits for its end
-                thread.join()
-        raise
-    finally:
-        threading.excepthook = print_error
-
-
 class MetricsFile:
     """Appends rows to `metrics.jsonl`, and flushes each to the system."""
 
@@ -81,35 +47,15 @@ class MetricsFile:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
     def write(self, row: MetricsRow) -> None:
-        with _add_path_to_errors(self._file.name):
+        try:
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
+        except OSError as error:  # on a full disk, it names no file
+            error.filename = error.filename or self._file.name
+            raise
 
     def close(self) -> None:
         self._file.close()
-
-
-class TensorBoard:
-    """Writes every number of a row as a scalar. A run that is resumed after `step` steps replaces
-    the scalars of later steps. Raises ImportError if TensorBoard is not installed."""
-
-    def __init__(self, folder: Path, step: int = 0) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._folder = folder
-        with _add_path_to_errors(folder):
-            self._board: Any = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
-
-    def write(self, row: MetricsRow) -> None:
-        with _add_path_to_errors(self._folder):
-            for key, value in row.items():
-                if key != "step" and isinstance(value, int | float):
-                    self._board.add_scalar(key, value, row["step"])
-            self._board.flush()  # a killed run would lose rows in the queue
-
-    def close(self) -> None:
-        with _add_path_to_errors(self._folder):
-            self._board.close()
 
 
 def last_step(run: RunFolder) -> int:
@@ -123,13 +69,9 @@ def last_step(run: RunFolder) -> int:
 def trackers_of(
     run: RunFolder, recipe: Recipe, others: Sequence[TrackerFactory] = ()
 ) -> Iterator[Write]:
-    """Yields what writes a row to `metrics.jsonl`, TensorBoard if it is installed, and `others`."""
+    """Yields what writes a row to `metrics.jsonl` and to `others`."""
     with ExitStack() as stack:
         opened: list[Tracker] = [stack.enter_context(closing(MetricsFile(run.metrics_path)))]
-        stack.enter_context(_errors_once())
-        with suppress(ImportError):
-            board = TensorBoard(run.path / TENSORBOARD, last_step(run))
-            opened.append(stack.enter_context(closing(board)))
         opened += (stack.enter_context(closing(make(run, recipe))) for make in others)
 
         def write(row: MetricsRow) -> None:

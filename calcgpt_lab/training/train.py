@@ -20,7 +20,6 @@ from calcgpt.base.errors import ConfigError, as_path, check_integer, check_items
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
 from calcgpt.metrics import Scores
-from calcgpt.tensors import VALUE_BYTES
 from calcgpt_lab.data.sources import (
     TrainingData,
     examples_of,
@@ -36,6 +35,7 @@ from calcgpt_lab.model.gpt import build_model, compiled
 from calcgpt_lab.model.stored import checkpoint_of, to_arrays
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.records import cut_rows, validation_row
+from calcgpt_lab.saving import save
 from calcgpt_lab.threads import fastest
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
@@ -51,6 +51,7 @@ from datagen.splits import Split
 
 # In training.safetensors: the prefix of the weights in training, if the checkpoint has an average.
 _RAW = "weights."
+STATE_BYTES = 16  # of a parameter: its value, two states of the optimizer, an average
 MAX_THREADS = 1_024
 Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
 
@@ -112,7 +113,7 @@ def train(
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.fastest_threads())
-        with run.explains_full_disk(4 * VALUE_BYTES * trainer.model.n_parameters()):
+        with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
             if group.is_main:
                 trainer.announce(data, progress)
             return trainer.run(progress, trackers)
@@ -202,7 +203,7 @@ class Trainer:
             stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
             shown = progress and self.group.is_main
-            console = Console(counters.step, steps, self.device, shown)
+            console = Console(counters.step, steps, shown)
             signum = self.loop(log, request, stack.enter_context(closing(console)))
             self.group.barrier()  # the others wait until the main process has written its files
             if signum and (counters.step < steps or self.needs_validation):
@@ -366,7 +367,7 @@ class Trainer:
             tensors |= self.train_batches.state
             if self.group.is_main:
                 saved = checkpoint_of(folder.name, self.recipe, self.tokenizer, self.model, metrics)
-                saved.save(folder, extra={TRAINING: to_arrays(tensors)})
+                save(saved, folder, extra={TRAINING: to_arrays(tensors)})
                 self.folder.prune(folder)
 
     def resume(self) -> None:

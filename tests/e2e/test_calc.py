@@ -17,13 +17,14 @@ from fake_decoder import completing_decoder, right_with_work, worked_checkpoint
 from calcgpt.cli import cli
 from calcgpt.cli.calc import history
 from calcgpt.inference import calculator
+from calcgpt_lab.saving import save
 
 
 @pytest.fixture
 def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a model that is right."""
     folder = tmp_path / "wide"
-    worked_checkpoint(block_size=512).save(folder)
+    save(worked_checkpoint(block_size=512), folder)
 
     class Right(calculator.Calculator):
         def __init__(self, checkpoint: Any, decoder: Any) -> None:
@@ -293,6 +294,7 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
 IMPORTS = """
 import atexit, sys
 from calcgpt.cli import cli
+from calcgpt_lab.saving import save
 atexit.register(lambda: print(sorted({"torch", "numba", "llvmlite"} & sys.modules.keys())))
 cli.main(sys.argv[1:])
 """

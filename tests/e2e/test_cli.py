@@ -23,7 +23,6 @@ NOT_NEEDED = [  # to train
     "starlette",
     "uvicorn",
     "pydantic_settings",
-    "tensorboard",
     "torch._dynamo",  # takes as long to import as torch
 ]
 
@@ -74,9 +73,6 @@ def test_the_whole_path_from_data_to_an_answer(here: Path, run_cli: RunCli) -> N
     metrics = load_metrics(here / "checkpoints" / "mine")
     assert {"validation", "test", "test_sampled"} <= metrics.keys()
     assert metrics["test"]["manifest_sha256"] == sha256(manifest)
-
-    table = calcgpt("report", "checkpoints/mine").splitlines()
-    assert table[-1].startswith(f"| mine | {metrics['parameters']:,} | 60 |")
 
     # The only checkpoint under checkpoints/ is the best one.
     answered = calcgpt("calc", "12.5*3", "--checkpoint", "checkpoints")
@@ -143,7 +139,7 @@ train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False
 
 
 def test_scoring_takes_the_fastest_engine_by_itself(
-    tiny_folder: Path, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_folder: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = """
 import atexit, sys
@@ -153,14 +149,12 @@ atexit.register(lambda: print("torch" in sys.modules))
 cli.main(sys.argv[1:])
 """
     for folder, engine in (("calculator", "cases"), (tiny_folder, "torch")):
-        shards = tmp_path / engine
-        command = ["eval", folder, "--data", data_folder, "--n", "5", "--shards", shards]
+        command = ["eval", folder, "--data", data_folder, "--n", "5"]
         ended = subprocess.run(
             [sys.executable, "-c", program, *command], capture_output=True, text=True
         )
         assert ended.returncode == 0, ended.stderr
         assert ended.stdout.endswith(f"{engine == 'torch'}\n")
-        assert json.loads((shards / "scoring.json").read_text())["engine"] == engine
     monkeypatch.setattr(lab_options, "GPU_DRIVERS", [tiny_folder])
     for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
         monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))

@@ -49,12 +49,6 @@ def test_recipes_are_listed_and_shown(run_cli: RunCli) -> None:
         ("serve --checkpoint dir", ["direct"]),
         ("ablate --suite po", ["positions"]),
         ("sweep na", ["nano"]),
-        ("train --set model.norm_p", ["model.norm_position=pre", "model.norm_position=post"]),
-        ("train --set train.st", ["train.steps=5000"]),
-        ("train --set model.preset = ll", ["llama"]),
-        ("train --set model.n_kv", ["model.n_kv_head="]),
-        ("train --set model.qk_n", ["model.qk_norm=true", "model.qk_norm=false"]),
-        ("train --set tokenizer =", ["arithmetic", "bpe", "chars", "scratchpad"]),
         ("eval runs/", ["runs/"]),  # the shell completes the path
     ],
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from forks import PATIENCE
 
-from calcgpt.parameters import count
 from calcgpt_lab import load_recipe
+from calcgpt_lab.model.parameters import count
 from calcgpt_lab.studies.info import vocabulary_size
 
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")

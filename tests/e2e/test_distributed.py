@@ -175,7 +175,7 @@ def test_the_processes_leave_one_plain_run(by_one: Path, by_two: Path) -> None:
     events = re.compile("tfevents")
     plain = [[path for path in paths if not events.search(path.name)] for paths in names]
     assert plain[0] == plain[1]
-    assert len(names[0]) == len(names[1])  # one writer of TensorBoard
+    assert len(names[0]) == len(names[1])
     for name in ("model.safetensors", "training.safetensors"):
         a, b = load_file(actual / LAST / name), load_file(expected / LAST / name)
         assert a.keys() == b.keys()

@@ -14,12 +14,13 @@ from checkpoint_folders import make
 from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.tokenizer import arithmetic_tokenizer
 from calcgpt_lab.data.problems import read_problems
+from calcgpt_lab.data.tokenizers import arithmetic_tokenizer
 from calcgpt_lab.evaluation.evaluate import evaluate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.stored import checkpoint_of
 from calcgpt_lab.recipe import load_preset, load_recipe
+from calcgpt_lab.saving import save
 
 # Every class that we have, from a preset.
 EXPORTABLE = {
@@ -61,7 +62,7 @@ def test_transformers_alone_gives_the_same_answers(
             scale = 0.3 if parameter.dim() > 1 else 0.1
             parameter.data += scale * torch.randn_like(parameter)
         checkpoint, out = tmp_path / name, tmp_path / "exports" / name
-        checkpoint_of(name, recipe, tokenizer, model, {}).save(checkpoint)
+        save(checkpoint_of(name, recipe, tokenizer, model, {}), checkpoint)
         exported = run_cli("export", checkpoint, "--to", "hf", out)
         assert exported.code == 0, exported.err
         assert exported.out == f"{out}: {name} as a {name} of transformers\n"
@@ -87,7 +88,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def small_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint with random weights that LlamaForCausalLM can be."""
     folder = tmp_path_factory.mktemp("checkpoints") / "small"
-    make(**load_preset("nano").model_dump()).save(folder)
+    save(make(**load_preset("nano").model_dump()), folder)
     return folder
 
 
@@ -127,7 +128,7 @@ def test_a_model_without_a_class_in_transformers_is_refused(
 ) -> None:
     recipe = load_recipe("nano", ["model.position=shaw"])
     model = build_model(recipe.model, len(tiny.tokenizer))
-    checkpoint_of("shaw", recipe, tiny.tokenizer, model, {}).save(tmp_path / "shaw")
+    save(checkpoint_of("shaw", recipe, tiny.tokenizer, model, {}), tmp_path / "shaw")
     outcome = run_cli("export", tmp_path / "shaw", "--to", "hf", tmp_path / "out")
     assert "position is 'shaw', LlamaForCausalLM has 'rope'" in outcome.error
     for name in EXPORTABLE:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -188,9 +189,13 @@ def test_work_ends_at_the_deadline() -> None:
         assert [output.readline() for _ in range(2)] == ["begun\n", "ended\n"]
 
 
-def test_idle_streams_keep_nobody_out() -> None:
+def test_silent_connections_and_idle_streams_keep_nobody_out() -> None:
     with endless(0.5) as (_, address), ExitStack() as stack:
         url = urlsplit(address)
+        for _ in range(MAX_CONNECTIONS):
+            silent = socket.create_connection((url.hostname, url.port), PATIENCE)
+            stack.enter_context(silent)
+        assert silent.recv(1) == b""  # it is closed before its client says anything
         for _ in range(MAX_CONNECTIONS + 1):
             connection = HTTPConnection(url.hostname or "", url.port, timeout=PATIENCE)
             stack.callback(connection.close)

@@ -34,7 +34,6 @@ def test_a_link_leads_back_to_what_is_shown(page: Page, address: str) -> None:
     expect(page.get_by_role("radio", name="Both")).to_be_checked()
     expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
     expect(page.locator(".readout")).to_contain_text("Character 20 of 52")
-    expect(page.locator("#story-offer")).to_be_hidden()
     page.evaluate(COPY)
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("status").first).to_have_text("Copied.")
@@ -141,11 +140,11 @@ def test_a_link_leads_to_the_character_that_is_looked_into(page: Page) -> None:
     answered(page, "14082.9")
     page.locator('[data-at="19"]:visible').first.click()
     assert page.url.endswith("#q=471*29.9&model=calculator&at=20")
-    page.get_by_role("button", name="Look inside the model").click()
-    sentence = page.locator(".story .sentence")
+    page.locator("#nodes").get_by_role("button", name="Look inside the model").click()
+    sentence = page.locator(".inside .sentence")
     expect(sentence).not_to_be_empty()
     words = sentence.inner_text()
-    assert "story=3" in page.url
+    assert "inside=1" in page.url
     assert "at=20" in page.url
     page.reload()
     expect(sentence).to_have_text(words)

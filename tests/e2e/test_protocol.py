@@ -21,10 +21,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app
-from api.connections import Connection
+from api.connections import Connection, LocalConnection, SlowClients
 from api.middleware import RequestLog
 from api.settings import Settings
-from api.slow_clients import SlowClients
 from api.telemetry import Metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -218,12 +217,6 @@ def test_requests_in_one_piece_are_begun_one_after_the_other(running: Server) ->
     assert "Traceback" not in running.log
 
 
-class HastyConnection(Connection):
-    """A connection that soon ends if its client is slow."""
-
-    check_seconds = 0.5
-
-
 @contextmanager
 def serving(
     app: ASGIApp,
@@ -251,7 +244,7 @@ def connect_to(service: uvicorn.Server) -> socket.socket:
 
 
 def test_a_connection_without_a_complete_head_is_closed() -> None:
-    with serving(create_app(Settings(), lambda: iter(())), HastyConnection) as service:
+    with serving(create_app(Settings(), lambda: iter(())), LocalConnection) as service:
         again, silent, slow = (connect_to(service) for _ in range(3))
         with again, silent, slow:
             slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
@@ -273,7 +266,7 @@ def test_a_closed_connection_does_not_wait_for_a_client_that_reads_nothing() -> 
         n_open = len(service.server_state.connections)
         answered.set()
 
-    with serving(app, HastyConnection, keep_alive=1) as service, connect_to(service) as connection:
+    with serving(app, LocalConnection, keep_alive=1) as service, connect_to(service) as connection:
         connection.sendall(HEALTH)
         assert answered.wait(PATIENCE)
         assert n_open == 1

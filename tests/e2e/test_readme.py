@@ -19,7 +19,7 @@ from calcgpt.base.errors import UserError
 from calcgpt.base.plugins import extensions
 from calcgpt.cli import cli
 from calcgpt.cli.export import EXPORTERS
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model.attention import ATTENTIONS
 from calcgpt_lab.model.base import BLOCKS
 from calcgpt_lab.model.gpt import MODELS

@@ -43,7 +43,7 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
 
 
 def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
-    with server(tiny_folder, "--health-port", 0) as running:
+    with server(tiny_folder, "--health-port", 0, forked=False) as running:  # it has threads
         match = re.search(r"health and metrics are on (http://127\.0\.0\.1:\d+)", running.log)
         assert match
         ask(running, "1+1")

@@ -159,7 +159,6 @@ def test_it_serves(start: Start) -> None:
         (("export", "direct", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
         (("inspect", "direct", "1+1"), "a look inside a model", ("torch", "matplotlib")),
         (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),
-        (("plot", "out", "file.json"), "drawing", ("matplotlib",)),
         (("mcp",), "`calcgpt mcp`", ("mcp",)),
     ],
 )

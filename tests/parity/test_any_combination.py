@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from parity import naive
 from parity.variants import FACTORS, VOCAB, build, like, random_tokens, small, with_head
 
-from calcgpt.parameters import count
 from calcgpt_lab.model import attention
+from calcgpt_lab.model.parameters import count
 
 choices = st.fixed_dictionaries({name: st.sampled_from(FACTORS[name]) for name in FACTORS})
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt import ModelConfig
-from calcgpt.inference.generate import generate
 from calcgpt.tokenizer import CharTokenizer
 from calcgpt_lab import build_model
 from calcgpt_lab.data.batches import ProblemLines
 from calcgpt_lab.evaluation.losses import summed_loss
+from calcgpt_lab.model.decoding import generate
 from datagen.arithmetic import Number, Problem
 from datagen.notation import ALPHABET, render
 from datagen.operations import ADDITION

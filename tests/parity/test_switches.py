@@ -18,10 +18,11 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.registry import resolve
 from calcgpt.switches import SWITCHES, SwitchMap, parts_of
-from calcgpt.tokenizer import arithmetic_tokenizer
+from calcgpt_lab.data.tokenizers import arithmetic_tokenizer
 from calcgpt_lab.evaluation.evaluate import evaluate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.stored import checkpoint_of
+from calcgpt_lab.saving import save
 from calcgpt_lab.studies import switches
 from calcgpt_lab.studies.inspection import Transformer, blocks_of
 from datagen.slots import MAX_SOURCES
@@ -109,7 +110,7 @@ def test_an_architecture_without_parts_is_refused() -> None:
 def test_the_map_belongs_to_its_weights(tmp_path: Path) -> None:
     content: dict[str, Any] = {"weights": "0" * 64, "n": 1, "seed": 0, "parts": {}}
     checkpoint = replace(made_of(small()), switches=SwitchMap(**content))
-    checkpoint.save(tmp_path / "c")
+    save(checkpoint, tmp_path / "c")
     assert Checkpoint.load(tmp_path / "c").switches is None  # it was measured for other weights
     (tmp_path / "c" / SWITCHES).write_text(json.dumps({**content, "parts": {"1.x": {}}}))
     with pytest.raises(CheckpointError, match=r"switches\.json: parts"):

@@ -11,8 +11,8 @@ from parity.variants import VOCAB, build, random_tokens
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.config import ModelConfig
-from calcgpt.inference.generate import generate
 from calcgpt_lab.export.hf_llama import HF_CLASSES, hf_class_of
+from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.recipe import load_preset
 
 LENGTH = 40

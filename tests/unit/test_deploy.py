@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.app import create_app
-from api.problems import ProblemError
+from api.http import ProblemError
 from api.server import _options as server_options
 from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics

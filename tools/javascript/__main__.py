@@ -1,7 +1,6 @@
 """Writes what the page has from Python: `python -m tools.javascript`."""
 
-from calcgpt.inference import spelling
-from tools.javascript import operations
+from tools.javascript import operations, tables
 from tools.javascript.expressions import TRANSLATED
 from tools.javascript.modules import Module
 from tools.javascript.names import ENGINE
@@ -13,7 +12,7 @@ def files() -> dict[str, str]:
         f"{name}.js": Module(f"calcgpt.inference.{name}").javascript() for name in TRANSLATED
     }
     return {
-        "tables.js": spelling.javascript(),
+        "tables.js": tables.javascript(),
         "operations.js": operations.javascript(),
         **modules,
     }

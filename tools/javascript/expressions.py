@@ -19,6 +19,7 @@ from typing import Any, get_args
 from calcgpt.inference import functions, spelling
 from datagen.operations import BY_SIGN, Operation
 from datagen.slots import Layout
+from tools.javascript import tables
 from tools.javascript.names import (
     assigned,
     camel,
@@ -33,9 +34,9 @@ from tools.javascript.names import (
 
 # Modules of calcgpt.inference, each with a file of its own; and files by hand with names of others.
 TRANSLATED = (
-    *("phrases", "numerals", "expression_tree", "expression_errors", "expression_stack"),
+    *("numerals", "expression_tree", "expression_errors", "expression_stack"),
     *("expression", "closed_form", "separation", "sensitivity", "simplify", "real"),
-    *("function_values", "exact", "programs", "planners", "number_planners", "planning"),
+    *("function_values", "exact", "programs", "planners", "planning"),
 )
 HAND = {
     "calcgpt.base.errors": "errors",
@@ -64,7 +65,7 @@ _METHODS = "append extend pop get items values startswith endswith strip rstrip 
 _METHODS += " rpartition replace split join format removesuffix isascii bit_length add"
 METHODS = set(_METHODS.split())  # of text, lists, dictionaries, sets and integers
 NATIVE = {"append": "push", "pop": "pop", "startswith": "startsWith"}  # of these, in JavaScript
-_TABLES = {**spelling.tables(), "PROGRAMS": functions.FUNCTIONS}
+_TABLES = {**tables.tables(), "PROGRAMS": functions.FUNCTIONS}
 
 
 def _methods() -> dict[str, Any]:

@@ -18,15 +18,14 @@ const NEURONS = 6; // so many are listed
  * @typedef {{text: string, logit: number, probability: number}} Ranked */
 
 /** How a character was written. sources: the positions that its rule reads; attention (layers, heads, sources): their
- * weights; ranked: all characters, the most probable first, at first and after each layer; embeddings (characters,
- * width): the table of all characters, in the order of `vocabulary`.
+ * weights; ranked: all characters, the most probable first, at first and after each layer.
  *
  * lead: the logit of the most probable character less that of the next one. It is the sum of what came from the kind of
  * the slot (`start`), from the attention of all layers and from the feed-forward network of each layer. neurons: those
  * that added or took most, with their part of the lead, their activation, and what they add to the logit of each
  * character, in the order of `vocabulary`; nNeurons: how many there are in all.
  * @typedef {{layers: number, heads: number, sources: number[], attention: number[], vocabulary: string,
- * ranked: Ranked[][], embeddings: Float64Array, width: number, lead: number, start: number, attended: number,
+ * ranked: Ranked[][], lead: number, start: number, attended: number,
  * feedForward: number[], nNeurons: number,
  * neurons: (Neuron & {part: number, activation: number, effects: number[]})[]}} Dissection */
 
@@ -58,10 +57,10 @@ export function dissect(memory, line, position) {
     .map(({ column, ...neuron }) => {
       return { ...neuron, effects: readers.map((reader) => neuron.activation * dot(column, reader)) };
     });
-  const { nLayers: layers, nHeads: heads, width, embeddings } = network;
+  const { nLayers: layers, nHeads: heads } = network;
   const nNeurons = all.length;
   return {
-    layers, heads, sources, attention, vocabulary, ranked, embeddings, width,
+    layers, heads, sources, attention, vocabulary, ranked,
     lead, start, attended, feedForward, nNeurons, neurons,
   };
 }

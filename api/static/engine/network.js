@@ -41,7 +41,6 @@ export class Network {
     this.nHeads = sizeOf("blocks.0.attn.sink");
     this.nNeurons = sizeOf("blocks.0.ff.down.weight", 1);
     this.nLayers = Object.keys(tensors).filter((name) => name.endsWith(".attn.sink")).length;
-    this.embeddings = take(tensors, "token_embedding.weight", this.nTokens, this.width);
     this.#kinds = take(tensors, "kinds.weight", this.nKinds, this.width);
     this.#head = this.#withGain(tensors, "head", this.nTokens, "norm");
     const contents = this.#contents(tensors);
@@ -57,11 +56,12 @@ export class Network {
    * @param {Tensors} tensors */
   #contents(tensors) {
     const { width: C, nTokens: V, nSources: R } = this;
+    const embeddings = take(tensors, "token_embedding.weight", V, C);
     const roles = take(tensors, "roles.weight", R, C);
     const gain = take(tensors, "source_norm.weight", C);
     const contents = new Float64Array(R * V * C);
     for (let i = 0; i < contents.length; i += 1) {
-      contents[i] = this.embeddings[i % (V * C)] + roles[Math.floor(i / (V * C)) * C + (i % C)];
+      contents[i] = embeddings[i % (V * C)] + roles[Math.floor(i / (V * C)) * C + (i % C)];
     }
     for (let row = 0; row < contents.length; row += C) normalize(contents, row, C);
     return contents.map((value, i) => value * gain[i % C]);

@@ -12,16 +12,22 @@ from numpy.typing import NDArray
 from calcgpt.base.errors import DataError
 from calcgpt.config import ModelConfig
 from calcgpt.inference.cases import stored
-from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN, Loop, compiled, look_up
-from calcgpt.inference.cases.memory import AT_ONCE, Memory
+from calcgpt.inference.cases.memory import (
+    AT_ONCE,
+    OUTSIDE,
+    UNKNOWN,
+    Loop,
+    Memory,
+    compiled,
+    look_up,
+)
 from calcgpt.inference.cases.network import Network
-from calcgpt.inference.generate import Writer, Writing, Written
-from datagen.answer_layout import AnswerShape, answer_shape, answer_slots
+from calcgpt.inference.decoding import Decoder, Writing, Written
+from datagen.answer_layout import AnswerShape, Slots, answer_shape, answer_slots, as_arrays
 from datagen.layout import require_shape
 from datagen.layout_check import checked_layout
 from datagen.notation import parse_prompt
 from datagen.slots import WIDTH, Layout, Shape, shape_cache
-from datagen.sources import Slots, as_arrays, next_cases
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -30,20 +36,11 @@ AHEAD = 512  # slots among which the network is asked about all that are ready
 COMPILED_FROM = 500_000  # slots: machine code that has to be made, or loaded, saves time from here
 
 
-class Cache:
-    """The texts so far: keys and values are tables, so there is nothing else to keep."""
+class CaseDecoder(Decoder):
+    """Writes with a model of `calcgpt_lab.model.sources`, from a memory whose entries the network
+    makes the first time."""
 
-    def __init__(self, batch: int) -> None:
-        self.texts = [b""] * batch
-
-    def select(self, rows: Ints) -> None:
-        """Keeps these rows of the batch."""
-        self.texts = [self.texts[row] for row in rows.tolist()]
-
-
-class CaseDecoder(Writer):
-    """A `Writer` and an `ArrayDecoder` for models of `calcgpt_lab.model.sources`. It writes from a
-    memory, whose entries the network makes the first time. Several threads may call it."""
+    is_fast = True
 
     def __init__(
         self,
@@ -59,34 +56,15 @@ class CaseDecoder(Writer):
 
         Raises what `Network` raises.
         """
-        self.config, self.live, self.strict = config, live, strict
-        self.network = Network(config, len(vocabulary), tensors)
+        self.block_size, self.live, self.strict = config.block_size, live, strict
+        network = Network(config, len(vocabulary), tensors)
         proved = None if live else stored.load(stored.path_of(config, vocabulary, tensors))
         #: Whether all that it writes was tried on this machine.
         self.is_proved = proved is not None
         entries = stored.unknown() if proved is None else proved
-        self.memory = Memory(self.network, vocabulary, entries)
-        self._codes = np.frombuffer(vocabulary.encode("ascii"), np.uint8)
-        self._token_of_code = np.full(2**8, -1)
-        self._token_of_code[self._codes] = np.arange(len(self._codes))
+        self.memory = Memory(network, vocabulary, entries)
         #: The slots of an answer.
         self.answer = shape_cache(lambda slots: len(slots.kinds))(_answer)
-
-    def new_array_cache(self, batch: int, n_token: int) -> Cache:
-        """Returns an empty cache for `batch` sequences."""
-        return Cache(batch)
-
-    def __call__(self, tokens_BT: Ints, cache: Cache, last_only: bool = False) -> Floats:
-        """Returns the logits of the tokens after those in the cache, and adds them to it: (B, T,
-        V), or (B, 1, V) of the last token with `last_only`. Always asks the network."""
-        new = [self._codes[tokens_T].tobytes() for tokens_T in tokens_BT]
-        cache.texts = [text + part for text, part in zip(cache.texts, new, strict=True)]
-        n_new = 1 if last_only else tokens_BT.shape[1]
-        cases_BTR = np.stack([next_cases(text, len(text) - n_new) for text in cache.texts])
-        B, T, _ = cases_BTR.shape
-        cases_NR = cases_BTR.reshape(B * T, -1)
-        logits_NV = self.network(cases_NR[:, 0], self._token_of_code[cases_NR[:, 1:]])
-        return logits_NV.reshape(B, T, -1)
 
     def begin(self, prompt: str) -> Writing:
         """Returns what follows a prompt.

@@ -3,24 +3,31 @@
 Everything here comes from the weights. Which cases there are is told from outside, what is right in
 them is not: neither this file nor what it imports knows the rules (a test holds it).
 
-Shapes: N cases, R sources, V tokens, K kinds of slots, M entries.
+Shapes: N cases, R sources, V tokens, K kinds of slots, M entries, S slots.
 """
 
 import io
-from typing import NamedTuple, Self
+import logging
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt.inference.cases.loop import N_CODES, OUTSIDE, UNKNOWN
+from calcgpt.inference.cache import cache_folder, changeable
 from calcgpt.inference.cases.network import Floats, Ints, Network
 from datagen.slots import MAX_SOURCES, N_KINDS, Kind
 
+N_CODES = 128  # ASCII
+OUTSIDE, UNKNOWN = 255, 254  # entries that are no character: of no case, and not asked yet
 NONE = 0  # code of a source that does not exist
 NOT_A_CASE = 2**40  # added to an index by a character that a source never is
 AT_ONCE = 64  # cases: products that are so small take one thread, which does not wait for another
 FREE = 16  # cases that hardly take longer than one
 WINDOW = 4_096  # entries among which others are looked for
+
+log = logging.getLogger(__name__)
 
 
 class Entries(NamedTuple):
@@ -150,3 +157,59 @@ class Memory:
         # Last: another thread that finds a character finds its probability, too.
         self.entries.characters[index_N] = best_N
         return logits_NV
+
+
+Loop = Callable[..., int]
+
+
+def look_up(
+    text: Any,  # the characters so far; the last is 0, which a source that does not exist reads
+    written: Any,  # the probability of each character of the text
+    first: int,  # slot
+    stop: int,  # slot
+    offset: int,  # position of slot 0 in the text
+    kinds: Any,  # (S,)
+    sources: Any,  # (S * R,) positions, -1 for none
+    bases: Any,  # (K,)
+    steps: Any,  # (K, R, N_CODES), but for the last sources that are never read: they add 0
+    characters: Any,  # (M,)
+    probabilities: Any,  # (M,)
+) -> int:
+    """Writes the characters of slots, in place, up to one whose entry is not a character. Returns
+    that slot, or `stop`."""
+    n_entry = len(characters)
+    for slot in range(first, stop):
+        kind = kinds[slot]
+        index, source = bases[kind], slot * MAX_SOURCES
+        for of_code in steps[kind]:
+            index += of_code[text[sources[source]]]
+            source += 1
+        if index >= n_entry:
+            return slot
+        character = characters[index]
+        if character >= UNKNOWN:
+            return slot
+        text[offset + slot] = character
+        written[offset + slot] = probabilities[index]
+    return stop
+
+
+@cache
+def compiled() -> Loop | None:
+    """Returns `look_up` as machine code for arrays; None without Numba. The first time takes about
+    a second, or less where the machine code is kept."""
+    try:
+        import numba
+    except ImportError:
+        return None
+    folder = cache_folder() / "numba"
+    if changeable(folder) is None:
+        numba.config.CACHE_DIR = str(folder)
+        try:
+            kept: Loop = numba.njit(look_up, nogil=True, cache=True)
+        except RuntimeError as error:  # no folder can be written to
+            log.info("the compiled loop is not kept: %s", error)
+        else:
+            return kept
+    loop: Loop = numba.njit(look_up, nogil=True)
+    return loop

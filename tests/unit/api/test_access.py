@@ -1,12 +1,10 @@
 """API keys and rate limits."""
 
 import asyncio
-import logging
 import time
 from ipaddress import IPv6Network
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 from asgi import request, run, silent
 from fastapi import FastAPI
@@ -15,6 +13,7 @@ from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from limits.aio.storage import MemoryStorage
+from serving import problem
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -53,25 +52,12 @@ def routes() -> FastAPI:
     async def item(item: str = "") -> str:
         return item
 
-    @app.get("/v1/broken")
-    async def broken() -> None:
-        raise RuntimeError("broken")
-
     return app
 
 
 def send(app: ASGIApp, path: str, host: str, headers: list[tuple[bytes, bytes]]) -> int:
     """Returns the status of a GET with exactly these headers."""
     return int(run(app, path=path, headers=headers, client=(host, 5))[0]["status"])
-
-
-def problem(response: httpx.Response, status: int, kind: str) -> None:
-    """Asserts that the response is a problem document."""
-    assert response.status_code == status
-    assert response.headers["content-type"] == "application/problem+json"
-    document = response.json()
-    assert document["status"] == status
-    assert document["type"] == f"urn:calcgpt:problem:{kind}"
 
 
 def locked(**options: Any) -> TestClient:
@@ -83,38 +69,38 @@ def locked(**options: Any) -> TestClient:
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("path", "headers", "status"),
     [
-        {"X-API-Key": KEYS[0]},
-        {"X-API-Key": KEYS[1].encode()},
-        {"Authorization": f"Bearer {KEYS[0]}"},
-        {"Authorization": f"bearer   {KEYS[1]} ".encode()},
-        {"X-API-Key": "wrong", "Authorization": f"Bearer {KEYS[0]}"},
+        ("/v1/items/5", {"X-API-Key": KEYS[0]}, 200),
+        ("/v1/items/5", {"X-API-Key": KEYS[1].encode()}, 200),
+        ("/v1/items/5", {"Authorization": f"Bearer {KEYS[0]}"}, 200),
+        ("/v1/items/5", {"Authorization": f"bearer   {KEYS[1]} ".encode()}, 200),
+        ("/v1/items/5", {"X-API-Key": "wrong", "Authorization": f"Bearer {KEYS[0]}"}, 200),
+        ("/v1/items/5", [("X-API-Key", KEYS[0])] * 2, 200),
+        ("/v1/items/5", [("X-API-Key", KEYS[0])] * 3, 401),
+        ("/v1/items/5", {}, 401),
+        ("/v1/items/5", {"X-API-Key": ""}, 401),
+        ("/v1/items/5", {"X-API-Key": KEYS[0][:-1]}, 401),
+        ("/v1/items/5", {"X-API-Key": KEYS[0].upper()}, 401),
+        ("/v1/items/5", {"X-API-Key": f"Bearer {KEYS[0]}"}, 401),
+        ("/v1/items/5", {"X-API-Key": b"\xff\xfe"}, 401),
+        ("/v1/items/5", {"Authorization": KEYS[0]}, 401),
+        ("/v1/items/5", {"Authorization": f"Basic {KEYS[0]}"}, 401),
+        ("/v1/items/5", {"Authorization": "Bearer"}, 401),
+        ("/v1/items/5", {"Authorization": b"Bearer \x80"}, 401),
+        ("/v1/nothing", {}, 401),
+        ("/v1/", {}, 401),
+        ("/%761/items/5", {}, 401),
+        ("/healthz", {}, 200),
+        ("/nothing", {}, 404),
     ],
 )
-def test_a_valid_key_is_accepted(headers: Any) -> None:
-    assert locked().get("/v1/items/5", headers=headers).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"X-API-Key": ""},
-        {"X-API-Key": KEYS[0][:-1]},
-        {"X-API-Key": KEYS[0].upper()},
-        {"X-API-Key": f"Bearer {KEYS[0]}"},
-        {"X-API-Key": b"\xff\xfe"},
-        {"Authorization": KEYS[0]},
-        {"Authorization": f"Basic {KEYS[0]}"},
-        {"Authorization": "Bearer"},
-        {"Authorization": b"Bearer \x80"},
-    ],
-)
-def test_anything_else_is_refused(headers: Any) -> None:
-    response = locked().get("/v1/items/5", headers=headers)
-    problem(response, 401, "unauthorized")
-    assert response.headers["WWW-Authenticate"] == "Bearer"
+def test_every_path_under_v1_needs_a_key(path: str, headers: Any, status: int) -> None:
+    response = locked().get(path, headers=headers)
+    assert response.status_code == status
+    if status == 401:
+        problem(response, 401, "unauthorized")
+        assert response.headers["WWW-Authenticate"] == "Bearer"
 
 
 def test_every_wrong_key_counts_until_all_are_refused() -> None:
@@ -130,22 +116,6 @@ def test_every_wrong_key_counts_until_all_are_refused() -> None:
     problem(app.get("/v1/items/5", headers=valid), 429, "rate-limited")
 
 
-def test_more_than_two_keys_are_refused() -> None:
-    headers = [("X-API-Key", KEYS[0])] * 3
-    problem(locked().get("/v1/items/5", headers=headers), 401, "unauthorized")
-    assert locked().get("/v1/items/5", headers=headers[:2]).status_code == 200
-
-
-@pytest.mark.parametrize("path", ["/v1/items/5", "/v1/nothing", "/v1/", "/%761/items/5"])
-def test_every_path_under_v1_needs_a_key(path: str) -> None:
-    assert locked().get(path).status_code == 401
-
-
-def test_other_paths_need_no_key() -> None:
-    assert locked().get("/healthz").status_code == 200
-    assert locked().get("/nothing").status_code == 404
-
-
 def test_the_prefix_of_a_proxy_does_not_bypass_the_key() -> None:
     ask = locked(root_path="/calculator")
     assert ask.get("/v1/items/5").status_code == 401
@@ -155,20 +125,6 @@ def test_the_prefix_of_a_proxy_does_not_bypass_the_key() -> None:
 
 def test_a_preflight_needs_no_key() -> None:
     assert locked().options("/v1/items/5").status_code == 405  # CORS, where it is on, answers it
-
-
-def test_no_key_is_ever_logged(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    for key in (KEYS[0], "wrong-horse-battery"):
-        for headers in ({"X-API-Key": key}, {"Authorization": f"Bearer {key}"}):
-            for path in ("/v1/items/5", "/v1/broken", "/nothing"):
-                locked().get(path, headers=headers)
-    written = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
-    written += "".join(capfd.readouterr())
-    assert "RuntimeError" in written  # the log is not empty
-    assert "horse-battery" not in written
 
 
 def limited(rate: str, metrics: Metrics | None = None) -> TestClient:

@@ -22,12 +22,8 @@ def test_weights_and_manifest_are_sent_once() -> None:
         assert response.headers["content-type"] == "application/octet-stream"
         assert response.content == (folder / "model.safetensors").read_bytes()
         tag = response.headers["etag"]
-        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
-            again = client.get("/v1/models/calculator/weights", headers={"If-None-Match": known})
-            assert (again.status_code, again.content) == (304, b"")
-            assert again.headers["cache-control"] == "private, no-cache"
-        other = client.get("/v1/models/calculator/weights", headers={"If-None-Match": '"other"'})
-        assert other.content == response.content
+        again = client.get("/v1/models/calculator/weights", headers={"If-None-Match": tag})
+        assert (again.status_code, again.headers["cache-control"]) == (304, "private, no-cache")
         problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
 
 

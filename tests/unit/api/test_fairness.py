@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.fairness import Admission, Shift, Turns
-from api.problems import ProblemError
+from api.http import ProblemError
 from api.telemetry import Metrics
 
 LIMIT = 100

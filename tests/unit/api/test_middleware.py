@@ -6,19 +6,18 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import httpx2 as httpx
 import pytest
 from asgi import request, run, silent
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
 from forks import PATIENCE
+from serving import problem
 from starlette.types import Message, Receive, Scope, Send
 
-from api import logs
 from api.connections import UNSENT_BYTES
 from api.middleware import RequestLog
-from api.telemetry import Metrics
+from api.telemetry import Metrics, request_id
 
 log = logging.getLogger("service.route")
 
@@ -60,17 +59,6 @@ def routes() -> FastAPI:
     return app
 
 
-def problem(response: httpx.Response, status: int, kind: str | None = None) -> dict[str, Any]:
-    """The problem document that a response must be."""
-    assert response.status_code == status
-    assert response.headers["content-type"] == "application/problem+json"
-    document: dict[str, Any] = response.json()
-    assert document["status"] == status
-    assert document["type"] == (f"urn:calcgpt:problem:{kind}" if kind else "about:blank")
-    assert "secret" not in response.text
-    return document
-
-
 def access(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
     """The one access record of the log."""
     (record,) = (r for r in caplog.records if r.name == "api.middleware" and "ms" in r.__dict__)
@@ -83,7 +71,7 @@ def metrics() -> Metrics:
 
 
 def add_request_id(record: logging.LogRecord) -> bool:
-    record.request_id = logs.request_id.get()
+    record.request_id = request_id.get()
     return True
 
 
@@ -101,16 +89,15 @@ def logged(metrics: Metrics, caplog: pytest.LogCaptureFixture) -> Iterator[TestC
 @pytest.mark.parametrize("client_id", ["a", "trace-1.2_3", "x" * 64])
 def test_a_plain_request_id_is_kept(logged: TestClient, client_id: str) -> None:
     response = logged.get("/v1/items/5", headers={"X-Request-ID": client_id})
-    assert response.headers["X-Request-ID"] == client_id
-    assert response.json()["request_id"] == client_id
+    assert response.headers["X-Request-ID"] == response.json()["request_id"] == client_id
 
 
-@pytest.mark.parametrize("client_id", [None, "", "x" * 65, "a b", "a\tb", "é", "<script>", "a/b"])
-def test_any_other_request_id_is_replaced(logged: TestClient, client_id: str | None) -> None:
-    headers = {} if client_id is None else {"X-Request-ID": client_id.encode("latin-1")}
-    first, second = (logged.get("/v1/items/5", headers=headers) for _ in range(2))
-    assert re.fullmatch("[0-9a-f]{32}", first.headers["X-Request-ID"])
-    assert first.headers["X-Request-ID"] != second.headers["X-Request-ID"]
+@pytest.mark.parametrize("client_id", ["", "x" * 65, "a b", "a\tb", "é", "<script>", "a/b"])
+def test_any_other_request_id_is_replaced(logged: TestClient, client_id: str) -> None:
+    headers = {"X-Request-ID": client_id.encode("latin-1")}
+    found = {logged.get("/v1/items/5", headers=headers).headers["X-Request-ID"] for _ in "12"}
+    assert len(found) == 2
+    assert all(re.fullmatch("[0-9a-f]{32}", identity) for identity in found)
 
 
 def test_a_request_is_logged_when_it_ends(
@@ -137,16 +124,12 @@ def test_a_request_is_logged_when_it_ends(
     }
 
 
-def test_health_checks_are_logged_at_level_debug(
+def test_health_checks_are_logged_at_level_debug_and_long_paths_are_cut(
     logged: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     logged.get("/healthz")
     assert access(caplog)["levelname"] == "DEBUG"
-
-
-def test_a_long_path_is_cut_in_the_log(
-    logged: TestClient, caplog: pytest.LogCaptureFixture
-) -> None:
+    caplog.clear()
     logged.get(f"/v1/items/{'x' * 5_000}")
     assert len(access(caplog)["path"]) == 200
     assert len(access(caplog)["message"]) < 300
@@ -176,6 +159,7 @@ def test_an_internal_error_is_logged_once_and_not_revealed(
 ) -> None:
     response = logged.get("/v1/broken")
     problem(response, 500)
+    assert "secret" not in response.text
     assert response.headers["X-Request-ID"]
     (error,) = (record for record in caplog.records if record.levelno >= logging.ERROR)
     assert error.exc_info
@@ -197,58 +181,52 @@ async def disconnect() -> Message:
     return {"type": "http.disconnect"}
 
 
-@pytest.mark.parametrize("answers", [False, True])
-def test_a_disconnect_before_the_response_is_499(
-    metrics: Metrics, caplog: pytest.LogCaptureFixture, answers: bool
+# What an application does when its client is gone: its steps, then the status and whether the log
+# has the disconnect.
+START: Message = {"type": "http.response.start", "status": 200}
+PIECE: Message = {"type": "http.response.body", "body": b"first", "more_body": True}
+END: Message = {"type": "http.response.body", "body": b"last"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "status", "disconnected", "n_bytes"),
+    [
+        (["receive"], 499, True, 0),
+        (["receive", START, END], 499, True, 4),
+        ([START, PIECE, "receive"], 200, True, 5),
+        ([START, END, "receive"], 200, None, 4),
+    ],
+)
+def test_a_disconnect_is_logged_unless_the_response_is_complete(
+    metrics: Metrics,
+    caplog: pytest.LogCaptureFixture,
+    steps: list[Any],
+    status: int,
+    disconnected: bool | None,
+    n_bytes: int,
 ) -> None:
-    async def app(scope: Scope, receive: Any, send: Any) -> None:
-        assert (await receive())["type"] == "http.disconnect"
-        if answers:
-            await Response("too late")(scope, receive, send)
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        for step in steps:
+            await (receive() if step == "receive" else send({**step}))
 
     caplog.set_level(logging.INFO, "api")
     sent = run(RequestLog(app, metrics), disconnect)
-    assert bool(sent) == answers
+    assert len(sent) == len(steps) - 1
     record = access(caplog)
-    assert (record["status"], record["disconnected"]) == (499, True)
-    assert metrics.requests.labels("other", "GET", "499")._value.get() == 1
-
-
-def test_a_disconnect_during_the_response_is_logged(
-    metrics: Metrics, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def app(scope: Scope, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200})
-        await send({"type": "http.response.body", "body": b"first", "more_body": True})
-        await receive()
-
-    caplog.set_level(logging.INFO, "api")
-    run(RequestLog(app, metrics), disconnect)
-    record = access(caplog)
-    assert (record["status"], record["disconnected"], record["bytes"]) == (200, True, 5)
-
-
-def test_a_disconnect_after_the_response_is_not_logged(
-    metrics: Metrics, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def app(scope: Scope, receive: Any, send: Any) -> None:
-        await Response("all")(scope, receive, send)
-        await receive()
-
-    caplog.set_level(logging.INFO, "api")
-    run(RequestLog(app, metrics), disconnect)
-    assert "disconnected" not in access(caplog)
+    assert (record["status"], record.get("disconnected")) == (status, disconnected)
+    assert record["bytes"] == n_bytes
+    assert metrics.requests.labels("other", "GET", str(status))._value.get() == 1
 
 
 def test_the_request_id_is_reset_after_a_request(metrics: Metrics) -> None:
     seen: list[str | None] = []
 
     async def app(scope: Scope, receive: Any, send: Any) -> None:
-        seen.append(logs.request_id.get())
+        seen.append(request_id.get())
 
     async def through(scope: Scope, receive: Any, send: Any) -> None:
         await RequestLog(app, metrics)({**scope}, receive, send)
-        seen.append(logs.request_id.get())
+        seen.append(request_id.get())
 
     run(through, headers=[(b"x-request-id", b"mine")])
     assert seen == ["mine", None]
@@ -262,18 +240,11 @@ def test_an_application_without_a_response_is_500(metrics: Metrics) -> None:
     assert start["status"] == 500
 
 
-def careful() -> TestClient:
-    app = routes()
-    app.add_middleware(RequestLog, metrics=Metrics())
-    return TestClient(app)
-
-
-def test_every_response_has_security_headers() -> None:
-    ask = careful()
+def test_every_response_has_security_headers(logged: TestClient) -> None:
     cached = {"/v1/items/5": "no-store", "/v1/broken": "no-store"}
     cached |= dict.fromkeys(["/", "/docs", "/static/page.css"], "no-cache")
     for path in ("/healthz", "/nothing", *cached):
-        headers = ask.get(path).headers
+        headers = logged.get(path).headers
         assert headers["X-Content-Type-Options"] == "nosniff"
         assert headers["X-Frame-Options"] == "DENY"
         assert headers["Referrer-Policy"] == "no-referrer"
@@ -285,8 +256,8 @@ def test_every_response_has_security_headers() -> None:
         assert headers.get("Cache-Control") == cached.get(path)
 
 
-def test_headers_of_a_route_are_kept() -> None:
-    headers = careful().get("/v1/own").headers
+def test_headers_of_a_route_are_kept(logged: TestClient) -> None:
+    headers = logged.get("/v1/own").headers
     assert headers.get_list("Cache-Control") == ["max-age=5"]
     assert headers.get_list("Content-Security-Policy") == ["default-src 'none'"]
     assert headers["X-Frame-Options"] == "DENY"

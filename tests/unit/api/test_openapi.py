@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
 from api.app import create_app, document
-from api.problems import MEDIA_TYPE
+from api.http import MEDIA_TYPE
 from api.settings import Settings
 
 COPY = Path(__file__).parents[3] / "docs" / "openapi.json"

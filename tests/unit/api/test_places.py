@@ -1,6 +1,7 @@
 """Places in requests and responses of the calculator's endpoints."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fake_decoder import calculator_model, worked_model
@@ -57,26 +58,21 @@ def test_as_many_as_30_places_are_answered(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "result", "reading", "alternative"),
+    ("typed", "more", "result", "reading", "alternative"),
     [
-        ({}, "90", "100-10% as 100-(10% of 100)", "100-(10%)"),
-        ({"percent": "relative"}, "90", "100-10% as 100-(10% of 100)", "100-(10%)"),
-        ({"percent": "plain"}, "99.9", None, None),
+        ("100-10%", {}, "90", "100-10% as 100-(10% of 100)", "100-(10%)"),
+        ("100-10%", {"percent": "plain"}, "99.9", None, None),
+        ("12,500*2", {}, "25000", None, None),
+        ("12,500*2", {"decimal_comma": True}, "25", "12,500 as 12.5", "12500*2"),
+        ("sin(30)", {"angle": "degrees", "places": 1}, "0.5", None, None),
     ],
 )
-def test_a_percentage_is_read_as_the_request_says(
-    client: TestClient, more: dict[str, str], result: str, reading: str, alternative: str
+def test_an_expression_is_read_as_the_request_says(
+    client: TestClient, typed: str, more: Any, result: str, reading: str, alternative: str
 ) -> None:
-    answered = ask(client, "100-10%", **more).json()
+    answered = ask(client, typed, **more).json()
     found = answered["result"], answered["reading"], answered["alternative"]
     assert found == (result, reading, alternative)
-
-
-def test_a_comma_is_read_as_the_request_says(client: TestClient) -> None:
-    assert ask(client, "12,500*2").json()["result"] == "25000"
-    answered = ask(client, "12,500*2", decimal_comma=True).json()
-    assert (answered["result"], answered["reading"]) == ("25", "12,500 as 12.5")
-    assert answered["alternative"] == "12500*2"
 
 
 @pytest.mark.parametrize("places", [31, -1, 10**30, 2.0, "2", True])

@@ -17,7 +17,7 @@ from api import service as module
 from api.service import ModelPool, Service, load_models
 from api.settings import Settings
 from api.telemetry import Metrics
-from calcgpt.inference.generate import Written, begin
+from calcgpt.inference.decoding import Written
 
 
 def test_a_checkpoint_of_ones_own_hides_the_shipped_one_of_its_name(
@@ -129,18 +129,17 @@ async def test_a_long_text_lets_others_write(service: Service, is_heard: bool) -
     async def write(client: str, expression: str, hear: bool = False) -> None:
         computation = calculator.begin(expression)
         [question] = computation.questions()
-        start = partial(
-            begin, calculator.decoder, model.checkpoint.tokenizer, question.prompt, calculator.stop
-        )
+        decoder, prompt = calculator.decoder, question.prompt
 
         async def report(part: Written) -> None:
             parts.append(part.text)
             while "short" not in written:  # a slow reader
                 await asyncio.sleep(0)
 
-        async with service.shift(calculator.decoder, client, computation.cost) as shift:
+        async with service.shift(decoder, client, computation.cost) as shift:
+            length = computation.n_characters
             text = await service.write(
-                "worked", start, computation.n_characters, shift, report if hear else None
+                "worked", decoder, prompt, length, shift, report if hear else None
             )
         written.append(client)
         if hear:

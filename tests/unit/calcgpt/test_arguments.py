@@ -9,10 +9,21 @@ from typing import Any
 import pytest
 
 import calcgpt
-from calcgpt import Calculator, Checkpoint, ModelConfig, Problem, Sampling, generate, sample
+from calcgpt import Calculator, Checkpoint, ModelConfig, Problem, generate
 from calcgpt.base.errors import UserError
 from calcgpt.inference.expression_stack import DEFAULT_STYLE
-from calcgpt_lab import Task, build_model, evaluate, load, load_recipe, read_problems, train
+from calcgpt_lab import (
+    Sampling,
+    Task,
+    build_model,
+    evaluate,
+    load,
+    load_recipe,
+    read_problems,
+    sample,
+    save,
+    train,
+)
 from datagen.arithmetic import Number
 from datagen.operations import DIVISION
 
@@ -46,7 +57,7 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
         calculator.calculate_batch: {"expressions": ["1+1"], **asked},
         Checkpoint: fields,
         Checkpoint.load: {"folder": str(DIRECT)},
-        checkpoint.save: {"folder": "saved", "extra": {}},
+        save: {"checkpoint": checkpoint, "folder": "saved", "extra": {}},
         checkpoint.without: {"parts": []},
         ModelConfig: config.model_dump(),
         Problem: {"a": half, "op": DIVISION, "b": half, "places": 2},
@@ -60,7 +71,7 @@ def _calls() -> dict[Callable[..., Any], dict[str, Any]]:
         load: {"reference": str(DIRECT), "device": "cpu"},
         load_recipe: {"name": "nano", "overrides": [], "overlays": [{}]},
         read_problems: {"path": "lines.txt", "limit": 1},
-        sample: {**text, "sampling": Sampling(), "decoder": calculator.decoder},
+        sample: {**text, "sampling": Sampling()},
         train: trained,
     }
 

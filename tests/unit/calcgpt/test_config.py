@@ -9,8 +9,8 @@ import pytest
 from calcgpt import config
 from calcgpt.base.errors import ConfigError
 from calcgpt.config import Recipe
-from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.data.sources import BATCHES
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model.attention import ATTENTIONS
 from calcgpt_lab.model.base import BLOCKS, INITS
 from calcgpt_lab.model.gpt import MODELS

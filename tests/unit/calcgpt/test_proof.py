@@ -13,6 +13,7 @@ from calcgpt import proof
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.engines import cases_decoder
 from calcgpt.registry import resolve
+from calcgpt_lab.saving import save
 from datagen.cases import all_cases
 from datagen.invariants import Check
 from datagen.notation import WORK_ALPHABET
@@ -49,7 +50,7 @@ def test_a_model_with_other_weights_is_not(run_cli: RunCli, tmp_path: Path) -> N
     rows = [WORK_ALPHABET.index(sign) for sign in "+-"]
     head[rows] = head[rows[::-1]]
     arrays = checkpoint.arrays | {"head.weight": head}
-    dataclasses.replace(checkpoint, arrays=arrays).save(tmp_path / "other")
+    save(dataclasses.replace(checkpoint, arrays=arrays), tmp_path / "other")
     outcome = run_cli("prove", tmp_path / "other", "--quiet")
     assert outcome.code == 1
     *_, found, last = outcome.out.splitlines()

@@ -1,9 +1,5 @@
 """Characters to ids and back."""
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +7,8 @@ from hypothesis import strategies as st
 
 from calcgpt.base.errors import DataError
 from calcgpt.errors import CheckpointError
-from calcgpt.tokenizer import TOKENIZERS, TYPES, CharTokenizer, tokenizer_from_json
+from calcgpt.tokenizer import CharTokenizer, tokenizer_from_json
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from datagen.notation import ALPHABET, WORK_ALPHABET
 
 ARITHMETIC = TOKENIZERS["arithmetic"]("")
@@ -33,6 +30,7 @@ def test_a_text_tokenizer_holds_the_characters_of_its_text(text: str) -> None:
     tokenizer = TOKENIZERS["chars"](text)
     assert set(tokenizer.vocabulary) == set(text)
     assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer_from_json(tokenizer.to_json()).to_json() == tokenizer.to_json()
 
 
 @pytest.mark.parametrize(
@@ -52,12 +50,6 @@ def test_ids_take_the_smallest_type_that_holds_them(size: int, dtype: type) -> N
     ids = CharTokenizer(vocabulary).encode(vocabulary)
     assert ids.dtype == dtype
     assert ids.tolist() == list(range(size))
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
-def test_json_describes_a_tokenizer_completely(text: str) -> None:
-    tokenizer = TOKENIZERS["chars"](text)
-    assert CharTokenizer.from_json(tokenizer.to_json()).vocabulary == tokenizer.vocabulary
 
 
 def test_an_id_fits_in_16_bits() -> None:
@@ -87,27 +79,17 @@ def test_an_id_fits_in_16_bits() -> None:
         '{"type": ["chars"], "vocabulary": "ab"}',
         '{"type": {}, "vocabulary": "ab"}',
         '{"type": "tokenizer\\n", "vocabulary": "ab"}',
+        '{"type": "words", "vocabulary": "ab"}',
         '{"type": 1e999}',
         '{"type": ' + "9" * 5_000 + "}",
         "[" * 100_000,
     ],
 )
-@pytest.mark.parametrize("read", [CharTokenizer.from_json, tokenizer_from_json])
-def test_json_of_anything_else_is_refused_in_one_line(
-    read: Callable[[str], Any], content: str
-) -> None:
+def test_json_of_anything_else_is_refused_in_one_line(content: str) -> None:
     with pytest.raises(CheckpointError) as caught:
-        read(content)
+        tokenizer_from_json(content)
     assert "tokenizer" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_tokenizer_of_an_unknown_type_is_named() -> None:
-    content = json.dumps({"type": "bpe", "vocabulary": "ab"})
-    with pytest.raises(CheckpointError, match="unknown tokenizer type 'bpe'"):
-        CharTokenizer.from_json(content)
-    with pytest.raises(CheckpointError, match="unknown tokenizer type 'words'"):
-        tokenizer_from_json(content.replace("bpe", "words"))
 
 
 @pytest.mark.parametrize("name", list(TOKENIZERS))
@@ -115,7 +97,7 @@ def test_every_tokenizer_is_read_back_as_what_it_was(name: str) -> None:
     tokenizer = TOKENIZERS[name]("to be or not to be " * 9, 300)
     content = tokenizer.to_json()
     again = tokenizer_from_json(content)
-    assert type(again) is type(tokenizer) is TYPES[json.loads(content)["type"]]
+    assert type(again) is type(tokenizer)
     assert (len(again), again.to_json()) == (len(tokenizer), content)
     assert again.decode(range(len(again))) == tokenizer.decode(range(len(tokenizer)))
 

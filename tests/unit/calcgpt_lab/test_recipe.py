@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.config import ModelConfig, Recipe
-from calcgpt.tokenizer import TOKENIZERS
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.recipe import (
     differences,

@@ -9,6 +9,7 @@ from datagen_strategies import any_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calcgpt_lab.model.sources import next_cases
 from datagen.answer_layout import answer_shape, answer_slots
 from datagen.arithmetic import Number, Problem
 from datagen.cases import LEAST, LIMIT, all_cases
@@ -17,7 +18,6 @@ from datagen.notation import render, render_prompt
 from datagen.operations import OPERATIONS
 from datagen.operations.quotients import estimate
 from datagen.slots import MAX_SOURCES, NOWHERE, Kind, Slot
-from datagen.sources import next_cases
 from datagen.work import render as render_work
 
 

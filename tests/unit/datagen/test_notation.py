@@ -7,7 +7,7 @@ from functools import partial
 from itertools import product
 
 import pytest
-from datagen_strategies import any_numbers, any_problems, large_numbers, numbers, problems
+from datagen_strategies import any_numbers, any_problems, fits, large_numbers, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from datagen.notation import (
     ALPHABET,
     WIDTH,
     answer_text,
-    number_from_text,
     number_text,
     parse,
     parse_answer,
@@ -29,7 +28,6 @@ from datagen.notation import (
 )
 from datagen.operations import (
     ADDITION,
-    BY_SIGN,
     DIVISION,
     MULTIPLICATION,
     OPERATIONS,
@@ -37,13 +35,26 @@ from datagen.operations import (
 )
 
 LINES = [
-    ("$(0000753.78+0000000910)=87.3661000$", "753.78", "+", "910", "1663.78"),
-    ("$(0000000782+0000000021)=3080000000$", "782", "+", "21", "803"),
-    ("$(0000002.08-0000136.22)=41.431-000$", "2.08", "-", "136.22", "-134.14"),
-    ("$(0000313.46*0000000217)=28.0208600$", "313.46", "*", "217", "68020.82"),
-    ("$(0000000573*0000351.77)=12.4651020$", "573", "*", "351.77", "201564.21"),
-    ("$(0000000400/0000000344)=61.1000000$", "400", "/", "344", "1.16"),
-    ("$(0000000471/0000000299)=85.1000000$", "471", "/", "299", "1.58"),
+    ("$(0000753.78+0000000910)=87.3661000$", "753.78 + 910 = 1663.78"),
+    ("$(0000000782+0000000021)=3080000000$", "782 + 21 = 803"),
+    ("$(0000002.08-0000136.22)=41.431-000$", "2.08 - 136.22 = -134.14"),
+    ("$(0000313.46*0000000217)=28.0208600$", "313.46 * 217 = 68020.82"),
+    ("$(0000000573*0000351.77)=12.4651020$", "573 * 351.77 = 201564.21"),
+    ("$(0000000400/0000000344)=61.1000000$", "400 / 344 = 1.16"),
+    ("$(0000000471/0000000299)=85.1000000$", "471 / 299 = 1.58"),
+    ("$1(0000000001/0000000003)=3.00000000$", "1 / 3 = 0.3"),
+    ("$8(0000000001/0000000003)=33333333.0$", "1 / 3 = 0.33333333"),
+    ("$9(0000000001/0000000003)=333333333.0$", "1 / 3 = 0.333333333"),
+    ("$3(000000.001+0000000001)=100.100000$", "0.001 + 1 = 1.001"),
+    ("$0(0000000007/0000000002)=4000000000$", "7 / 2 = 4"),
+    ("$0(00000000.5-0000000000)=0000000000$", "0.5 - 0 = 0"),
+    ("$12(0000000001/0000000003)=333333333333.0$", "1 / 3 = 0.333333333333"),
+    ("$30(0000000002/0000000003)=76" + 28 * "6" + ".0$", "2 / 3 = 0." + 29 * "6" + "7"),
+    ("$(0000000.05-12345678901)=59.00987654321-$", "0.05 - 12345678901 = -12345678900.95"),
+    (
+        "$4(0.123456789*-10000000000)=0.0987654321-$",
+        "0.123456789 * -10000000000 = -1234567890.0",
+    ),
 ]
 
 edits = st.tuples(
@@ -68,12 +79,12 @@ def refused_at(read: Callable[..., object], *arguments: object) -> int:
     return caught.value.position
 
 
-@pytest.mark.parametrize(("line", "a", "op", "b", "result"), LINES)
-def test_known_lines(line: str, a: str, op: str, b: str, result: str) -> None:
-    problem = Problem(number_from_text(a), BY_SIGN[op], number_from_text(b))
+@pytest.mark.parametrize(("line", "equation"), LINES)
+def test_known_lines(line: str, equation: str) -> None:
+    problem = parse(line)
     assert render(problem) == line
-    assert parse(line) == problem
-    assert answer_text(answer(problem)) == result
+    a, b, result = map(answer_text, (problem.a, problem.b, answer(problem)))
+    assert f"{a} {problem.op} {b} = {result}" == equation
 
 
 @settings(max_examples=300)
@@ -102,75 +113,17 @@ def test_a_line_has_its_characters_where_they_belong(problem: Problem) -> None:
     assert render_prompt(problem) + render_answer(answer(problem)) + "$" == line
 
 
-@pytest.mark.parametrize(
-    ("line", "places", "result"),
-    [
-        ("$(0000000001/0000000003)=33.0000000$", 2, "0.33"),
-        ("$1(0000000001/0000000003)=3.00000000$", 1, "0.3"),
-        ("$8(0000000001/0000000003)=33333333.0$", 8, "0.33333333"),
-        ("$9(0000000001/0000000003)=333333333.0$", 9, "0.333333333"),
-        ("$3(000000.001+0000000001)=100.100000$", 3, "1.001"),
-        ("$0(0000000007/0000000002)=4000000000$", 0, "4"),
-        ("$0(00000000.5-0000000000)=0000000000$", 0, "0"),
-        ("$12(0000000001/0000000003)=333333333333.0$", 12, "0.333333333333"),
-        ("$30(0000000002/0000000003)=76" + 28 * "6" + ".0$", 30, "0." + 29 * "6" + "7"),
-        ("$(0000000.05-12345678901)=59.00987654321-$", 2, "-12345678900.95"),
-        ("$4(0.123456789*-10000000000)=0.0987654321-$", 4, "-1234567890.0"),
-    ],
-)
-def test_known_lines_of_other_widths_and_places(line: str, places: int, result: str) -> None:
-    problem = parse(line)
-    assert problem.places == places
-    assert answer_text(answer(problem)) == result
-    assert render(problem) == line
-
-
 def test_the_alphabet_is_sorted_and_complete() -> None:
     assert sorted(ALPHABET) == list("$()*+-./0123456789=an")
 
 
-@given(numbers)
-def test_number_text_is_how_python_writes_it(number: Number) -> None:
-    text = number_text(number)
-    assert number_from_text(text) == number
-    assert text == str(float(text) if number.point else int(text))
-
-
 @given(any_numbers)
-def test_number_text_is_read_back(number: Number) -> None:
+def test_a_number_is_written_as_python_writes_it(number: Number) -> None:
     text = number_text(number)
-    assert number_from_text(text) == number
     assert Fraction(text) == Fraction(number.units, 10**number.places)
     assert len(text.partition(".")[2]) == number.places
-
-
-@pytest.mark.parametrize(
-    ("text", "position"),
-    [
-        ("", 0),
-        ("-", 1),
-        ("007", 1),
-        ("-07", 2),
-        ("1.", 2),
-        (".5", 0),
-        ("1.50", 4),
-        ("1.00", 4),
-        ("1." + 10_000 * "1", 10_001),
-        ("1." + 9_998 * "1" + "01", 10_000),
-        ("-0", 2),  # it could have become -0.5
-        ("-0.0", 4),
-        ("-0.00", 5),
-        ("1e5", 1),
-        ("+5", 0),
-        ("5 ", 1),
-        ("٣", 0),  # a digit, but not one of ours
-        ("1,5", 1),
-        ("nan", 0),
-        ("9" * 30_000, 20_200),
-    ],
-)
-def test_what_is_not_a_number(text: str, position: int) -> None:
-    assert refused_at(number_from_text, text) == position
+    if fits(number):
+        assert text == str(float(text) if number.point else int(text))
 
 
 @pytest.mark.parametrize(
@@ -221,19 +174,6 @@ def test_edited_lines_are_refused_or_mean_something_else(
         assert (parse(text) == problem) == (text == line)
 
 
-@settings(max_examples=300)
-@given(problems | any_problems, edits)
-def test_edited_answers_are_refused_or_mean_something_else(
-    problem: Problem, edit: tuple[int, str, str]
-) -> None:
-    text, position = edited(render_answer(answer(problem)), edit)
-    read = partial(parse_answer, places=problem.places)
-    if error := error_of(read, text):
-        assert position <= error.position <= len(text)
-    else:
-        assert render_answer(read(text)) == text
-
-
 @given(st.text(alphabet=ALPHABET, max_size=40) | st.text(max_size=40))
 def test_other_text_is_refused(text: str) -> None:
     assert 0 <= refused_at(parse, text) <= len(text)
@@ -268,7 +208,7 @@ def test_the_places_go_up_to_9999_and_two_are_not_written(places: str) -> None:
 
 @pytest.mark.parametrize("text", ["$(" + "9" * 10**6, "$(" + "0" * 10**6, "$9(1234567890+" * 10**5])
 def test_a_hostile_text_is_refused_at_once(text: str) -> None:
-    for read in (parse, parse_prompt, parse_answer, number_from_text):
+    for read in (parse, parse_prompt, parse_answer):
         assert refused_at(read, text) <= 2 * notation.MAX_WIDTH + 9
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datagen.arithmetic import ProblemArray
-from datagen.sampling import Sampler, Words, mixture
+from datagen.sampling import Sampler, Words, bit_generator, mixture
 
 N = 200_000
 WORD = st.integers(0, 2**64 - 1) | st.sampled_from([0, 2**64 - 1])
@@ -114,3 +114,13 @@ def test_a_mixture_gives_each_part_its_share_and_the_other_words() -> None:
     assert (mixed.b_point == (last > 0)).all()
     # The part of a problem says nothing of its words.
     assert abs(np.corrcoef(mixed.op, last > 0)[0, 1]) < 0.01
+
+
+def test_blocks_and_streams_are_independent() -> None:
+    firsts = {
+        int(bit_generator(seed, stream, block).random_raw())
+        for seed in range(3)
+        for stream in range(3)
+        for block in range(3)
+    }
+    assert len(firsts) == 27

@@ -16,11 +16,11 @@ from calcgpt.export.web import PAGE
 from calcgpt.inference.browser import manifest_of
 from calcgpt.inference.calculator import Calculator
 from calcgpt.registry import resolve
+from calcgpt_lab.model.sources import next_cases
 from datagen.cases import Cases, all_cases
 from datagen.distributions import distribution
 from datagen.notation import number_text
 from datagen.slots import MAX_SOURCES, N_KINDS
-from datagen.sources import next_cases
 from datagen.work import render
 from tools.node import in_node
 
@@ -215,7 +215,7 @@ CALCULATE = """async ({ file, manifest, expressions, places }, read, startWorker
 def drawn(n: int) -> list[str]:
     """Operations of all kinds, of several distributions."""
     expressions = []
-    for name in ("blog", "everyday", "rounding", "tricky-5"):
+    for name in ("blog", "everyday", "wide", "tricky-5"):
         [batch] = distribution(name)(np.random.PCG64(7), n)
         problems = batch.to_problems()
         expressions += [f"({number_text(p.a)}){p.op}({number_text(p.b)})" for p in problems]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from calcgpt.base.files import locked
 from calcgpt.inference import cache
 from calcgpt.inference.cache import MAX_FILES, cache_folder, read_cached, write_cached
 
@@ -192,32 +191,6 @@ def test_a_file_that_several_threads_write_is_whole_at_any_time(tmp_path: Path) 
         for writer in writers:
             writer.result()
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_of_several_that_need_a_file_one_makes_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    barrier, have_read, made = threading.Barrier(4), set[int](), list[int]()
-
-    def read(path: Path) -> bytes | None:
-        content = read_cached(path)
-        if (thread := threading.get_ident()) not in have_read:
-            have_read.add(thread)
-            barrier.wait()  # no one has found the file
-        return content
-
-    monkeypatch.setattr(cache, "read_cached", read)
-    with ThreadPoolExecutor(4) as pool:
-        for future in [pool.submit(cache.cached, "a.o", counting(made), "code") for _ in range(4)]:
-            assert future.result() == bytes(range(256))
-    assert len(made) == 1
-
-
-def test_who_waits_too_long_makes_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "LOCK_TIMEOUT", 0.01)
-    with locked(folder, "writing"):
-        assert cache.cached("a.o", lambda: b"made", "the code") == b"made"
-    assert read_cached(folder / "a.o") == b"made"
 
 
 def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,16 +20,16 @@ from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
-from calcgpt.inference.cases import loop, stored
+from calcgpt.inference.cases import memory, stored
 from calcgpt.inference.cases.decoder import CaseDecoder
-from calcgpt.inference.cases.loop import OUTSIDE, UNKNOWN
-from calcgpt.inference.cases.memory import Entries, Memory
+from calcgpt.inference.cases.memory import OUTSIDE, UNKNOWN, Entries, Memory
 from calcgpt.inference.cases.network import Network, shapes
+from calcgpt.inference.decoding import Decoder
 from calcgpt.inference.engines import load_decoder
-from calcgpt.inference.generate import Sampling, complete, generate, stop_token
 from calcgpt.registry import resolve
 from calcgpt_lab.data.cases import case_arrays
 from calcgpt_lab.model.gpt import build_model
+from calcgpt_lab.model.sources import next_cases
 from datagen import layout_check
 from datagen.arithmetic import Number, Problem
 from datagen.cases import all_cases
@@ -70,9 +70,8 @@ def file_of(**changed: np.ndarray) -> Path:
     return stored.path_of(proved().recipe.model, WORK_ALPHABET, arrays)
 
 
-def written(decoder: CaseDecoder, prompts: list[str]) -> list[str]:
-    texts = complete(decoder, proved().tokenizer, prompts, stop_token(proved()))
-    return [text for text, _ in texts]
+def written(decoder: Decoder, prompts: list[str]) -> list[str]:
+    return [text for text, _ in decoder.complete(prompts)]
 
 
 def test_logits_are_those_of_torch() -> None:
@@ -94,13 +93,13 @@ def test_logits_are_those_of_the_formulas_with_shared_keys(n_kv_head: int) -> No
     for parameter in model.parameters():
         parameter.data += 0.3 * torch.randn_like(parameter)
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
-    tokens = proved().tokenizer.encode(PROMPTS[0] + "++").tolist()
+    line = PROMPTS[0] + "++"
+    tokens = proved().tokenizer.encode(line).tolist()
     expected = naive.logits(weights, config, len(WORK_ALPHABET), tokens)
-    decoder = CaseDecoder(config, WORK_ALPHABET, weights)
-    cache = decoder.new_array_cache(1, len(tokens))
-    first = decoder(np.array([tokens[:20]]), cache)
-    rest = decoder(np.array([tokens[20:]]), cache)
-    actual = np.concatenate((first, rest), axis=1)[0]
+    of_code = np.full(2**8, -1)
+    of_code[list(WORK_ALPHABET.encode())] = np.arange(len(WORK_ALPHABET))
+    cases = next_cases(line.encode())
+    actual = Network(config, len(WORK_ALPHABET), weights)(cases[:, 0], of_code[cases[:, 1:]])
     np.testing.assert_allclose(actual, expected, atol=1e-3, rtol=0)
 
 
@@ -140,15 +139,15 @@ def shared_decoder() -> CaseDecoder:
 
 
 def test_torch_writes_the_same() -> None:
-    name, by_cases = load_decoder(proved())
+    (name, by_cases), (_, by_torch) = load_decoder(proved()), load_decoder(proved(), "torch")
     assert name == "cases"
-    assert written(by_cases, PROMPTS) == written(proved().model, PROMPTS)
+    assert written(by_cases, PROMPTS) == written(by_torch, PROMPTS)
 
 
 @pytest.mark.parametrize("n", [1, 10, 1_000])
 def test_a_text_in_parts_is_the_whole(n: int) -> None:
     for prompt in PROMPTS:
-        [whole] = complete(shared_decoder(), proved().tokenizer, [prompt], stop_token(proved()))
+        whole = shared_decoder().begin(prompt).whole()
         writing, text = decoder().begin(prompt), ""
         while not writing.is_done:
             writing.write(n)
@@ -162,15 +161,15 @@ def test_a_text_in_parts_is_the_whole(n: int) -> None:
 def test_the_compiled_loop_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = written(shared_decoder(), PROMPTS)
     monkeypatch.setattr(module, "COMPILED_FROM", 0)
-    loop.compiled.cache_clear()
-    assert loop.compiled() is not None
+    memory.compiled.cache_clear()
+    assert memory.compiled() is not None
     assert written(decoder(), PROMPTS) == expected  # the network is asked on the way
     assert written(shared_decoder(), PROMPTS) == expected
     monkeypatch.setitem(sys.modules, "numba", None)  # importing it raises
-    loop.compiled.cache_clear()
-    assert loop.compiled() is None
+    memory.compiled.cache_clear()
+    assert memory.compiled() is None
     assert written(shared_decoder(), PROMPTS) == expected
-    loop.compiled.cache_clear()
+    memory.compiled.cache_clear()
 
 
 def test_a_live_model_computes_each_character(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,14 +188,6 @@ def test_a_live_model_computes_each_character(monkeypatch: pytest.MonkeyPatch) -
         assert written(live, PROMPTS) == expected
         assert n_asked == len("".join(expected))
     assert (live.memory.entries.characters >= UNKNOWN).all()
-
-
-def test_a_character_is_sampled_from_the_network() -> None:
-    tokens = np.array([proved().tokenizer.encode(PROMPTS[0])], np.int64)
-    for sampling in (None, Sampling(temperature=0.01)):
-        (sampled,) = generate(decoder(), tokens, stop_token(proved()), sampling=sampling)
-        text = proved().tokenizer.decode(sampled.ids)
-        assert [text] == written(shared_decoder(), PROMPTS[:1])
 
 
 @pytest.mark.parametrize(

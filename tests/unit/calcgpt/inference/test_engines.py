@@ -13,7 +13,8 @@ def test_a_model_of_another_form_is_run_by_torch(
     tiny: Checkpoint, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    assert load_decoder(tiny) == ("torch", tiny.model)
+    name, decoder = load_decoder(tiny)
+    assert (name, decoder.model) == ("torch", tiny.model)
     reason = "engine 'cases' does not support architecture 'gpt': use 'torch'"
     assert f"tiny is run by torch: {reason}" in caplog.text
     with pytest.raises(ConfigError, match=reason):

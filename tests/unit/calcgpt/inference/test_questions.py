@@ -8,7 +8,7 @@ from fake_decoder import completing_decoder, task_checkpoint
 from calcgpt.base.errors import DataError, UserError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.questions import ask, is_of_task
-from calcgpt.tokenizer import arithmetic_tokenizer
+from calcgpt_lab.data.tokenizers import arithmetic_tokenizer
 
 WRITTEN = {"ab=": "b,a=ba$", "b=": "b$", "aaa=": "aaaaaaaaaa"}
 

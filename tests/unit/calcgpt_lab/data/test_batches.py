@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from calcgpt.base.errors import DataError
 from calcgpt.config import TrainConfig
-from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.data.batches import (
     NO_LOSS,
     BatchSource,
@@ -18,6 +17,7 @@ from calcgpt_lab.data.batches import (
     part_sizes,
 )
 from calcgpt_lab.data.sources import BATCHES
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 
 TOKENIZER = TOKENIZERS["arithmetic"]("")
 CONFIG = TrainConfig()

@@ -23,10 +23,12 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
-from calcgpt.tokenizer import BytePairTokenizer, byte_pair_tokenizer, tokenizer_from_json
+from calcgpt.tokenizer import tokenizer_from_json
 from calcgpt_lab.data.problems import split_line
+from calcgpt_lab.data.tokenizers import BytePairTokenizer, byte_pair_tokenizer
 from calcgpt_lab.evaluation.evaluate import evaluate
 from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.saving import save
 from calcgpt_lab.training.train import train
 
 TEXT = "It's a sea shell;\n  she sells sea shells, été après été.\n\n  Shells: 12, 12 sold!\n" * 3
@@ -167,7 +169,7 @@ def test_no_text_gives_no_tokenizer() -> None:
 @pytest.mark.parametrize(("seed", "threads"), [("1", "1"), ("2", "4")])
 def test_another_process_learns_the_same(seed: str, threads: str) -> None:
     code = (
-        "import sys; from calcgpt.tokenizer import byte_pair_tokenizer as train\n"
+        "import sys; from calcgpt_lab.data.tokenizers import byte_pair_tokenizer as train\n"
         "sys.stdout.buffer.write(train(sys.stdin.buffer.read().decode(), 285).to_json().encode())"
     )
     env = {
@@ -296,7 +298,7 @@ def test_a_trained_model_is_loaded_with_its_tokenizer(trained: Path) -> None:
     ids = torch.from_numpy(loaded.tokenizer.encode("sea shells").astype(np.int64))[None]
     assert loaded.model(ids).shape == (1, ids.size(1), 280)
     saved = trained.parent.parent / "again"
-    loaded.save(saved)
+    save(loaded, saved)
     assert (saved / "tokenizer.json").read_bytes() == (trained / "tokenizer.json").read_bytes()
     assert torch.equal(Checkpoint.load(saved).model(ids), loaded.model(ids))
 

@@ -4,15 +4,15 @@ import numpy as np
 import torch
 
 from calcgpt.config import TrainConfig
-from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.data.cases import HARD, HARD_SHARE, MOST_DRAWS, CaseBatches, case_arrays, cases_of
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.evaluation.losses import summed_loss
+from calcgpt_lab.model.sources import next_cases
 from datagen.cases import all_cases
 from datagen.distributions import DISTRIBUTIONS
 from datagen.notation import render_prompt
 from datagen.sampling import bit_generator
 from datagen.slots import Kind
-from datagen.sources import next_cases
 from datagen.work import render
 
 TOKENIZER = TOKENIZERS["scratchpad"]()
@@ -49,7 +49,7 @@ def test_cases_of_sums_are_those_of_texts_of_sums() -> None:
     assert not {Kind.PRODUCT_DIGIT, Kind.QUOTIENT_DIGIT, Kind.NAN} & kinds
     assert len(cases.kinds) < len(all_cases().kinds) / 20
     assert cases_of("+*/").kinds.tolist() == cases_of("+-*/").kinds.tolist()
-    problems = DISTRIBUTIONS["tricky-12"](bit_generator(0, 0, 0), 400)
+    problems = DISTRIBUTIONS["everyday"](bit_generator(0, 0, 0), 400)
     for problem in next(problems).to_problems():
         [line] = render([render_prompt(problem).encode()])
         drawn = set(next_cases(line)[line.index(b"=") : -1, 0].tolist())

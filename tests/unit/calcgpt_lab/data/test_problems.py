@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from calcgpt.base.errors import DataError, NotationError
 from calcgpt.base.files import text_sha256
 from calcgpt.config import DataConfig
-from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.data import sources as module
 from calcgpt_lab.data.batches import NO_LOSS
 from calcgpt_lab.data.problems import (
@@ -27,6 +26,7 @@ from calcgpt_lab.data.problems import (
     split_line,
 )
 from calcgpt_lab.data.sources import FreshBatches
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.training.distributed import SingleProcess
 from datagen.arithmetic import ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
@@ -78,7 +78,7 @@ def add_distribution(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, range, l
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**63 - 1), index=st.integers(0, 2**31), size=st.integers(1, 3000))
 def test_a_block_depends_on_seed_index_and_size_alone(seed: int, index: int, size: int) -> None:
-    one, other = (problems(seed, mixture={"blog": 1.0, "tricky-12": 1.0}) for _ in range(2))
+    one, other = (problems(seed, mixture={"blog": 1.0, "tricky-5": 1.0}) for _ in range(2))
     other.block(index + 1, 10)  # what was drawn before does not matter
     drawn = lines(one, index, size)
     assert len(drawn) == size

@@ -9,7 +9,7 @@ import pytest
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.base.files import sha256
 from calcgpt.config import DataConfig, TrainConfig
-from calcgpt.tokenizer import TOKENIZERS, CharTokenizer
+from calcgpt.tokenizer import CharTokenizer
 from calcgpt_lab.data.batches import ProblemBatches
 from calcgpt_lab.data.problems import split_line
 from calcgpt_lab.data.sources import (
@@ -20,6 +20,7 @@ from calcgpt_lab.data.sources import (
     tokenizer_for,
     training_data,
 )
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.recipe import load_recipe
 from datagen.notation import parse
 from datagen.splits import Split, split_of

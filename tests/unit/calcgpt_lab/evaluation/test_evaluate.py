@@ -2,31 +2,27 @@
 
 import copy
 import dataclasses
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from datagen_strategies import any_problems, problems
 from hypothesis import given
 from hypothesis import strategies as st
 
 from calcgpt.base.errors import DataError, NotationError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.inference.generate import Completion, Sampling
-from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt_lab.data.batches import NO_LOSS, Batch, BatchSource
-from calcgpt_lab.data.problems import Line, read_problems, split_line
+from calcgpt_lab.data.problems import read_problems, split_line
 from calcgpt_lab.data.task import Task
-from calcgpt_lab.evaluation import evaluate as module
-from calcgpt_lab.evaluation.evaluate import Evaluation, answer, by_operand_length, evaluate, score
+from calcgpt_lab.evaluation.evaluate import answer, evaluate, score
 from calcgpt_lab.evaluation.losses import mean_loss, score_text
+from calcgpt_lab.model import decoding
+from calcgpt_lab.model.decoding import Completion, Sampling
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.recipe import load_recipe
-from datagen.arithmetic import Number, Problem
-from datagen.notation import ALPHABET, number_text, render
+from datagen.notation import ALPHABET
 
 TWO = "$(0000000001+0000000001)=2000000000$"
 ADD = "$(0000000782+0000000021)=3080000000$"
@@ -183,7 +179,7 @@ def test_a_model_that_is_always_right_scores_one(
         answers = [tiny.tokenizer.encode(right[prompt]).tolist() for prompt in prompts]
         return [Completion(ids, [1.0] * len(ids)) for ids in answers]
 
-    monkeypatch.setattr(module, "generate", oracle)
+    monkeypatch.setattr(decoding, "generate", oracle)
     evaluation = evaluate(tiny.model, tiny.tokenizer, lines)
     scores = evaluation.scores
     assert scores.exact_match == scores.char_accuracy == 1.0
@@ -201,9 +197,9 @@ def test_each_character_has_its_probability_in_any_order_of_batches(
     together = answer(tiny.model, tiny.tokenizer, mixed, batch_size=2)
     for row, line in enumerate(mixed):
         [alone] = answer(tiny.model, tiny.tokenizer, [line])
-        assert together[row].output == alone.output
+        assert together[row].text == alone.text
         assert together[row].probabilities == pytest.approx(alone.probabilities, rel=1e-4)
-        assert len(together[row].probabilities) == len(together[row].output) > 0
+        assert len(together[row].probabilities) == len(together[row].text) > 0
 
 
 def test_the_model_is_never_shown_the_answer(
@@ -215,44 +211,10 @@ def test_the_model_is_never_shown_the_answer(
         prompts.extend(tiny.tokenizer.decode(ids) for ids in prompts_BP)
         return [Completion() for _ in prompts_BP]
 
-    monkeypatch.setattr(module, "generate", spy)
+    monkeypatch.setattr(decoding, "generate", spy)
     scores = evaluate(tiny.model, tiny.tokenizer, [split_line(STEPS), split_line(SUB)]).scores
     assert sorted(prompts) == ["$(0000000782+0000000021)=", "$(0000002.08-0000136.22)="]
     assert scores.char_accuracy == scores.exact_match == 0.0
-
-
-def evaluated(lines: list[Line], right: list[bool]) -> Evaluation:
-    """An evaluation in which these answers are right."""
-    outputs = [line.answer if ok else "" for line, ok in zip(lines, right, strict=True)]
-    return Evaluation(score(lines, outputs), lines, outputs, [NOT_CONFIDENT] * len(lines), 1.0)
-
-
-@given(st.lists(st.tuples(problems | any_problems, st.booleans()), min_size=1))
-def test_every_problem_is_counted_under_its_lengths(rows: list[tuple[Problem, bool]]) -> None:
-    lines = [split_line(render(problem)) for problem, _ in rows]
-    tables = by_operand_length(evaluated(lines, [right for _, right in rows]))
-    sizes = {len(row) for t in tables.values() for table in t.values() for row in (table, *table)}
-    assert len(sizes) == 1
-    cells = [(p.op, digits(p.a), digits(p.b)) for p, _ in rows]
-    expected = {
-        "n": Counter(cells),
-        "right": Counter(cell for cell, (_, right) in zip(cells, rows, strict=True) if right),
-    }
-    for name, counts in expected.items():
-        actual = {
-            (op, a, b): count
-            for op, table in tables.items()
-            for a, row in enumerate(table[name])
-            for b, count in enumerate(row)
-            if count
-        }
-        assert actual == counts
-
-
-def digits(number: Number) -> int:
-    """Returns the number of digits from the first that is not 0, with at least two places."""
-    whole, _, places = number_text(number).lstrip("-").partition(".")
-    return len((whole + places.ljust(2, "0")).lstrip("0"))
 
 
 class TwoBatches(BatchSource):

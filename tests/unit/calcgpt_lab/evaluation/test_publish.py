@@ -8,8 +8,9 @@ from commands import RunCli
 from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
-from calcgpt.metrics import Scores, score_cells
+from calcgpt.metrics import Scores
 from calcgpt_lab.evaluation.report import publish
+from calcgpt_lab.saving import score_cells
 
 
 def test_publishing_scores_validation_and_test_and_drops_the_training_state(
@@ -28,7 +29,6 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
         assert (record["file"], record["temperature"], record["n"]) == (file, temperature, 40)
         assert record["file_sha256"] == sha256(data_folder / file)
         assert {"reliability", "no_error_above"} == record["confidence"].keys()
-        assert "by_length" not in record
     assert "also" not in published.metrics
     assert published.metrics["parameters"] == tiny.model.n_parameters()
     assert {path.name for path in (tmp_path / "mine").iterdir()} == {
@@ -41,10 +41,8 @@ def test_publishing_scores_validation_and_test_and_drops_the_training_state(
     assert tiny.metrics == before
 
 
-def test_a_task_can_be_published_and_drawn(
-    run_cli: RunCli, tiny_folder: Path, tmp_path: Path
-) -> None:
-    task, record = tmp_path / "sums.txt", tmp_path / "scores.json"
+def test_a_task_can_be_published(run_cli: RunCli, tiny_folder: Path, tmp_path: Path) -> None:
+    task = tmp_path / "sums.txt"
     task.write_text("".join(f"{a}+{b}={a + b}\n" for a in range(8) for b in range(8)))
     ended = run_cli("publish", tiny_folder, tmp_path / "mine", "--task", task, "--quiet")
     assert ended.code == 0
@@ -59,8 +57,6 @@ def test_a_task_can_be_published_and_drawn(
     card = (tmp_path / "mine" / "README.md").read_text()
     assert "| exact match |\n" in card  # no column of an operation
     assert "calcgpt calc" not in card
-    assert run_cli("eval", tiny_folder, "--task", task, "--quiet", "--json", record).code == 0
-    assert run_cli("plot", tmp_path, record).out == f"{tmp_path}/scores-reliability.png\n"
 
 
 def test_publishing_scores_further_files_under_their_names(

@@ -13,10 +13,8 @@ from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
-from calcgpt.inference.generate import generate
-from calcgpt.tokenizer import (
-    CharTokenizer,
-    Tokenizer,
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.tokenizers import (
     arithmetic_tokenizer,
     byte_pair_tokenizer,
     scratchpad_tokenizer,
@@ -24,6 +22,7 @@ from calcgpt.tokenizer import (
 from calcgpt_lab.export.gguf import export_gguf
 from calcgpt_lab.export.hf import EXAMPLE_PROMPT
 from calcgpt_lab.export.hf_llama import Llama
+from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.stored import checkpoint_of
 from calcgpt_lab.recipe import load_preset

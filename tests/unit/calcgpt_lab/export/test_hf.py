@@ -18,9 +18,8 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt.errors import CheckpointError
 from calcgpt.registry import resolve
-from calcgpt.tokenizer import (
-    CharTokenizer,
-    Tokenizer,
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.tokenizers import (
     arithmetic_tokenizer,
     byte_pair_tokenizer,
     scratchpad_tokenizer,

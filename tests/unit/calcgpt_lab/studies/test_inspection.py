@@ -14,16 +14,16 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import DataConfig, ModelConfig, Recipe
 from calcgpt.errors import ExpressionError
 from calcgpt.registry import resolve
-from calcgpt.tokenizer import (
-    CharTokenizer,
-    Tokenizer,
+from calcgpt.tokenizer import CharTokenizer, Tokenizer
+from calcgpt_lab.data.batches import ProblemLines
+from calcgpt_lab.data.tokenizers import (
     arithmetic_tokenizer,
     byte_pair_tokenizer,
     scratchpad_tokenizer,
 )
-from calcgpt_lab.data.batches import ProblemLines
 from calcgpt_lab.export.page import FILE, export_example
 from calcgpt_lab.model.gpt import GPT, build_model
+from calcgpt_lab.model.sources import next_slots
 from calcgpt_lab.model.stored import checkpoint_of
 from calcgpt_lab.studies.inspection import (
     BINS,
@@ -36,7 +36,6 @@ from calcgpt_lab.studies.inspection import (
     inspect,
 )
 from datagen.slots import NOWHERE
-from datagen.sources import next_slots
 from datagen.work import render
 
 SMALL: dict[str, Any] = {"n_layer": 2, "n_embd": 16, "n_head": 2, "block_size": 64}

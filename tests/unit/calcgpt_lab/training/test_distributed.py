@@ -11,8 +11,8 @@ from commands import RunCli
 
 from calcgpt.base.errors import ConfigError, DataError, UserError
 from calcgpt.config import TrainConfig
-from calcgpt.errors import TrainingError
 from calcgpt_lab.data.batches import NO_LOSS, micro_batches
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.training import distributed
 from calcgpt_lab.training.distributed import (
     ProcessGroup,

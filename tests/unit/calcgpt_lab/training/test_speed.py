@@ -8,8 +8,8 @@ import torch
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.config import ModelConfig
-from calcgpt.parameters import flops
 from calcgpt_lab import threads
+from calcgpt_lab.model.parameters import flops
 from calcgpt_lab.threads import fastest
 from calcgpt_lab.training import speed
 from calcgpt_lab.training.distributed import SingleProcess

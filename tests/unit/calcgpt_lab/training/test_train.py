@@ -21,14 +21,14 @@ from small_runs import (
 
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import TrainingError
-from calcgpt.parameters import count
-from calcgpt.tokenizer import TOKENIZERS
 from calcgpt_lab.data.batches import NO_LOSS
 from calcgpt_lab.data.sources import DataFolder, training_data
 from calcgpt_lab.data.task import Task
+from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model.gpt import compiled
+from calcgpt_lab.model.parameters import count
 from calcgpt_lab.recipe import load_recipe
+from calcgpt_lab.records import TrainingError
 from calcgpt_lab.training import speed
 from calcgpt_lab.training.environment import read_starts
 from calcgpt_lab.training.optim import FinalWeights
