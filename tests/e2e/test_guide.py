@@ -1,4 +1,4 @@
-"""The commands of docs/guide/, docs/VARIANTS.md and the course work as they are written, in their order."""
+"""The commands of docs/guide/, docs/VARIANTS.md and the course work as they are written."""
 
 import re
 import shlex
