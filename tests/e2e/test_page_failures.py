@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, calculate, hold, leave_to_service, stop_clock
+from browser import answered, calculate, hold, leave_to_service, new_context, stop_clock
 from serving import server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Browser, Page, Route
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
@@ -242,6 +242,44 @@ def test_a_model_that_did_not_load_is_loaded_for_the_next_question(page: Page) -
     is_broken = False
     calculate(page, "1+2")
     answered(page, "3")
+
+
+NO_WORKER = "The model runs in a worker, and this browser allows none here."
+FORBIDDEN = {
+    "delete globalThis.Worker": NO_WORKER,
+    "globalThis.Worker = class { constructor() { throw new DOMException('no'); } }": NO_WORKER,
+    "delete globalThis.SharedArrayBuffer": "",
+    """for (const name of ["localStorage", "sessionStorage", "indexedDB", "caches"])
+        Object.defineProperty(window, name, { get() { throw new DOMException("no"); } });
+    delete Navigator.prototype.serviceWorker;""": "",
+}
+
+
+@pytest.mark.parametrize("code", FORBIDDEN)
+def test_an_exported_page_answers_or_says_what_the_browser_forbids(
+    open_page: OpenPage, host_address: str, code: str
+) -> None:
+    page = open_page(host_address)
+    page.add_init_script(code)
+    for address in (host_address, f"{host_address}/#q=12.5*3"):
+        page.goto("about:blank")
+        page.goto(address)
+        calculate(page, "12.5*3")
+        expect(page.locator("#answer .value")).to_have_text([] if FORBIDDEN[code] else ["37.5"])
+        expect(page.get_by_role("alert")).to_have_text(
+            f"!{FORBIDDEN[code]}" if FORBIDDEN[code] else ""
+        )
+
+
+def test_a_page_that_is_opened_as_a_file_says_what_it_needs(
+    browser: Browser, exported_folder: Path
+) -> None:
+    with new_context(browser) as context:
+        page = context.new_page()
+        page.goto((exported_folder / "index.html").as_uri())
+        expect(page.get_by_role("alert")).to_contain_text(
+            "This page needs a web host: run `python3"
+        )
 
 
 LOAD_TWICE = """async () => {

@@ -16,7 +16,7 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 OpenPage = Callable[..., "Page"]
 Held = tuple["Page", Callable[[], None]]
 HELD = {"address": "**/weights", "host_address": "**/models/*"}
-NAMES = {"+": "plus", "*": "times", "-": "minus", "=": "equals: calculate"}
+NAMES = {"+": "plus", "*": "times", "-": "minus", "/": "divided by", "=": "equals: calculate"}
 
 
 @pytest.fixture(params=HELD)
@@ -40,7 +40,7 @@ def click(page: Page, keys: str) -> None:
 
 def typed(page: Page) -> str:
     """What is in the field, with the signs of the keypad."""
-    return page.get_by_label("Expression").input_value().translate({42: "×", 45: "−"})
+    return page.get_by_label("Expression").input_value().translate({42: "×", 45: "−", 47: "÷"})
 
 
 @pytest.mark.parametrize("enter", [type_, click])
@@ -50,7 +50,8 @@ def typed(page: Page) -> str:
         ("2+3=*4=", ["2+3", "5×4"], "20", "5×4"),
         ("7*8=9*9=", ["9×9"], "81", "9×9"),
         ("2+3=*4=-1=", ["2+3", "5×4", "20−1"], "19", "20−1"),
-        ("2+3==", ["2+3"], "5", "2+3"),
+        ("2+3==", ["2+3", "5+3"], "8", "5+3"),
+        ("10/4==*2=", ["10÷4", "2.5÷4", "0.625×2"], "1.25", "0.625×2"),
         ("2+3=-7=*2", ["2+3", "5−7"], "−2", "−2×2"),
     ],
 )
@@ -68,6 +69,40 @@ def test_keys_wait_for_the_answer(
     expect(page.locator("#history .expression")).to_have_text(asked[::-1])
     answered(page, answer)
     assert typed(page) == left
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        ("7 8 9 Control+z", "78"),
+        ("7 8 9 Control+z Control+z 4 Control+z Control+y", "74"),
+        ("7 8 Control+z Control+z Control+Shift+Z", "7"),
+        ("7 8 Escape Control+z", "78"),
+        ("2 + 3 Enter Backspace", "2+"),
+        ("2 + 3 Enter Control+a Backspace", ""),
+        ("2 + 3 Enter Backspace 4 Control+z", "2+"),
+    ],
+)
+def test_keys_of_the_keypad_are_taken_back(page: Page, keys: str, left: str) -> None:
+    press(page, "C: clear")
+    for key in keys.split():
+        if key.isdigit() or key == "+":
+            press(page, NAMES.get(key, key))
+        else:
+            page.keyboard.press(key)
+    expect(page.get_by_label("Expression")).to_have_value(left)
+
+
+def test_a_held_key_edits_and_asks_once(page: Page) -> None:
+    type_(page, "12345+1")
+    page.keyboard.down("Enter")
+    page.keyboard.down("Enter")  # it repeats
+    page.keyboard.up("Enter")
+    answered(page, "12346")
+    for _ in range(9):
+        page.keyboard.down("Backspace")
+    expect(page.get_by_label("Expression")).to_have_value("")
+    expect(page.locator("#history button")).to_have_count(1)
 
 
 def test_what_waits_can_be_edited(held: Held) -> None:

@@ -49,7 +49,7 @@ MAX_LENGTH = 10_000
         ("2.5M", Kind.SYNTAX, 3, 4, "; write numbers without units"),
         ("0·5", Kind.SYNTAX, 1, 2, "; a decimal point is written ."),
         ("0x3", Kind.SYNTAX, 1, 2, "'x' is not an operation; valid are + - * / ^; to multiply"),
-        ("5!!", Kind.SYNTAX, 2, 3, "'!' is not an operation"),
+        ("5!!", Kind.SYNTAX, 2, 3, "5!! is (5!)! to some and the product of every second number"),
         ("1]", Kind.SYNTAX, 1, 2, "a ) without its ("),
         ("|1+2", Kind.SYNTAX, 4, 4, "a | is missing: the | at position 0"),
         ("1+²", Kind.SYNTAX, 2, 3, "a number is expected"),
