@@ -109,6 +109,17 @@ class Kind(IntEnum):
     MAGNITUDE_LOWEST = 57  # of a sum that is not rounded
     MAGNITUDE_TOP = 58
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Kind | None":
+        """Returns a kind of an operation of a user's own: what is free, up to N_KINDS."""
+        if not isinstance(value, int) or not len(cls) <= value < N_KINDS:
+            return None
+        kind = int.__new__(cls, value)
+        kind._name_, kind._value_ = f"OUTSIDE_{value}", value
+        known = cls._value2member_map_.setdefault(value, kind)
+        assert isinstance(known, Kind)
+        return known
+
 
 class StepKind(StrEnum):
     """The purpose of a character of the work, for people."""
