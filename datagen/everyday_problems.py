@@ -138,8 +138,7 @@ def _number(sampler: Sampler, max_digits: int = 9, max_places: int = 6) -> Decim
 def _price(sampler: Sampler) -> Decimals:
     """Returns amounts below 10,000 with two places, half of them with cents as in shops."""
     cents = np.where(sampler.one_in(2), _CENTS.take(sampler.below(len(_CENTS))), sampler.below(100))
-    units = 100 * (sampler.any_length(10_000) - sampler.one_in(8)) + cents
-    return _hundredths(units)
+    return _hundredths(100 * (sampler.any_length(10_000) - sampler.one_in(8)) + cents)
 
 
 def _hundredths(units: Integers) -> Decimals:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,9 +116,7 @@ class Kind(IntEnum):
             return None
         kind = int.__new__(cls, value)
         kind._name_, kind._value_ = f"OUTSIDE_{value}", value
-        known = cls._value2member_map_.setdefault(value, kind)
-        assert isinstance(known, Kind)
-        return known
+        return cast(Kind, cls._value2member_map_.setdefault(value, kind))
 
 
 class StepKind(StrEnum):

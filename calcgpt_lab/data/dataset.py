@@ -44,7 +44,7 @@ from calcgpt_lab.data.plan import (
 )
 from calcgpt_lab.parallel import Map, WorkersDiedError, make_map
 from datagen.operations import OPERATIONS, SIGNS
-from datagen.splits import DESCRIPTION, Split
+from datagen.splits import Split
 
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
@@ -52,6 +52,11 @@ MANIFEST = "manifest.json"
 SOURCE = "source.json"  # of a text
 # What a data set may hold, in reverse order of its replacement.
 NAMES = (MANIFEST, SOURCE, *(f"{split}.txt" for split in Split))
+# How the manifest explains `datagen.splits`.
+SPLITS = (
+    "by a hash of the operation and the operands' values (for + and * in either order): "
+    "1/32 of all problems are validation, 1/32 test, the rest training, whatever the seed"
+)
 _STAGING, _WHOLE = ".new-", ".whole-"  # prefixes of the temporary folder: before, and when whole
 
 T = TypeVar("T")
@@ -80,7 +85,7 @@ class Manifest(BaseModel):
     operations: BySplit[dict[StrictStr, StrictInt]]
     bytes: BySplit[StrictInt]
     sha256: BySplit[StrictStr]
-    splits: StrictStr = DESCRIPTION
+    splits: StrictStr = SPLITS
     generator: StrictInt
     package_version: StrictStr
 

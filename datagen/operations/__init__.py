@@ -1,7 +1,7 @@
 """The table of operations. Everything else asks it: arithmetic, layouts, rules, plots, the page.
 
 A user's own are files, each with an `OPERATION`, in the variable CALCGPT_OPERATIONS of the
-environment (docs/VARIANTS.md). CONTRIBUTING.md says how to add one to the package.
+environment (docs/guide/data.md). CONTRIBUTING.md says how to add one to the package.
 """
 
 import os
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     Sign: TypeAlias = str
 else:
     Sign = Literal[SIGNS]
-
 
 RULES: dict[Kind, Rule] = {}
 STEP_KIND: dict[Kind, StepKind] = {}
