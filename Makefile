@@ -102,7 +102,6 @@ mutants: .venv/mutants.stamp
 results: .venv/dev.stamp
 	curl --create-dirs -o data/tinyshakespeare.txt \
 		https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt
-	$(BIN)/calcgpt datagen text --source data/tinyshakespeare.txt
 	$(BIN)/python -m research.posts $(RESULTS)
 
 .venv/bin/python:

@@ -160,8 +160,8 @@ class Limiter:
         """
         try:
             rates = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
+        except ValueError:
+            raise ConfigError(f"{rate!r} is not a rate, such as 600/minute") from None
         self.smallest = min(rates, key=lambda item: item.amount)
         if self.smallest.amount < 1:
             raise ConfigError(f"{rate!r} allows no requests")

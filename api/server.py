@@ -82,7 +82,7 @@ def worker() -> ASGIApp:
     except UserError as error:
         log.error("worker %d cannot start: %s", os.getpid(), error)
         flush_logs()
-        sys.exit(STARTUP_FAILURE)  # the supervisor then ends the service
+        sys.exit(STARTUP_FAILURE)  # so that the supervisor does not start it over and over
     gc.freeze()  # as in a single process
     log.info("worker %d is ready: %s by %s", os.getpid(), first.name, first.engine)
     return create_app(settings, lambda: chain([first], models))
@@ -152,11 +152,12 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
         with health:
             supervisor.run()
     if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
-        raise UserError("a worker could not start; the log says why")
+        raise UserError("no worker could start; the log says why")
 
 
 class Supervisor(Multiprocess):
-    """uvicorn's supervisor, which reports whether a worker serves.
+    """uvicorn's supervisor, which reports whether a worker serves, and ends when one cannot start
+    only if no other serves.
 
     It closes its listening sockets before it ends the workers. As long as they are open, the system
     accepts connections, and no worker would serve them.
@@ -169,8 +170,11 @@ class Supervisor(Multiprocess):
         self._serves = False
 
     def keep_subprocess_alive(self) -> None:
+        living = [worker for worker in self.processes if worker.exitcode is None]
+        self._serves = any(worker.is_ready(timeout=1) for worker in living)
+        if self._serves:
+            self.processes = [w for w in self.processes if w.exitcode != STARTUP_FAILURE]
         super().keep_subprocess_alive()
-        self._serves = any(worker.is_ready(timeout=1) for worker in self.processes)
 
     def terminate_all(self) -> None:
         for listener in self.sockets:

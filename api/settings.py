@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address, ip_network
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
-from urllib.parse import urlsplit
 
 import click
 from pydantic import AnyHttpUrl, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -112,33 +111,13 @@ class Settings(BaseSettings):
     @classmethod
     def _check_rate(cls, rate: str | None) -> str | None:
         if rate is not None:
-            from limits import parse_many  # takes a while to import
+            from api.access import Limiter  # takes a while to import
 
-            from api.access import Limiter
-
-            try:
-                parse_many(rate)
-            except ValueError:
-                raise ValueError(f"{rate!r} is not a rate, such as 600/minute") from None
             try:
                 Limiter(rate)  # in memory: only other machines may have the storage's library
             except ConfigError as error:
                 raise ValueError(str(error)) from None
         return rate
-
-    @field_validator("rate_storage")
-    @classmethod
-    def _check_storage(cls, storage: SecretStr) -> SecretStr:
-        from limits.aio import storage as storages  # takes a while to import
-
-        schemes = {
-            scheme
-            for item in vars(storages).values()
-            for scheme in getattr(item, "STORAGE_SCHEME", None) or ()
-        }
-        if urlsplit(storage.get_secret_value()).scheme not in schemes:
-            raise ValueError("unknown storage for rates; use async+memory:// or async+redis://HOST")
-        return storage
 
     @field_validator("api_keys", "cors_origins", "hosts", mode="before")
     @classmethod

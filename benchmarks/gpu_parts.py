@@ -127,9 +127,8 @@ def recipes(options: Namespace) -> Rows:
                 run.train_step()
             return run.clock.row(run.counters, run.group)
 
-        with run.prefetching():
-            steps(0.0)
-            rows = [steps(warm_up), *(steps(duration) for _ in range(options.runs))]
+        steps(0.0)
+        rows = [steps(warm_up), *(steps(duration) for _ in range(options.runs))]
         rates = [
             (after["step"] - before["step"]) / (after["seconds"] - before["seconds"])
             for before, after in pairwise(rows)

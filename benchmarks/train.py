@@ -29,8 +29,8 @@ from benchmarks.measure import alternate, clock_of, environment, parser, run, sh
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt_lab.data.sources import DataFolder
-from calcgpt_lab.evaluation.losses import Loss, summed_loss
 from calcgpt_lab.export.hf_llama import hf_class_of
+from calcgpt_lab.model.base import Loss, summed_loss
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.parameters import count
 from calcgpt_lab.recipe import load_preset

@@ -1,14 +1,12 @@
-"""A map over local processes or a Ray cluster, and results that others compute in advance."""
+"""A map over local processes or a Ray cluster."""
 
-import logging
 import os
 import signal
-import sys
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -16,7 +14,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from calcgpt.base.errors import DataError, unknown_name
 from calcgpt.base.extras import require
@@ -26,9 +24,7 @@ from calcgpt_lab.ray_cluster import connected, first_line
 
 MAX_WORKERS = 256
 _AHEAD = 6  # results that may wait for the caller, beyond one for each worker: 15 MB
-_PER_WORKER = 2  # requests of a `Pool` for each of its processes
 
-log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -135,60 +131,6 @@ def _ahead(
             yield pending.popleft()()
     while pending:
         yield pending.popleft()()
-
-
-class Pool(Generic[Result]):
-    """Up to `count` processes that compute results in advance. A request has a key, by which its
-    result is received.
-
-    A computation that fails there gives no result: the caller then does the work itself, and so
-    gets the same error.
-    """
-
-    def __init__(self, function: Callable[..., Result], count: int) -> None:
-        self.capacity = count * _PER_WORKER  # requests ahead
-        self._function = function
-        self._executor = _Processes(count)
-        self._requested: dict[Hashable, Future[Result]] = {}
-
-    def request(self, key: Hashable, *arguments: object) -> None:
-        """Requests a result. Does nothing if the key is in use or `capacity` requests are open."""
-        if key in self._requested or len(self._requested) >= self.capacity:
-            return
-        try:
-            with _empty_main():
-                self._requested[key] = self._executor.submit(self._function, *arguments)
-        except (OSError, RuntimeError):  # too little memory, or too many processes or threads
-            self._give_up()
-
-    def receive(self, key: Hashable) -> Result | None:
-        """Waits for a result. Returns None if there is no such request or its process failed."""
-        if (future := self._requested.pop(key, None)) is None:
-            return None
-        if isinstance(error := future.exception(), BrokenProcessPool):
-            self._give_up()
-        return None if error else future.result()
-
-    def close(self) -> None:
-        """Ends the processes."""
-        self._executor.shutdown(cancel_futures=True)
-
-    def _give_up(self) -> None:
-        if self.capacity:
-            log.warning("a process that prepares batches has ended: training goes on without it")
-        self.capacity, self._requested = 0, {}
-
-
-@contextmanager
-def _empty_main() -> Iterator[None]:
-    """Within the block, a spawned process does not import this process's main module, which may be
-    a script that trains as soon as it is imported."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
 
 
 class _Processes(Executor):

@@ -24,8 +24,7 @@ from benchmarks.measure import alternate, environment, parser, run, summary, wri
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
 from calcgpt_lab.data.tokenizers import TOKENIZERS
-from calcgpt_lab.evaluation.losses import summed_loss
-from calcgpt_lab.model.base import LanguageModel
+from calcgpt_lab.model.base import LanguageModel, summed_loss
 from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.layers import FEEDFORWARDS

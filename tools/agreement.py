@@ -16,9 +16,8 @@ from benchmarks.measure import environment, parser, run, write
 from benchmarks.train import Loop
 from calcgpt.config import ModelConfig
 from calcgpt_lab.data.tokenizers import TOKENIZERS
-from calcgpt_lab.evaluation.losses import Loss, summed_loss
 from calcgpt_lab.model.attention import ATTENTIONS
-from calcgpt_lab.model.base import BLOCKS, LanguageModel
+from calcgpt_lab.model.base import BLOCKS, LanguageModel, Loss, summed_loss
 from calcgpt_lab.model.gpt import MODELS, build_model, compiled
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS

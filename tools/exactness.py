@@ -218,9 +218,8 @@ def main() -> None:
     folder = resolve(arguments.checkpoint)
     data = Checkpoint.load(folder).recipe.data
     format_ = data.format.removesuffix("-second-choices") if data else "direct"
-    threads = 1 if arguments.workers or arguments.ray_address else None
     device = str(arguments.device)
-    scoring = Scoring(folder, device, arguments.engine, threads=threads)
+    scoring = Scoring(folder, device, arguments.engine)
     pairs = (item.partition("=") for item in arguments.sets)
     sets = {name: count for name, _, count in pairs} or dict.fromkeys(DISTRIBUTIONS, "")
     for group, names in GROUPS.items():

@@ -117,7 +117,7 @@ def main() -> None:
         options.error("--operations are some of + - * /")
     torch.set_num_threads(arguments.threads)
     checkpoint, _, decoder = load_for_scoring(
-        resolve(arguments.checkpoint), "cpu", arguments.engine, None
+        resolve(arguments.checkpoint), "cpu", arguments.engine
     )
     digits, n = arguments.digits, arguments.n
     results: dict[str, dict[str, Any]] = {}

@@ -66,14 +66,14 @@ const models = new Models({
 });
 /** @type {Inspector} */ const inspector = new Inspector(() => stepAt(store.state.step));
 const runner = new Runner({ field, history, inspector }, {
-  onAnswer(step) {
+  onWritten(step) {
     if (!isShowable(step.describe(0))) return;
     const look = () => {
       const isOther = store.state.step !== step.number;
       store.set({ step: step.number, ...(isOther ? { at: 0 } : {}) });
       lookInside();
     };
-    step.element.append(createButton("plain look-inside", "Look inside the model", look));
+    step.body.append(createButton("plain look-inside", "Look inside the model", look));
   },
   ask(text) {
     field.text = formatSigns(text);
@@ -243,21 +243,31 @@ byId("keypad").addEventListener("click", (event) => {
 setUpKeypad(byId("keypad"), input);
 
 document.addEventListener("keydown", (event) => {
-  const { key, ctrlKey, metaKey, altKey, isComposing } = event;
+  const { key, ctrlKey, metaKey, altKey, shiftKey, isComposing, repeat } = event;
   const target = targetOf(event);
   const inField = target === input;
-  if (isComposing || ctrlKey || metaKey || altKey || (target.matches(USES_KEYS) && !inField)) return;
+  if (isComposing || altKey || (target.matches(USES_KEYS) && !inField)) return;
+  if (ctrlKey || metaKey) {
+    if (!/^[zy]$/i.test(key)) return;
+    beginEdit();
+    field.undo(key.toLowerCase() === "y" || shiftKey ? 1 : -1); // the browser does not know the keys of the keypad
+    event.preventDefault();
+    return;
+  }
   const character = KEYPAD_SIGNS[key] ?? key;
   if (key === "Escape") {
     if (inspector.isShown) inspector.hide();
-    else runner.clear();
-  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) field.press("=");
+    else {
+      beginEdit();
+      runner.clear();
+    }
+  } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) repeat || field.press("=");
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
   else if (INSERTABLE.test(character) && (!inField || field.isAsked)) {
     beginEdit();
     field.press(character);
-  } else if (key === "Backspace" && !inField) field.backspace();
+  } else if (key === "Backspace" && (!inField || field.isAsked)) field.backspace();
   else {
     if (inField && MOVES_CARET.test(key)) field.edit(); // the key moves the caret
     return;
@@ -336,7 +346,12 @@ addEventListener("hashchange", () => {
   isEdited = false;
   parseHash(location.hash) ? models.reopen() : runner.clear(); // back to where nothing was asked
 });
-addEventListener("beforeprint", () => runner.steps.forEach((step) => step.showAll()));
+addEventListener("beforeprint", () => {
+  for (const step of runner.steps) {
+    step.drawNow();
+    step.showAll();
+  }
+});
 addEventListener("pageshow", showView); // a browser may restore another button
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation

@@ -2,7 +2,7 @@
 // an iteration or a series approaches the value.
 
 import tables from "./engine/tables.js";
-import { createElement, createIcon, createSvg, formatNumbers, formatResult, formatSigns } from "./format.js";
+import { createElement, createIcon, createSvg, formatNumbers, formatResult, formatSigns, groupDigits } from "./format.js";
 
 /** @import { Node, Span } from "./client.js" */
 /** @import { Step } from "./steps.js" */
@@ -126,7 +126,7 @@ class Group {
     if (this.#nodes.size < this.#count) return;
     const [sign, verdict] = this.element.classList.contains("wrong") ? ["✗", "wrong"] : ["✓", "right"];
     this.#mark.append(createIcon(sign, ""), createElement("span", "unseen", verdict));
-    this.#heading.append(" = ", createElement("strong", "", formatResult(node.result)));
+    this.#heading.append(" = ", createElement("strong", "", ...groupDigits(formatResult(node.result))));
     const iterations = this.#iterations();
     if (iterations.flat().some(Boolean)) this.list.before(plot(iterations));
   }

@@ -9,8 +9,10 @@
   const model = /[#&]model=([^&]*)/.exec(location.hash)?.[1] ?? "";
   const hasQuestion = /[#&]q=/.test(location.hash);
   if (engine && hasQuestion) {
-    earlyWorker = new Worker(engine, { type: "module" });
-    earlyWorker.onerror = () => (earlyWorker = undefined); // the page starts another one
+    try {
+      earlyWorker = new Worker(engine, { type: "module" });
+      earlyWorker.onerror = () => (earlyWorker = undefined); // the page starts another one
+    } catch {} // the page says that it cannot
   }
   if (weights?.includes(model) && hasQuestion) {
     const link = Object.assign(document.createElement("link"), { rel: "preload", as: "fetch", crossOrigin: "" });
@@ -38,7 +40,10 @@
 
   addEventListener("load", () => {
     if (isReady()) return;
-    element("error").textContent = "The page did not load completely. Reload it, perhaps with a newer browser.";
+    const isFile = location.protocol === "file:"; // of which browsers load no modules
+    element("error").textContent = isFile
+      ? "This page needs a web host: run `python3 -m http.server` in its folder, and open http://localhost:8000."
+      : "The page did not load completely. Reload it, perhaps with a newer browser.";
     element("model-facts").textContent = "";
   });
 }

@@ -5,6 +5,8 @@ import { formatSigns } from "./format.js";
 const OPERATION = /^[-+*/xX×÷−^%!]$|mod/;
 const AWAITED = "…"; // stands for an answer that has not come
 const ANS = /\bans\b/gi;
+const LAST_OPERATION = /(?<=[\d)π!%])[-+*/xX×÷−^][\d.,]+%?$/;
+const MAX_TEXTS = 200; // earlier texts that can be taken back to
 const MAX_MEMORY = 200; // characters
 const INVISIBLE = /\p{Cf}+/gu; // some programs put marks of direction around a number that is copied
 
@@ -19,6 +21,8 @@ export class Field {
   #answer = ""; // the last one
   #memory = ""; // the sum of what was added to it
   #isRemembered = false; // whether the answer is added to the memory when it comes
+  #texts = [""]; // that the field had, and those that were taken back
+  #now = 0; // the index of the one that it has
 
   /** @param {HTMLInputElement} input
    * @param {() => void} calculate called with the key `=` */
@@ -115,7 +119,7 @@ export class Field {
     if (key === "ans") key = this.#answer;
     if (!key) return;
     if (key === "=" && this.isWaiting) this.#replace(key, this.text.length, this.text.length);
-    else if (key === "=") operand === AWAITED || this.#calculate();
+    else if (key === "=") this.#equals();
     else if (operand === null) this.#replace(key, ...this.#selection());
     else {
       const isNegativeBase = /[\^!]/.test(key) && operand.startsWith("−"); // −3^2 would be −9
@@ -123,6 +127,13 @@ export class Field {
       this.text = isContinued ? (isNegativeBase ? `(${operand})` : operand) + key : key;
       this.#isWaiting = isContinued && operand === AWAITED;
     }
+  }
+
+  /** Calculates. If that was just asked, does the last operation once more: after 2+3, `=` asks 5+3. */
+  #equals() {
+    const [again] = (this.#operand && LAST_OPERATION.exec(this.#question)) || [];
+    if (again) for (const key of `${again}=`) this.press(key);
+    else if (this.#operand !== AWAITED) this.#calculate();
   }
 
   /** Writes the last answer for each `ans` of the expression. */
@@ -159,12 +170,21 @@ export class Field {
     this.#input.dispatchEvent(new CustomEvent("memory", { bubbles: true, detail: memory }));
   }
 
-  /** Deletes the selection, or else the character before the caret. */
+  /** Deletes the selection, or else the character before the caret. Of a question that was asked, which is selected as
+   * a whole, deletes the last character. */
   backspace() {
+    const [start, end] = this.isAsked ? [this.text.length, this.text.length] : this.#selection();
     this.#operand = null;
-    const [start, end] = this.#selection();
     const last = [...this.text.slice(0, end)].at(-1) ?? ""; // one or two units
     this.#replace("", start === end ? end - last.length : start, end);
+  }
+
+  /** Takes back the last change of the text (-1), or makes it again (1). @param {number} direction */
+  undo(direction) {
+    const text = this.#texts[this.#now + direction];
+    if (text === undefined) return;
+    this.#now += direction;
+    this.text = text;
   }
 
   /** Marks the field as invalid and selects the characters from `position` to `end` (code points).
@@ -192,8 +212,13 @@ export class Field {
     }
   }
 
-  /** Marks the answer that is shown as one to another expression, or removes the mark. */
+  /** Marks the answer that is shown as one to another expression, or removes the mark. Keeps a new text for `undo`. */
   #compare() {
+    if (this.text !== this.#texts[this.#now]) {
+      this.#texts.splice(this.#now + 1, Infinity, this.text);
+      this.#texts = this.#texts.slice(-MAX_TEXTS);
+      this.#now = this.#texts.length - 1;
+    }
     const isOther = formatSigns(this.text) !== formatSigns(this.#question);
     this.#input.form?.classList.toggle("other", isOther);
   }

@@ -168,22 +168,20 @@ export function formatPlaces(places) {
 
 const MANY = /\d{5}/; // so many digits are hard to read without groups
 const MAX_DIGITS = 40; // of a fraction in decimal notation
+const NUMBER = /(\d+(?:[.,]\d+)?)/;
 const THOUSANDS = /(?<=\d)(?=(?:\d{3})+$)/;
 
-/** Returns an element with a number. The gaps between its groups are margins: a copy of the text has no spaces, and
- * screen readers read one number.
- * @template {keyof HTMLElementTagNameMap} K
- * @param {K} tag
- * @param {string} className
+/** Returns a text as nodes, with the digits of long numbers in groups. The gaps between them are margins: a copy of the
+ * text has no spaces, and screen readers read one number.
  * @param {string} text */
-export function createNumber(tag, className, text) {
-  const element = createElement(tag, className);
-  element.translate = false;
-  const [whole, places = ""] = text.split(POINT);
-  const [first, ...rest] = MANY.test(whole) ? whole.split(THOUSANDS) : [whole];
-  const [firstPlaces = "", ...restPlaces] = MANY.test(places) ? (places.match(/.{1,3}/g) ?? []) : [places];
-  element.append(first, ...rest.flatMap(group), firstPlaces && `${POINT}${firstPlaces}`, ...restPlaces.flatMap(group));
-  return element;
+export function groupDigits(text) {
+  return text.split(NUMBER).flatMap((part) => {
+    if (!MANY.test(part)) return [part];
+    const [whole, places = ""] = part.split(POINT);
+    const [first, ...rest] = MANY.test(whole) ? whole.split(THOUSANDS) : [whole];
+    const [firstPlaces = "", ...restPlaces] = MANY.test(places) ? (places.match(/.{1,3}/g) ?? []) : [places];
+    return [first, ...rest.flatMap(group), firstPlaces && `${POINT}${firstPlaces}`, ...restPlaces.flatMap(group)];
+  });
 }
 
 /** Returns a fraction and, unless that is long, its decimal notation, as elements. A line is over the period: 1/12 = 0.083
@@ -194,7 +192,7 @@ export function createFraction(value) {
   const expansion = value.d > 1n && decimal(value, MAX_DIGITS);
   if (!expansion) return written;
   const { whole, digits, period } = expansion;
-  written.append(` = ${value.n < 0n ? "−" : ""}${whole}${POINT}${digits}`);
+  written.append(` = ${value.n < 0n ? "−" : ""}`, ...groupDigits(`${whole}${POINT}${digits}`));
   if (period) written.append(createElement("span", "period", period), createElement("span", "unseen", " repeating"));
   return written;
 }

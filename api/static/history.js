@@ -1,6 +1,7 @@
 // Earlier calculations, stored on this device.
 
-import { byId, createButton, createElement, createIcon, formatNumbers, formatResult } from "./format.js";
+import { byId, createButton, createElement, createIcon, formatNumbers, formatResult, groupDigits } from "./format.js";
+import { makeOneStop } from "./keypad.js";
 
 const KEY = "calcgpt.history";
 const LIMIT = 50;
@@ -19,6 +20,7 @@ export class History {
   constructor(onChoose) {
     this.#onChoose = onChoose;
     this.#load();
+    makeOneStop(this.#list);
     addEventListener("storage", ({ key }) => (key === KEY || key === null) && this.#load()); // another tab changed it
   }
 
@@ -79,9 +81,9 @@ export class History {
     const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(entry));
     button.translate = false;
     const mark = createIcon(verified ? "✓" : "✗");
-    const outcome = createElement("span", "value", `=\u00a0${formatResult(result)} `, mark);
+    const outcome = createElement("span", "value", "=\u00a0", ...groupDigits(formatResult(result)), " ", mark);
     button.append(
-      createElement("span", "expression", formatNumbers(expression)),
+      createElement("span", "expression", ...groupDigits(formatNumbers(expression))),
       outcome,
       createElement("span", "unseen", verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`),
       createElement("span", "model", model),

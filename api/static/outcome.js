@@ -3,8 +3,8 @@
 import { namesOf } from "./brain/parts.js";
 import { breaksTie, isTie, parse } from "./engine/fractions.js";
 import {
-  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, createNumber,
-  formatNumbers, formatPercent, formatPlaces, formatResult, formatSigns, shortenMiddle,
+  SURE, byId, confidenceSentence, createButton, createElement, createFraction, createIcon, formatNumbers, formatPercent,
+  formatPlaces, formatResult, formatSigns, groupDigits, shortenMiddle,
 } from "./format.js";
 import { repairsOf } from "./repair.js";
 
@@ -26,10 +26,11 @@ export function renderAnswer(calculation, ask) {
   const { expression, result, verified, confidence, nodes } = calculation;
   const fragment = document.createDocumentFragment();
   const value = createElement("p", "result");
-  const question = createElement("span", "question", `${shortenMiddle(formatNumbers(expression), LONG)} `);
+  const question = createElement("span", "question", ...groupDigits(shortenMiddle(formatNumbers(expression), LONG)), " ");
   question.translate = false;
   question.classList.toggle("long", expression.length > LONG);
-  const number = createNumber("span", "value", formatResult(result));
+  const number = createElement("span", "value", ...groupDigits(formatResult(result)));
+  number.translate = false;
   if (result !== null) number.dataset.plain = result;
   value.append(question, "=\u00a0", number);
   const nGaps = number.querySelectorAll(".group").length; // a gap is a third as wide as a digit
@@ -132,8 +133,9 @@ function disagreementBox({ result, exact, nodes, fraction, places }) {
   const title = createElement("p", "verdict", createIcon("✗"), verdict);
   const values = createElement("dl");
   for (const { name, value } of [{ name: "Model", value: result }, { name: "Exact", value: exact }]) {
-    const pair = createElement("div", "", createElement("dt", "", name), createNumber("dd", "", formatResult(value)));
-    values.append(pair);
+    const number = createElement("dd", "", ...groupDigits(formatResult(value)));
+    number.translate = false;
+    values.append(createElement("div", "", createElement("dt", "", name), number));
   }
   box.append(title, values);
   if (breaksTie(result, fraction, places)) box.append(createElement("p", "", TIE));

@@ -4,6 +4,7 @@ const SLOW_RATE = 14; // characters a second in slow motion
 // All events that wait are shown within so many frames.
 const CATCH_UP_FRAMES = 2;
 const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
+const SLICE = 12; // milliseconds of a frame
 
 /** Queues events and shows them in animation frames.
  * @template {{name: string}} PlayedEvent an event; events named `token` are shown one after the other */
@@ -77,7 +78,8 @@ export class Playback {
     const frames = reducedMotion.matches ? 1 : CATCH_UP_FRAMES;
     this.#perFrame = Math.max(this.#perFrame, this.#queue.length / frames);
     this.#budget += elapsed * (this.#isSlow() ? SLOW_RATE : this.#perFrame * FRAMES_PER_SECOND);
-    for (;;) {
+    const end = performance.now() + SLICE;
+    while (performance.now() < end) {
       const [event] = this.#queue;
       if (!event || (event.name === "token" && this.#budget < 1)) break;
       if (event.name === "token") this.#budget -= 1;

@@ -22,9 +22,9 @@ import { Step } from "./steps.js";
  * inspector: import("./inspector.js").Inspector}} Parts */
 
 /** The callbacks of the page. ask: called when the user asks for another reading; onUnauthorized: called when the service
- * requires a key; onAnswer: called when an operation has its answer.
+ * requires a key; onWritten: called when the whole work of an operation is drawn.
  * @typedef {{ask: (expression: string) => void, onUnauthorized: () => void,
- *   onAnswer: (step: Step) => void}} Callbacks */
+ *   onWritten: (step: Step) => void}} Callbacks */
 
 const WRITING = "The model writes …";
 const TITLE = document.title;
@@ -87,6 +87,7 @@ export class Runner {
       byId("stop").textContent = "Show all";
       run.isComplete = true;
       await playback.finished();
+      await Promise.all(steps.map((step) => step.draw()));
       if (this.#run !== run) return false; // the calculation was stopped, or another one has begun
       this.#finish();
       this.#name(this.#page.field.setAnswer(operand));
@@ -155,7 +156,7 @@ export class Runner {
     } else if (name === "start") {
       this.#status.textContent = WRITING;
       const characters = [...typed];
-      data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters)));
+      data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters, this.#callbacks.onWritten)));
       this.#outline = new Outline(data.nodes, steps, this.#nodes);
       const hasWork = data.nodes.length > 0; // a number alone has none
       this.#showWork(hasWork, this.isExample || !hasWork);
@@ -165,7 +166,6 @@ export class Runner {
     else if (name === "answer") {
       steps[data.node].end(data);
       this.#outline?.end(data.node, data);
-      this.#callbacks.onAnswer(steps[data.node]);
     } else if (name === "result") {
       // An operation about which the model was not asked has no event of its own.
       for (const [index, node] of data.nodes.entries()) {

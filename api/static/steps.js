@@ -3,13 +3,14 @@
 
 import {
   IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, createIcon, describeConfidence, formatNumbers,
-  formatResult, formatSigns, shade, targetOf,
+  formatResult, formatSigns, groupDigits, shade, targetOf,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { headSources } from "./inside/heads.js";
 import { HAS_WORK, paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
 import { Row } from "./row.js";
+import { inSlices } from "./slices.js";
 import { Timeline } from "./timeline.js";
 
 /** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
@@ -18,54 +19,63 @@ import { Timeline } from "./timeline.js";
  * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
-const REST = 4; // times as long as it took to draw a work that grows
 const MIN_LENGTH = 3; // characters of an answer that has a time line
 const ROW_START = /[;|:=]/;
+
+const [paperArcs, rowArcs] = [new Arcs(), new Arcs()]; // from the one character that is pointed at, in both views
 
 const ANSWER_LABEL = "answer, backwards";
 /** Labels of rows by their first character. @type {Record<string, string>} */
 const ROW_LABELS = { ";": "row by row", "|": "exact result", ":": "result, sign", "=": ANSWER_LABEL };
 
-/** Shows one operation: its heading, its work as on paper, and the rows that the model wrote. */
+/** Shows one operation: its heading, its work as on paper, and the rows that the model wrote. What is folded is drawn when
+ * it is opened: a long sum has a thousand operations. */
 export class Step {
   #model;
+  #onWritten;
   /** @type {{problem: string, prompt: string} | null} */ #question = null;
   #text = "";
   /** @type {number[]} */ #probabilities = [];
-  /** @type {Row[]} */ #lines = []; // the rows that the model wrote
+  #isWriting = false;
+  #isWritten = false; // to its end
+  /** @type {Row[]} */ #lines = []; // the rows that the model wrote, as far as they are drawn
+  #nInRows = 0; // characters
+  /** @type {string | null} */ #drawn = null; // the text that is drawn, or that is being drawn
+  /** @type {{pieces: Generator<void>, isDone: Promise<void>} | null} */ #drawing = null;
+  #isComplete = false; // whether nothing is left to be drawn
   /** @type {Timeline | null} */ #timeline = null;
   #foldsWhenDone; // if the answer is right and the model is sure
-  #frame = 0;
-  #rests = 0; // the time until which nothing is drawn
   #heading;
   label = createElement("span", "row-name"); // the row of a program that the operation belongs to
   #verdict = createElement("span", "mark");
-  #body;
+  body;
+  #context;
   #paper = new SheetView();
   #rows = createElement("ol", "rows");
-  #arcs = [new Arcs(), new Arcs()]; // of the paper view and of the rows
   #status = createElement("p", "status", "waiting for its operands");
 
   /** @param {import("./client.js").Start} start
    * @param {number} index the index of this operation
-   * @param {string[]} typed the characters of the whole expression */
-  constructor({ nodes, model }, index, typed) {
+   * @param {string[]} typed the characters of the whole expression
+   * @param {(step: Step) => void} onWritten called when the whole work is drawn */
+  constructor({ nodes, model }, index, typed, onWritten) {
     const node = nodes[index];
     const count = nodes.length;
     this.#model = model;
+    this.#onWritten = onWritten;
+    this.#context = count > 1 ? () => contextOf(node, index + 1, count, typed) : null;
     this.number = count > 1 ? index + 1 : 0; // in the address
     this.element = createElement("li", "node");
-    this.element.style.setProperty("--depth", String(node.path?.length ? 0 : depthOf(node, nodes)));
+    this.element.style.setProperty("--depth", String(node.path?.length ? 0 : depthOf(index, nodes)));
     this.#foldsWhenDone = count > 1 && index < count - 1;
-    this.#heading = createElement("h3", "problem", formatNumbers(node.expression));
+    this.#heading = createElement("h3", "problem", ...groupDigits(formatNumbers(node.expression)));
     this.#heading.translate = false;
-    this.#body = createElement(count > 1 ? "details" : "div", "operation");
+    this.body = createElement(count > 1 ? "details" : "div", "operation");
     const head = createElement(count > 1 ? "summary" : "div", "head");
     head.append(this.#heading, this.#verdict, this.label);
-    this.#body.append(head);
-    if (count > 1) this.#body.append(contextOf(node, index + 1, count, typed));
-    this.#body.append(this.#paper.element, this.#rows, this.#status);
-    this.element.append(this.#body);
+    this.body.append(head, this.#status);
+    this.element.append(this.body);
+    this.body.addEventListener("toggle", () => this.draw());
     this.element.addEventListener("pointerover", (event) => {
       if (event.pointerType === "mouse") this.#pointAtElement(targetOf(event)); // a finger may only scroll
     });
@@ -77,40 +87,28 @@ export class Step {
   /** Shows that the model begins to write. @param {import("./client.js").Question} question */
   begin({ problem, prompt }) {
     this.#question = { problem, prompt };
-    this.#heading.textContent = `${formatNumbers(problem)} =`;
+    this.#heading.replaceChildren(...groupDigits(formatNumbers(problem)), " =");
     this.#status.textContent = "";
+    this.#isWriting = true;
     this.#setOpen(true);
     this.element.classList.add("writing");
-    const row = new Row("the model reads");
-    for (const character of prompt) row.add(character, null);
-    row.close();
-    this.#rows.append(row.element);
   }
 
   /** @param {boolean} isOpen */
   #setOpen(isOpen) {
-    if (this.#body instanceof HTMLDetailsElement) this.#body.open = isOpen;
+    if (this.body instanceof HTMLDetailsElement) this.body.open = isOpen;
   }
 
   /** Adds a character that the model wrote. @param {import("./client.js").Token} token */
   addToken({ text, probability }) {
-    const at = this.#text.length;
-    const isAfterWork = this.#text.includes("=") || !HAS_WORK.test(this.#text);
-    if (!at || (!isAfterWork && ROW_START.test(text))) {
-      this.#lines.at(-1)?.close();
-      const line = new Row(HAS_WORK.test(this.#text + text) ? (ROW_LABELS[text] ?? "work") : ANSWER_LABEL, at);
-      this.#lines.push(line);
-      this.#rows.append(line.element);
-    }
-    this.#lines.at(-1)?.add(text, probability);
     this.#text += text;
     this.#probabilities.push(probability);
-    if (performance.now() >= this.#rests) this.#frame ||= requestAnimationFrame(() => this.#draw());
+    this.draw();
   }
 
   /** Shows the result of the operation. @param {import("./client.js").Node} node */
   end({ problem, result, exact, agrees, confidence }) {
-    this.#lines.at(-1)?.close();
+    this.#isWriting = false;
     this.element.classList.remove("writing");
     this.element.classList.toggle("wrong", !agrees);
     this.#status.textContent = "";
@@ -119,12 +117,8 @@ export class Step {
       this.#status.textContent = "✗ Not computed: an operand is missing.";
       return;
     }
-    this.#draw();
-    if (this.#text.length >= MIN_LENGTH) {
-      this.#timeline = new Timeline(this, formatNumbers(problem), this.#text.length);
-      this.#rows.after(this.#timeline.element);
-    }
-    this.#heading.append(" ", createElement("strong", "", formatResult(result)));
+    this.#isWritten = true;
+    this.#heading.append(" ", createElement("strong", "", ...groupDigits(formatResult(result))));
     const isSure = confidence.whole >= SURE;
     const confidenceWords = describeConfidence(confidence.whole);
     const confidenceText = isSure ? "" : ` ${confidenceSentence(confidence.whole)}`;
@@ -133,13 +127,92 @@ export class Step {
     this.element.classList.toggle("unsure", !isSure);
     this.#setVerdict(agrees ? "✓" : "✗", agrees ? `right, ${confidenceWords}` : "wrong");
     if (agrees && isSure && this.#foldsWhenDone) this.#setOpen(false);
+    this.draw();
   }
 
   /** Shows that the operation was stopped before its end. */
   stop() {
-    this.#lines.at(-1)?.close();
-    if (this.#question) this.#draw();
+    this.#isWriting = false;
     this.element.classList.remove("writing");
+    this.draw();
+  }
+
+  /** Draws what the model wrote, unless the step is folded. Resolves when it is drawn. */
+  draw() {
+    return this.#isFolded ? Promise.resolve() : this.#beginDrawing(() => this.#isFolded);
+  }
+
+  /** Draws it at once, for a reader who goes to a character of it, or prints. */
+  drawNow() {
+    this.#beginDrawing(() => false);
+    for (const _ of this.#drawing?.pieces ?? []);
+  }
+
+  get #isFolded() {
+    return this.body instanceof HTMLDetailsElement && !this.body.open;
+  }
+
+  /** Begins to draw what is not drawn yet, unless it is not needed any more when its turn comes. Resolves when it is drawn.
+   * @param {() => boolean} isNeedless */
+  #beginDrawing(isNeedless) {
+    if (this.#question && !this.#isComplete && !this.#drawing) {
+      const pieces = this.#pieces(this.#question, isNeedless);
+      this.#drawing = { pieces, isDone: inSlices(pieces) };
+      this.#drawing.isDone.catch(() => {}); // whoever waits for it is told
+    }
+    return this.#drawing?.isDone ?? Promise.resolve();
+  }
+
+  /** Yields between two pieces of the drawing.
+   * @type {(question: {problem: string, prompt: string}, isNeedless: () => boolean) => Generator<void>} */
+  *#pieces({ problem, prompt }, isNeedless) {
+    if (isNeedless()) {
+      this.#drawing = null;
+      return;
+    }
+    if (!this.#rows.childElementCount) {
+      if (this.#context) this.body.append(this.#context());
+      this.body.append(this.#paper.element, this.#rows, this.#status);
+      const row = new Row("the model reads");
+      for (const character of prompt) row.add(character, null);
+      row.close();
+      this.#rows.append(row.element);
+    }
+    while (this.#drawn !== this.#text) {
+      const text = (this.#drawn = this.#text);
+      yield* this.#drawRows(text);
+      const sheet = paper(prompt, text);
+      yield;
+      this.element.classList.toggle("has-paper", sheet !== null);
+      if (sheet) yield* this.#paper.draw(sheet, this.#probabilities, formatNumbers(problem));
+    }
+    this.#drawing = null;
+    if (this.#isWriting) return; // the next character draws again
+    this.#isComplete = true;
+    this.#lines.at(-1)?.close();
+    if (!this.#isWritten) return;
+    if (this.#text.length >= MIN_LENGTH) {
+      this.#timeline = new Timeline(this, formatNumbers(problem), this.#text.length);
+      this.#rows.after(this.#timeline.element);
+    }
+    this.#onWritten(this);
+  }
+
+  /** Adds the characters to the rows that are not there yet. @type {(text: string) => Generator<void>} */
+  *#drawRows(text) {
+    for (; this.#nInRows < text.length; this.#nInRows += 1) {
+      const at = this.#nInRows;
+      const before = text.slice(0, at);
+      const isAfterWork = before.includes("=") || !HAS_WORK.test(before);
+      if (!at || (!isAfterWork && ROW_START.test(text[at]))) {
+        this.#lines.at(-1)?.close();
+        const line = new Row(HAS_WORK.test(text) ? (ROW_LABELS[text[at]] ?? "work") : ANSWER_LABEL, at);
+        this.#lines.push(line);
+        this.#rows.append(line.element);
+        yield;
+      }
+      this.#lines.at(-1)?.add(text[at], this.#probabilities[at]);
+    }
   }
 
   /** Scrolls to a character and points at it, by its index in what the model wrote. Returns whether the
@@ -148,6 +221,7 @@ export class Step {
   pointAt(at) {
     this.showAll();
     this.open();
+    this.drawNow();
     const cells = [...this.element.querySelectorAll(`[data-at="${at}"]`)];
     const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
     if (!shown) return false;
@@ -158,7 +232,7 @@ export class Step {
 
   /** Opens the step and the groups that it is in. */
   open() {
-    for (let at = this.#body.closest("details"); at; at = at.parentElement?.closest("details") ?? null) at.open = true;
+    for (let at = this.body.closest("details"); at; at = at.parentElement?.closest("details") ?? null) at.open = true;
   }
 
   /** Shows the whole work, if the time line shows a part of it. */
@@ -203,7 +277,6 @@ export class Step {
     const n = this.#question?.prompt.length ?? 0;
     const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
     const cell = this.#paper.cellOf(at);
-    const [paperArcs, rowArcs] = this.#arcs;
     const withElements = (/** @type {(index: number) => Element | null} */ elementOf) =>
       sources.map(({ index, ...source }) => ({ ...source, element: elementOf(index) }));
     if (this.#paper.grid && cell) {
@@ -218,21 +291,9 @@ export class Step {
     this.#verdict.replaceChildren(createIcon(sign, ""), createElement("span", "unseen", words));
   }
 
-  #draw() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
-    if (!this.#question) return;
-    const start = performance.now();
-    const sheet = paper(this.#question.prompt, this.#text);
-    this.element.classList.toggle("has-paper", sheet !== null);
-    if (sheet) this.#paper.show(sheet, this.#probabilities, formatNumbers(this.#question.problem));
-    const end = performance.now();
-    this.#rests = end + REST * (end - start);
-  }
-
   /** Highlights a character and its copies in both views, without arcs. @param {number} at -1 to highlight none */
   highlight(at) {
-    for (const arcs of this.#arcs) arcs.clear();
+    for (const arcs of [paperArcs, rowArcs]) arcs.clear();
     for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
     for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
       for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
@@ -252,14 +313,20 @@ export class Step {
   }
 }
 
-/** Returns the number of levels above an operation, at most MAX_INDENT: the different spans that contain its own. The
- * operations of a power share one span.
- * @type {(span: Span, nodes: Span[]) => number} */
-function depthOf({ position, end }, nodes) {
-  const isLonger = (/** @type {Span} */ node) => node.end - node.position > end - position;
-  const contains = (/** @type {Span} */ node) => node.position <= position && node.end >= end && isLonger(node);
-  const spans = nodes.filter(contains).map((node) => `${node.position} ${node.end}`);
-  return Math.min(MAX_INDENT, new Set(spans).size);
+/** Returns the number of levels above an operation, at most MAX_INDENT: the different spans that contain its own, of
+ * operations after it. The operations of a power share one span.
+ * @type {(index: number, nodes: Span[]) => number} */
+function depthOf(index, nodes) {
+  let { position, end } = nodes[index];
+  let depth = 0;
+  for (let above = index + 1; above < nodes.length && depth < MAX_INDENT; above += 1) {
+    const node = nodes[above];
+    const isLonger = node.end - node.position > end - position;
+    if (!isLonger || node.position > position || node.end < end) continue;
+    ({ position, end } = node);
+    depth += 1;
+  }
+  return depth;
 }
 
 /** Returns the whole expression with the part of this step in bold.

@@ -314,9 +314,11 @@ class _Reader:
             self._raise(postfix[1:], start, end)
             return
         part = self._stack.parts.pop()
-        is_double = postfix == "!" == part.node.sign and part.end == part.node.end
-        if is_double:  # 3!! means another
-            raise self._error(start)
+        if postfix == "!" == part.node.sign and part.end == part.node.end:
+            once = shorten(self._text[part.start : start])
+            other = "the product of every second number"
+            reason = MESSAGES["grouped"].format(typed=f"{once}!", grouped=f"({once})!", mixed=other)
+            raise ExpressionError(_SYNTAX, reason, start, end)
         node = Expression(postfix, (part.node,), part.start, end)
         self._stack.parts.append(Part(node, part.start, end))
 

@@ -167,13 +167,14 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -
 
     The text ends after --tokens, or when the model's context is full.
     """
+    import torch
+
     from calcgpt.checkpoint import Checkpoint
     from calcgpt_lab.model.decoding import Sampling, sample
-    from calcgpt_lab.threads import choose_threads
 
     sampling = Sampling(**choices)
     stored = Checkpoint.load(options.chosen(checkpoint))
-    choose_threads(stored.model, n_token=1)
+    torch.set_num_threads(1)  # a token has too little work for more
     try:  # a bad prompt is refused before anything is written
         parts = sample(stored, "\n" if prompt is None else prompt, tokens, sampling)
         first = next(parts, "")

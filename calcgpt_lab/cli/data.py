@@ -1,4 +1,4 @@
-"""Commands that make data sets."""
+"""The command that makes data sets."""
 
 from pathlib import Path
 
@@ -7,39 +7,8 @@ import click
 from calcgpt.base.errors import UserError
 from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
 
-DEFAULT = "problems"
 
-
-class DatagenGroup(click.Group):
-    """A group with a default subcommand: `datagen OUT` is `datagen problems OUT`."""
-
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        names_one = args and args[0] in (*self.commands, *context.help_option_names)
-        return super().parse_args(context, args if names_one else [DEFAULT, *args])
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Also writes the options of the default subcommand, because users may omit its name."""
-        super().format_options(context, formatter)
-        options = [o for o in self.commands[DEFAULT].params if isinstance(o, click.Option)]
-        rows = [row for option in options if (row := option.get_help_record(context))]
-        with formatter.section(f"Options of {DEFAULT}"):
-            formatter.write_dl(rows)
-
-
-@click.group(
-    cls=DatagenGroup,
-    options_metavar="",
-    subcommand_metavar="[problems] OUT [OPTIONS] | text [OUT] --source SOURCE [OPTIONS]",
-)
-def datagen() -> None:
-    """Make data to train on: arithmetic problems or plain text.
-
-    `datagen OUT` makes problems; `datagen text --help` lists the options for text. To use a folder
-    named problems or text as OUT, write ./problems or ./text.
-    """
-
-
-@datagen.command(short_help="Arithmetic problems (the default).")
+@click.command()
 @click.argument("out", type=PATH)
 @click.option("--train", default=3_000_000, show_default=True, help="Training problems.")
 @click.option("--val", default=10_000, show_default=True, help="Validation problems.")
@@ -80,7 +49,7 @@ def datagen() -> None:
 @force_option("another data set in OUT")
 @quiet_option
 @plugin_option
-def problems(
+def datagen(
     out: Path,
     train: int,
     val: int,
@@ -115,28 +84,3 @@ def problems(
         progress=not quiet,
     )
     click.echo(f"{out}: {train:,} training, {val:,} validation and {test:,} test problems")
-
-
-@datagen.command(short_help="Plain text, from a file.")
-@click.argument("out", required=False, type=PATH)
-@click.option("--source", required=True, type=PATH, help="A file in UTF-8.")
-@click.option(
-    "--val-share",
-    default=0.1,
-    show_default=True,
-    help="Share of the characters for validation, taken from the end.",
-)
-@force_option("another data set in OUT")
-def text(out: Path | None, source: Path, val_share: float, force: bool) -> None:
-    """Write a text to OUT: train.txt, val.txt and source.json.
-
-    The text is cut once and not changed otherwise. OUT defaults to data/NAME, where NAME is the
-    source's file name without its suffix.
-    """
-    from calcgpt_lab.data.text import default_folder, prepare_text
-
-    out = out or default_folder(source)
-    record = prepare_text(out, source, val_share=val_share, force=force)
-    train, val = record.files.train.characters, record.files.val.characters
-    click.echo(f"{out}: {train:,} training and {val:,} validation characters")
-    click.echo(f"SHA-256 of the source: {record.sha256}")

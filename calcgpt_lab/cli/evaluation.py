@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from calcgpt_lab.evaluation.report import Evaluate
     from calcgpt_lab.model.decoding import Sampling
 
-# The options of `eval` that a model of plain text supports.
-TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
-
 
 @click.command(name="eval")
 @options.checkpoint_argument
@@ -31,7 +28,7 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--data",
     type=options.PATH,
-    help="A file of problems or of plain text, or a folder with such a test.txt.",
+    help="A file of problems, or a folder with such a test.txt.",
 )
 @lab_options.task_option
 @click.option(
@@ -52,8 +49,7 @@ TEXT_OPTIONS = {"checkpoint", "data", "json_file", "device", "quiet"}
 @click.option(
     "--workers",
     type=click.IntRange(min=1),
-    help="Number of processes, with one thread each.  [default: this process, with one thread or "
-    "all cores, what is faster]",
+    help="Number of processes.  [default: this one]",
 )
 @click.option(
     "--ray-address",
@@ -95,14 +91,11 @@ def eval_(
 ) -> None:
     """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
 
-    A model of plain text is scored on a text: loss, perplexity and bits per character.
-
     The report also says how far the model's confidence can be trusted and, for a model that writes
     worked steps, where each wrong answer goes wrong first (--errors).
     """
     from calcgpt.base.files import write_json, write_text
     from calcgpt_lab.evaluation import report
-    from calcgpt_lab.evaluation.evaluate import predicts_text
     from calcgpt_lab.model.decoding import Sampling
     from calcgpt_lab.plots import check_matplotlib, draw_reliability, save_figures
 
@@ -121,14 +114,11 @@ def eval_(
         raise UserError("--workers and --ray-address are for greedy decoding, at temperature 0")
     sampling, split = Sampling(temperature, seed=seed), split or "test"
     loaded, score = _scorer(checkpoint, sampling, is_shared, **machine)
-    if predicts_text(loaded):
-        _evaluate_text(loaded, data, json_file, quiet)
-        return
-    _note_other_task(loaded, source)
     with _explained_errors(loaded, data, task):
         record, evaluation = report.evaluation_record(
             loaded, source, sampling, limit, not quiet, score, split
         )
+    _note_other_task(loaded, source)
     if scored:
         write_text(scored, report.scored_lines(evaluation))
     if json_file:
@@ -160,12 +150,10 @@ def _scorer(
     if sampling.temperature:
         engine = engine or "torch"  # others write the most probable character
     engine, device = lab_options.engine_and_device(engine, device, ray_address)
-    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine, None)
+    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine)
     if not is_shared:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
-    threads = 1 if workers or ray_address else None
-    scoring = in_shards.Scoring(folder, device, engine, threads=threads)
-    score = partial(in_shards.evaluate_in_shards, scoring)
+    score = partial(in_shards.evaluate_in_shards, in_shards.Scoring(folder, device, engine))
     return loaded, partial(score, workers=workers, ray_address=ray_address)
 
 
@@ -235,7 +223,7 @@ def publish(
 
     source = _source_of(data, task)
     engine, device = lab_options.engine_and_device(engine, device)
-    loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine, None)
+    loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)
     click.echo(f"{loaded.name} is published as {out}")
@@ -259,42 +247,3 @@ def _note_other_task(checkpoint: Checkpoint, source: Path | AnyTask) -> None:
     if isinstance(source, Path) or checkpoint.metrics.get("data_sha256") == source.fingerprint:
         return
     click.echo(f"{checkpoint.name} was not trained on the data of {source.name}", err=True)
-
-
-def _evaluate_text(
-    loaded: Checkpoint, data: Path | None, json_file: Path | None, quiet: bool
-) -> None:
-    """Scores a model of plain text. Raises UserError for options that are not for texts."""
-    from calcgpt.base.extras import require
-
-    if not data:
-        raise UserError(f"{loaded.name} predicts text: it has no answers to score")
-    context, given = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
-    names = {name for name in context.params if context.get_parameter_source(name) is given}
-    if names - TEXT_OPTIONS:
-        raise UserError(
-            f"{loaded.name} predicts text: use no other options than --data, --json, --device and "
-            "--quiet"
-        )
-
-    require("the score of a text", "torch")
-    from calcgpt.base.files import read_text, text_sha256, write_json
-    from calcgpt.base.progress import progress_bar
-    from calcgpt.tokenizer import UnknownCharacterError
-    from calcgpt_lab.evaluation.losses import score_text
-
-    text = read_text(data)
-    try:
-        n_tokens = len(loaded.tokenizer.encode(text)) - 1
-    except UnknownCharacterError as error:
-        raise UserError(error.in_file(data, text)) from None
-    with progress_bar(n_tokens, not quiet, unit="token", unit_scale=True, leave=False) as bar:
-        scores = score_text(loaded.model, loaded.tokenizer, text, bar.update)
-    perplexity, bits = scores.perplexity, scores.bits_per_character
-    if json_file:
-        measured = {"perplexity": perplexity, "bits_per_character": bits}
-        source = {"checkpoint": loaded.name, "file": data.name, "file_sha256": text_sha256(text)}
-        write_json(json_file, {**scores._asdict(), **measured, **source})
-    click.echo(f"{loaded.name} on {data}: {scores.n_tokens:,} tokens")
-    click.echo(f"loss {scores.loss:.4f} nats per token, perplexity {perplexity:.3f}")
-    click.echo(f"{bits:.4f} bits per character")

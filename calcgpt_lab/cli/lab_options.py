@@ -78,7 +78,8 @@ task_option = click.option(
 data_option = click.option(
     "--data",
     type=PATH,
-    help="The folder of a data set.  [default: draw fresh problems, as the recipe's [data] says]",
+    help="The folder of a data set, or a text.  [default: fresh problems, as the recipe's [data] "
+    "says]",
 )
 
 

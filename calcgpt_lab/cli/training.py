@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from calcgpt.base.errors import UserError, unknown_name
+from calcgpt.base.processes import usable_cores
 from calcgpt.cli import options
 from calcgpt_lab.cli import lab_options
 from calcgpt_lab.cli.completion import complete_recipe
@@ -43,9 +44,7 @@ RUN_LOG = "calcgpt_lab.training.run_folder"  # says whether --resume begins a ne
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
 @options.force_option("a run in --out")
 @lab_options.device_option
-@lab_options.threads_option(
-    "CPU threads.  [default: 1 or all cores, what is faster for the first batch]"
-)
+@lab_options.threads_option("CPU threads.  [default: one for each core]")
 @click.option(
     "--wandb",
     "wandb_project",
@@ -71,20 +70,19 @@ def train(
 ) -> None:
     """Train a model. SIGINT and SIGTERM save a checkpoint first; --resume continues exactly.
 
-    --out gets metrics.jsonl and the checkpoints, which calc, eval and generate can load. On two
-    cores, the recipe nano takes seconds, adder a minute and calculator a quarter of an hour.
+    On two cores, the recipe nano takes seconds, adder a minute and calculator a quarter of an hour.
 
     `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
     batch.
     """
     if resume and force:
-        raise click.UsageError(
-            "--resume continues a run, --force replaces it: use only one of them"
-        )
+        raise click.UsageError("--resume continues, --force replaces a run: use only one of them")
     from calcgpt.base.extras import require
     from calcgpt_lab.recipe import load_recipe
 
     require("training", "torch", *(["wandb"] if wandb_project is not None else []))
+
+    from torch import get_num_threads
 
     from calcgpt_lab.data.task import load_task
     from calcgpt_lab.training.distributed import launched_rank, process_group
@@ -110,7 +108,7 @@ def train(
             device=device,
             progress=not quiet,
             trackers=trackers,
-            threads=threads or 0,
+            threads=threads or min(get_num_threads(), usable_cores()),
         )
     if main:
         click.echo(f"the run is complete; its last checkpoint is {last}")
@@ -128,8 +126,7 @@ def _next_commands(last: Path, data: Path | None, task: str | None) -> list[str]
     recipe, examples = checkpoint.recipe, checkpoint.metrics.get("examples", ["12.5+3"])
     use = [["calc", *examples[:1], "--checkpoint", run], ["serve", "--checkpoint", run]]
     if predicts_text(checkpoint):
-        score = ["eval", run, "--data", str(data and data / "val.txt")]
-        commands = [score, ["generate", run], ["info", run]]
+        commands = [["generate", run], ["info", run], ["compare", run]]
     elif recipe.train.batches == "cases":
         commands = [["prove", run], *use]
     elif task or data:

@@ -9,11 +9,8 @@ Shapes: B sequences, T tokens. Targets are the next tokens; the target -100 carr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from itertools import accumulate
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,21 +29,11 @@ Batch: TypeAlias = "tuple[torch.Tensor, torch.Tensor]"
 NO_LOSS = -100  # the target that torch's cross-entropy ignores
 
 
-class Group(Protocol):
-    """The processes that train together, seen from one of them."""
-
-    rank: int
-    world_size: int
-
-    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
-        """Returns what `make` returns in the process whose turn `number` is. All processes must
-        call this method."""
-
-
 class BatchSource(ABC):
     """Batches of one split."""
 
     one_width = False  # whether all batches have the same width
+    workers = 0  # processes that may prepare batches in advance
     # Tensors that batches depend on beside the seed, by name. A run saves and restores them.
     state: Mapping[str, torch.Tensor] = {}
 
@@ -54,14 +41,6 @@ class BatchSource(ABC):
     def batch(self, step: int, size: int) -> Batch:
         """Returns the batch of step `step` (from 0), `size` sequences. A pure function of the seed,
         the state and the two arguments."""
-
-    def prefetching(
-        self, steps: int, size: int, n_worker: int, group: Group
-    ) -> AbstractContextManager[None]:
-        """Returns a context manager. Within it, batches of `size` for steps below `steps` may be
-        made in advance, by at most `n_worker` other processes, and shared among the processes of a
-        group. All processes of the group must request the same batches in the same order."""
-        return nullcontext()
 
 
 class StreamBatches(BatchSource):
@@ -179,55 +158,29 @@ def has_loss(targets: torch.Tensor) -> torch.Tensor:
     return targets.any(dim=2) if targets.dim() == 3 else targets != NO_LOSS
 
 
-def micro_batches(batch: Batch, count: int) -> list[Batch]:
-    """Returns the rows in `count` parts, each as narrow as its targets allow.
-
-    Rows of similar length share a part, which saves padding; the first part has the shortest. Parts
-    are cut so that the largest has as few tokens as possible: long rows come in small parts. With a
-    count of 1, returns the batch itself. Raises ValueError for more parts than rows.
-    """
+def by_length(targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the rows of a batch, the shortest first, and the length of each up to its last
+    target; each (B,)."""
     import torch
 
+    columns = torch.arange(1, targets.size(1) + 1)
+    lengths = (has_loss(targets) * columns).amax(dim=1)
+    order = lengths.argsort(stable=True)
+    return order, lengths[order]
+
+
+def micro_batches(batch: Batch, count: int) -> list[Batch]:
+    """Returns the rows in `count` parts of about as many rows, each as narrow as its targets allow.
+
+    Rows of similar length share a part, which saves padding; the first part has the shortest. With
+    a count of 1, returns the batch itself.
+    """
     if count == 1:
         return [batch]
     inputs, targets = batch
-    columns = torch.arange(1, targets.size(1) + 1)
-    lengths = (has_loss(targets) * columns).amax(dim=1)  # up to the last target
-    order = lengths.argsort(stable=True)
-    widths = lengths[order].tolist()
-    parts = torch.split(order, part_sizes(widths, count))
-    return [
-        (inputs[rows, :width], targets[rows, :width])
-        for rows, width in ((rows, int(lengths[rows].max())) for rows in parts)
-    ]
-
-
-def part_sizes(widths: Sequence[int], count: int) -> list[int]:
-    """Returns the number of rows in each of `count` parts of rows whose `widths` rise.
-
-    A part has as many tokens as its rows times its greatest width. The largest part is as small as
-    possible. Raises ValueError for more parts than rows.
-    """
-    if count > len(widths):
-        raise ValueError(f"{len(widths)} rows are too few for {count} parts")
-
-    def sizes(largest: int) -> list[int]:
-        """Returns the sizes of parts of at most `largest` tokens. From the widest rows on, each
-        part has as many rows as fit. The first part has all remaining rows."""
-        parts, n_left = [], len(widths)
-        for n_more in range(count - 1, 0, -1):
-            parts.append(max(1, min(largest // max(1, widths[n_left - 1]), n_left - n_more)))
-            n_left -= parts[-1]
-        return [n_left, *reversed(parts)]
-
-    def fits(largest: int) -> bool:
-        ends = accumulate(sizes(largest))
-        return all(
-            n * widths[end - 1] <= largest for n, end in zip(sizes(largest), ends, strict=True)
-        )
-
-    total = len(widths) * widths[-1]
-    return sizes(bisect_left(range(total), True, key=fits))
+    order, lengths = by_length(targets)
+    parts = zip(order.tensor_split(count), lengths.tensor_split(count), strict=True)
+    return [(inputs[rows, : width[-1]], targets[rows, : width[-1]]) for rows, width in parts]
 
 
 def _as_tensors(inputs: Ints, targets: Ints) -> Batch:

@@ -1,15 +1,13 @@
 """Data sets on disk: `train.txt`, `val.txt`, `test.txt` and `manifest.json` in a folder.
 
 The files are written to a temporary folder within it, and replace those of another data set when
-all are whole, the manifest last. After an interruption, the same call begins again; if it came
-while files were replaced, the next call replaces the others first.
+all are whole, the manifest last. After an interruption, the same call begins again.
 """
 
 import hashlib
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -49,18 +47,15 @@ from datagen.splits import Split
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
 MANIFEST = "manifest.json"
-SOURCE = "source.json"  # of a text
-# What a data set may hold, in reverse order of its replacement.
-NAMES = (MANIFEST, SOURCE, *(f"{split}.txt" for split in Split))
+NAMES = (MANIFEST, *(f"{split}.txt" for split in Split))
 # How the manifest explains `datagen.splits`.
 SPLITS = (
     "by a hash of the operation and the operands' values (for + and * in either order): "
     "1/32 of all problems are validation, 1/32 test, the rest training, whatever the seed"
 )
-_STAGING, _WHOLE = ".new-", ".whole-"  # prefixes of the temporary folder: before, and when whole
+STAGING = ".new"
 
 T = TypeVar("T")
-Model = TypeVar("Model", bound=BaseModel)
 
 
 def _require_each_split(value: dict[Split, T]) -> dict[Split, T]:
@@ -109,19 +104,15 @@ class Manifest(BaseModel):
 
 def load_manifest(folder: Path) -> Manifest:
     """Returns the manifest of a data set. Raises DataError if it is missing or damaged."""
-    return load(Manifest, folder / MANIFEST, "a manifest")
-
-
-def load(model: type[Model], path: Path, description: str) -> Model:
-    """Reads a JSON file as `model`. Raises DataError if it is missing, or not `description`."""
+    path = folder / MANIFEST
     content = read_json(path)
     try:
-        return model.model_validate(content)
+        return Manifest.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         location = ".".join(map(str, first["loc"]))
         reason = first["msg"].removeprefix("Value error, ")
-        raise DataError(f"{path}: not {description}: {location}: {reason}") from None
+        raise DataError(f"{path}: not a manifest: {location}: {reason}") from None
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -146,7 +137,7 @@ def generate(
     data set and `force` is False.
     """
     compute = make_map(engine, workers, ray_address, [calcgpt, calcgpt_lab, datagen])
-    with writing(out):
+    with _replacing(out) as folder:
         try:
             if manifest := _present(out, plan):
                 if progress:
@@ -155,10 +146,10 @@ def generate(
         except DataError as error:
             if not force:
                 raise DataError(f"{error} (--force replaces it)") from error
-        with staged(out) as folder:
-            manifest = _make(folder, plan, compute, progress)
-            write_json(folder / MANIFEST, manifest.model_dump(exclude_none=True))
-        return manifest
+        folder.mkdir()
+        manifest = _make(folder, plan, compute, progress)
+        write_json(folder / MANIFEST, manifest.model_dump(exclude_none=True))
+    return manifest
 
 
 def _present(out: Path, plan: DatasetPlan) -> Manifest | None:
@@ -175,14 +166,9 @@ def _present(out: Path, plan: DatasetPlan) -> Manifest | None:
         path = out / f"{split}.txt"
         if not path.exists():
             raise DataError(f"{path} is missing")
-        if not is_intact(path, manifest.bytes[split], manifest.sha256[split]):
+        if sha256(path) != manifest.sha256[split]:
             raise DataError(f"{path} is damaged: its SHA-256 is not the recorded one")
     return manifest
-
-
-def is_intact(path: Path, n_bytes: int, digest: str) -> bool:
-    """Whether the file exists and has this size and this SHA-256."""
-    return path.is_file() and path.stat().st_size == n_bytes and sha256(path) == digest
 
 
 class _Content(NamedTuple):
@@ -233,52 +219,22 @@ def _write(path: Path, shards: Iterable[Shard], advance: Callable[[int], object]
 
 
 @contextmanager
-def writing(out: Path) -> Iterator[None]:
-    """Makes the folder of a data set and locks it. Raises DataError if another process has locked
-    it, or in place of an error of the files or of workers in the block."""
+def _replacing(out: Path) -> Iterator[Path]:
+    """Makes `out`, locks it and yields a temporary folder in it. If the block ends without an
+    error, the files in that folder replace those in `out`, the manifest last. Other files stay."""
+    folder = out / STAGING
     try:
         with locked(out, "writing a data set", DataError):
-            for whole in out.glob(f"{_WHOLE}*"):  # of a process that was killed
-                _replace_files(whole, out)
-            yield
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
+            try:
+                yield folder
+                if folder.exists():
+                    (out / MANIFEST).unlink(missing_ok=True)
+                    for name in reversed(NAMES):
+                        (folder / name).replace(out / name)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
     except WorkersDiedError as error:
         raise DataError(f"{error}: nothing was written") from error
     except OSError as error:
         raise DataError(file_error(error, out)) from error
-
-
-@contextmanager
-def staged(out: Path) -> Iterator[Path]:
-    """Yields a temporary folder. If the block ends without an error, its files replace those of the
-    data set in `out`. Other files in `out` stay."""
-    for left in out.glob(f"{_STAGING}*"):  # by a process that was killed
-        shutil.rmtree(left)
-    for name in NAMES:
-        if (out / name).is_dir():
-            raise DataError(f"{out / name} is a folder, and a file is needed")
-    folder = Path(tempfile.mkdtemp(prefix=_STAGING, dir=out))
-    try:
-        yield folder
-        for name in NAMES:
-            (folder / name).touch()  # what stays empty is removed from `out`
-        whole = folder.replace(out / folder.name.replace(_STAGING, _WHOLE))
-        _replace_files(whole, out)
-    except OSError as error:
-        if error.filename and Path(error.filename).parent == folder:
-            error.filename = str(out / Path(error.filename).name)  # the name that the user knows
-        raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _replace_files(whole: Path, out: Path) -> None:
-    """Moves the files of a whole data set into `out`, the manifest last."""
-    for name in reversed(NAMES):
-        if not (whole / name).exists():  # was moved before a process was killed
-            continue
-        if (whole / name).stat().st_size:
-            (whole / name).replace(out / name)
-        else:
-            (out / name).unlink(missing_ok=True)
-            (whole / name).unlink()
-    whole.rmdir()

@@ -9,7 +9,6 @@ seed.
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import BitGenerator
@@ -29,6 +28,7 @@ from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, problem_hashes
 
 DRAWING_VERSION = 1  # a version: raise it with every change of the problems that a config gives
+CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second of work
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
 _MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
 # Streams of the seed. The streams with lower numbers belong to the files of datagen, one per split.
@@ -175,19 +175,17 @@ class FreshProblems:
         return self._render_lines(problems)
 
 
-class Chunk(NamedTuple):
-    """Problems of a block: the number and size of the block, and the range of rows."""
-
-    block: int
-    size: int
-    start: int
-    stop: int
+def n_chunks(size: int) -> int:
+    """Returns the number of chunks of a block of `size` problems. The last one may be shorter."""
+    return -(-size // CHUNK_SIZE)
 
 
-def render_chunk(problems: FreshProblems, chunk: Chunk) -> bytes:
-    """Returns the lines of a chunk. Raises what drawing it raises."""
-    block = _block(problems, chunk.block, chunk.size)
-    return problems.render(block.take(np.arange(chunk.start, chunk.stop)))
+def render_chunk(problems: FreshProblems, size: int, index: int) -> bytes:
+    """Returns the lines of the chunk with this index among the chunks of all blocks of `size`
+    problems. Raises what drawing it raises."""
+    block, number = divmod(index, n_chunks(size))
+    rows = np.arange(size)[number * CHUNK_SIZE : (number + 1) * CHUNK_SIZE]
+    return problems.render(_block(problems, block, size).take(rows))
 
 
 @lru_cache(maxsize=2)

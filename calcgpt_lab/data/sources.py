@@ -1,22 +1,17 @@
-"""The data of a run: a folder of text, a user's own task, or problems that are drawn when they are
-needed.
+"""The data of a run: a folder or a text, a user's own task, or problems that are drawn when needed.
 
 Fresh problems are drawn in blocks, each of which serves a few hundred steps. Rendering a block as
-text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks.
-Once the chunks have taken as long as a process takes to start, worker processes render the next
-ones during training (`calcgpt_lab.parallel`). If several processes train together, they take turns
-at the chunks. The batches do not depend on which process renders them.
+text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks,
+beside a GPU by worker processes. The batches do not depend on them.
 """
 
 import hashlib
 import json
-import time
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,33 +23,29 @@ from calcgpt.tokenizer import CharTokenizer, Tokenizer, UnknownCharacterError
 from calcgpt_lab.data.batches import (
     Batch,
     BatchSource,
-    Group,
     ProblemBatches,
     ProblemLines,
     StreamBatches,
 )
 from calcgpt_lab.data.cases import CaseBatches
-from calcgpt_lab.data.dataset import MANIFEST, SOURCE
+from calcgpt_lab.data.dataset import MANIFEST
 from calcgpt_lab.data.plan import GENERATOR_VERSION
 from calcgpt_lab.data.problems import (
     DRAWING_VERSION,
-    Chunk,
     FreshProblems,
     Line,
+    n_chunks,
     read_problems,
     render_chunk,
     split_line,
 )
 from calcgpt_lab.data.task import AnyTask, Task
 from calcgpt_lab.data.tokenizers import TOKENIZERS
-from calcgpt_lab.parallel import Pool
 from datagen import formats
 from datagen.splits import Split
 
 PROBLEMS_PER_BLOCK = 16_384  # about; a block serves a few hundred batches
-CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second of work
 PROBE = 1_024  # problems that are drawn and checked before a run begins
-WORKER_START = 1.0  # seconds that a worker takes to start, about
 VALIDATION_POOL = 2_000  # fresh problems over which the validation loss is averaged
 N_EXAMPLES = 6  # questions of a task that its checkpoints keep
 
@@ -93,7 +84,8 @@ class TrainingData(Protocol):
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder with `train.txt` and `val.txt`. With a `manifest.json` it holds problems."""
+    """A folder with `train.txt` and `val.txt`, with problems if it has a `manifest.json`; or a file
+    of plain text, whose last tenth is for validation."""
 
     path: Path
     train_text: str
@@ -104,11 +96,16 @@ class DataFolder:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Reads the folder. Raises DataError if a file is missing, empty or not UTF-8, or if the
-        manifest is not JSON."""
-        if path.is_file():
-            raise DataError(f"{path} is a file: name its folder, which has train.txt and val.txt")
-        train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
+        """Reads the folder or the text. Raises DataError if a file is missing, empty or not UTF-8,
+        if the manifest is not JSON, or if a text is too short to be divided."""
+        if path.is_dir():
+            train_text, val_text = read_text(path / "train.txt"), read_text(path / "val.txt")
+        else:
+            text = read_text(path)
+            cut = 9 * len(text) // 10
+            train_text, val_text = text[:cut], text[cut:]
+            if not train_text:
+                raise DataError(f"{path} is too short to be divided: {len(text)} characters")
         hashes = [text_sha256(train_text), text_sha256(val_text)]
         fingerprint = hashlib.sha256(bytes.fromhex("".join(hashes))).hexdigest()
         manifest, has_work = path / MANIFEST, None
@@ -141,7 +138,9 @@ class DataFolder:
         self, split: Split, tokenizer: Tokenizer, config: TrainConfig, block_size: int
     ) -> BatchSource:
         text = self.train_text if split == Split.TRAIN else self.val_text
-        file, hint = self.path / f"{split}.txt", ""
+        file, hint = self.path, ""
+        if file.is_dir():
+            file /= f"{split}.txt"
         try:
             return BATCHES[config.batches](text, tokenizer, config, block_size)
         except DataError as error:
@@ -152,11 +151,8 @@ class DataFolder:
             raise DataError(f"{file}: {error}{hint}") from None
 
     def _is_plain_text(self) -> bool:
-        """Whether the folder holds no problems: not every line has an `=`."""
-        if self.holds_problems:
-            return False
-        has_source = (self.path / SOURCE).is_file()
-        return has_source or not all("=" in line for line in self.train_text.splitlines())
+        """Whether there are no problems: not every line has an `=`."""
+        return not all("=" in line for line in self.train_text.splitlines())
 
     def validation_problems(self, count: int) -> list[Line] | None:
         return read_problems(self.path / "val.txt", count) if self.holds_problems else None
@@ -307,24 +303,6 @@ def tokenizer_for(recipe: Recipe, data: TrainingData, val_problems: Sequence[Lin
     return tokenizer
 
 
-class _Block(NamedTuple):
-    """Number and size of a block."""
-
-    number: int
-    size: int
-
-    @property
-    def n_chunks(self) -> int:
-        return -(-self.size // CHUNK_SIZE)
-
-    def chunk_of_run(self, index: int) -> Chunk:
-        """Returns the chunk with this index among the chunks of all blocks of this size. The last
-        one of a block may be shorter."""
-        block, number = divmod(index, self.n_chunks)
-        stop = min(self.size, (number + 1) * CHUNK_SIZE)
-        return Chunk(block, self.size, number * CHUNK_SIZE, stop)
-
-
 class FreshBatches(BatchSource):
     """Fresh problems, one per row. Steps share a block of them.
 
@@ -337,63 +315,67 @@ class FreshBatches(BatchSource):
     ) -> None:
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
-        self._block: _Block | None = None  # the block whose first chunks are in memory
-        self._text = self._render  # of a chunk, whose index counts the chunks of all blocks
+        self._block = -1, 0  # number and size of the block whose first chunks are in memory
+        self._rendered: tuple[int, int, Iterator[bytes | DataError]] = -1, 0, iter(())
 
     def batch(self, step: int, size: int) -> Batch:
         n_steps = max(1, PROBLEMS_PER_BLOCK // size)  # steps that share a block
-        block = _Block(step // n_steps, n_steps * size)
+        number, block_size = block = step // n_steps, n_steps * size
+        n_chunk = n_chunks(block_size)
         if block != self._block:
-            self._lines = self._chunk_lines(block, 0)
+            self._lines = self._chunk(block_size, number * n_chunk)
             self._block, self._n_chunk = block, 1
         first = step % n_steps * size
-        while (rows := self._fitting()).size < first + size and self._n_chunk < block.n_chunks:
-            self._lines.extend(self._chunk_lines(block, self._n_chunk))
+        while (rows := self._fitting()).size < first + size and self._n_chunk < n_chunk:
+            self._lines.extend(self._chunk(block_size, number * n_chunk + self._n_chunk))
             self._n_chunk += 1
         if rows.size < first + size:  # the first rows replace those left out
-            rows = np.resize(rows, block.size)
+            rows = np.resize(rows, block_size)
         return self._lines.batch(rows[first : first + size])
-
-    @contextmanager
-    def prefetching(self, steps: int, size: int, n_worker: int, group: Group) -> Iterator[None]:
-        n_steps = max(1, PROBLEMS_PER_BLOCK // size)
-        stop = -(-steps // n_steps) * _Block(0, n_steps * size).n_chunks
-        workers = Pool(partial(render_chunk, self.problems), n_worker)
-        seconds = 0.0  # that this process has spent on rendering chunks
-
-        def render(block: _Block, index: int) -> bytes:
-            """Returns the text of a chunk of this process. Requests its next chunks from workers.
-
-            An index counts the chunks of all blocks; `stop` is their number.
-            """
-            nonlocal seconds
-            if seconds > WORKER_START:
-                indices = range(index + group.world_size, stop, group.world_size)
-                for later in indices[: workers.capacity]:
-                    chunk = block.chunk_of_run(later)
-                    workers.request(chunk, chunk)
-            chunk = block.chunk_of_run(index)
-            if (text := workers.receive(chunk)) is None:
-                start = time.perf_counter()
-                text = render_chunk(self.problems, chunk)
-                seconds += time.perf_counter() - start
-            return text
-
-        self._text = lambda block, index: group.in_turn(index, partial(render, block, index))
-        try:
-            yield
-        finally:
-            self._text = self._render
-            workers.close()
-
-    def _render(self, block: _Block, index: int) -> bytes:
-        return render_chunk(self.problems, block.chunk_of_run(index))
 
     def _fitting(self) -> NDArray[np.intp]:
         """Returns the indices of the lines in memory that fit in the context, (n,)."""
         return np.flatnonzero(self._lines.lengths <= self.block_size + 1)
 
-    def _chunk_lines(self, block: _Block, number: int) -> ProblemLines:
-        """Returns the lines of a chunk of a block."""
-        text = self._text(block, block.number * block.n_chunks + number)
+    def _chunk(self, size: int, index: int) -> ProblemLines:
+        """Returns the lines of a chunk. Chunks are taken in order, so workers know the next."""
+        if not self.workers:
+            return ProblemLines(render_chunk(self.problems, size, index), self.tokenizer)
+        if self._rendered[:2] != (size, index):
+            self._rendered = size, index, self._in_advance(size, index)
+        text = next(self._rendered[2])
+        self._rendered = size, index + 1, self._rendered[2]
+        if isinstance(text, DataError):
+            raise text
         return ProblemLines(text, self.tokenizer)
+
+    def _in_advance(self, size: int, index: int) -> Iterator[bytes | DataError]:
+        """Returns the chunks from this one on, as worker processes render them."""
+        import torch
+
+        own = torch.Generator()  # the loader would draw from that of the training
+        indices = range(index, sys.maxsize)
+        return iter(
+            torch.utils.data.DataLoader(
+                _Chunks(self.problems, size),  # type: ignore[arg-type]
+                batch_size=None,
+                sampler=indices,
+                num_workers=self.workers,
+                generator=own,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """The chunks of all blocks of a size, as a data set of torch. A wrong one is its error: torch
+    would make it one of many lines."""
+
+    problems: FreshProblems
+    size: int
+
+    def __getitem__(self, index: int) -> bytes | DataError:
+        try:
+            return render_chunk(self.problems, self.size, index)
+        except DataError as error:
+            return error

@@ -50,6 +50,8 @@ def evaluation_record(
     Returns the record that `calcgpt eval --json` writes, and the evaluation. `score_lines` replaces
     `evaluate` with the model itself. The field `confidence` of the record is a `confidence_record`.
     """
+    if predicts_text(checkpoint):
+        raise DataError(f"{checkpoint.name} predicts text: it has no answers to score")
     split_seed = checkpoint.recipe.train.seed
     if isinstance(data, Path):
         lines, data_sha256 = read_hashed_problems(data, limit)

@@ -19,6 +19,7 @@ from calcgpt_lab.evaluation.evaluate import Evaluation, evaluate, score
 from calcgpt_lab.parallel import make_map
 
 SHARD_SIZE = 500  # problems of a shard: some seconds of work
+THREADS = 1  # of an engine: a pass that writes a character has too little work for more
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class Scoring:
     checkpoint: Path
     device: str = "cpu"
     engine: str = "torch"  # what decodes
-    threads: int | None = None  # of the engine; None leaves their number as it is
     loaded: Checkpoint | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, lines: Sequence[Line]) -> Evaluation:
@@ -45,21 +45,13 @@ def _load(scoring: Scoring) -> tuple[Checkpoint, str, Decoder]:
     checkpoint = scoring.loaded or Checkpoint.load(scoring.checkpoint)
     if scoring.engine == "torch":
         checkpoint.model.to(scoring.device)
-    return checkpoint, *load_decoder(checkpoint, scoring.engine, scoring.threads)
+    return checkpoint, *load_decoder(checkpoint, scoring.engine, THREADS)
 
 
-def load_for_scoring(
-    folder: Path, device: str, engine: str, threads: int | None
-) -> tuple[Checkpoint, str, Decoder]:
+def load_for_scoring(folder: Path, device: str, engine: str) -> tuple[Checkpoint, str, Decoder]:
     """Returns a checkpoint, the name of the engine, which may be given as "auto", and its decoder.
-    Only the engine `torch` uses `device`: the others run on the CPU, where torch has the `threads`
-    that are fastest if that is None."""
-    checkpoint, name, decoder = _load(Scoring(folder, device, engine, threads=threads))
-    if name == "torch" and device == "cpu" and threads is None:
-        from calcgpt_lab.threads import choose_threads
-
-        choose_threads(checkpoint.model)
-    return checkpoint, name, decoder
+    Only the engine `torch` uses `device`: the others run on the CPU."""
+    return _load(Scoring(folder, device, engine))
 
 
 def score_shards(
@@ -70,7 +62,7 @@ def score_shards(
 ) -> Generator[Evaluation, None, None]:
     """Yields the evaluation of each shard, in order. Close the generator if you stop early.
 
-    `workers` processes with one thread each score the shards or, with `ray_address`, the Ray
+    `workers` processes score the shards or, with `ray_address`, the Ray
     cluster at that address, which gets the checkpoint and this code. Raises DataError if a worker
     dies.
     """

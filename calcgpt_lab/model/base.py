@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn import functional as F
 
 from calcgpt.checkpoint import KIND_TABLE
 from calcgpt.config import ModelConfig
@@ -120,6 +121,30 @@ class LanguageModel(nn.Module, ABC):
         limit = self.n_positions(self.config.block_size)
         if n_position > limit:
             raise ValueError(f"{n_position} tokens do not fit in {limit}")
+
+
+Loss = Callable[..., torch.Tensor]  # see `summed_loss`
+
+
+def summed_loss(forward: Callable[..., torch.Tensor]) -> Loss:
+    """Returns a function that computes the loss of `forward`, which is a model or stands for one.
+
+    The function takes inputs and targets, each (B, T), and `features`: the result of
+    `model.text_features(inputs)`, if you have it. It returns the cross-entropy in nats, summed over
+    the targets; a scalar. Targets (B, T, V) are flags of right tokens: the loss is that of all of
+    them together.
+    """
+
+    def loss(
+        inputs: torch.Tensor, targets: torch.Tensor, features: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        logits_BTV = forward(inputs, features=features)
+        if targets.dim() == 3:
+            logprobs_BTV = logits_BTV.float().log_softmax(dim=2)
+            return -logprobs_BTV.masked_fill(~targets, -math.inf).logsumexp(dim=2).sum()
+        return F.cross_entropy(logits_BTV.flatten(0, 1).float(), targets.flatten(), reduction="sum")
+
+    return loss
 
 
 class TorchDecoder:

@@ -60,7 +60,7 @@ def ablate(
     `data` maps tasks to folders that replace their own data. `only` selects tasks or TASK/VARIANT
     pairs. `overrides` change every run. `n_process` jobs run at a time; the default is one for each
     GPU or, on the CPU, one for each `threads` cores.
-    Raises UserError if matplotlib is not installed, and ConfigError if `out` holds runs with other
+    Raises UserError if matplotlib is missing, and ConfigError if `out` holds runs with other
     settings or on other data, both before any run. Raises TrainingError if jobs failed, after the
     other jobs are trained and reported.
     """
@@ -70,8 +70,7 @@ def ablate(
         look_up(suite.tasks, name, "task")
     for name, task in suite.tasks.items():
         folders.setdefault(name, out / "data" / name if task.text is None else Path(task.text))
-    pairs = suite.pairs(only)
-    devices = _devices(device)
+    pairs, devices = suite.pairs(only), _devices(device)
 
     def new_job(task: str, variant: str, seed: int) -> Job:
         recipe = suite.recipe_of(task, variant, seed, overrides)
@@ -93,10 +92,10 @@ def ablate(
                 if job.task == name:
                     job.check_data(loaded)
         missing = [job for job in jobs if job.score() is None]
-        if n_process is None:
-            on_gpu = devices[0].startswith("cuda")
-            n_process = len(devices) if on_gpu else max(1, usable_cores() // threads)
-        failures = run_jobs(missing, n_process, devices, threads, progress)
+        if n_process is None and devices[0].startswith("cuda"):
+            n_process = len(devices)
+        at_a_time = n_process or max(1, usable_cores() // threads)
+        failures = run_jobs(missing, at_a_time, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
         scores = [score for job in jobs_in_out() if (score := job.score())]
         files = write_report(suite, scores, out)
@@ -121,11 +120,8 @@ def _prepare_data(
     if problems and is_default:
         is_new = not (folder / MANIFEST).exists()
         generate(folder, problems.plan(), progress=progress and is_new)
-    elif not (folder / "train.txt").is_file():
-        raise ConfigError(
-            f"task {name!r}: there is no {folder / 'train.txt'}; `calcgpt datagen text --source "
-            f"FILE` makes it, or --data {name}=FOLDER names another"
-        )
+    elif not folder.exists():
+        raise ConfigError(f"task {name!r}: there is no {folder}; --data {name}=PATH names another")
     return DataFolder.load(folder)
 
 

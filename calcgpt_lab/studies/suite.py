@@ -75,11 +75,11 @@ class Problems(Section):
 
 
 class Task(Overlay):
-    """What a model learns: problems, or the text in a folder."""
+    """What a model learns: problems, or a text."""
 
     title: str = Field("", description="its heading in the report; default: its name")
     problems: Problems | None = None
-    text: str | None = Field(None, description="the default folder of the text")
+    text: str | None = Field(None, description="the default path of the text")
 
     @model_validator(mode="after")
     def _check_source(self) -> Self:

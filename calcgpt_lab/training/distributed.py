@@ -1,14 +1,13 @@
 """The processes that train one model, and how they share the work of a step.
 
 A step has one batch, independent of the number of processes. Every process builds the whole batch
-and computes its share of the micro-batches. The processes take turns at drawing data that
-is expensive to draw.
+and computes its share of the micro-batches.
 """
 
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch import nn
 
 from calcgpt.base.errors import ConfigError, UserError
 from calcgpt.config import TrainConfig
-from calcgpt_lab.data.batches import Batch, micro_batches
+from calcgpt_lab.data.batches import Batch, by_length, micro_batches
 from calcgpt_lab.records import TrainingError
 from calcgpt_lab.training.stopping import Interrupted
 
@@ -65,16 +64,15 @@ class SingleProcess:
 
     def micro_batches(self, batch: Batch, count: int) -> tuple[list[Batch], list[Batch]]:
         """Splits a batch into `count` parts per process. Returns the parts of all processes, and
-        the parts of this process.
-
-        All parts have about as many tokens, but later parts have longer rows, for which attention
-        takes longer. So the parts are dealt out back and forth: to processes 0, 1, 2, then 2, 1, 0.
-        """
-        world = self.world_size
-        parts = micro_batches(batch, count * world)
-        rounds = [parts[start : start + world] for start in range(0, len(parts), world)]
-        positions = [self.rank, world - 1 - self.rank]  # in even and in odd rounds
-        return parts, [dealt[positions[number % 2]] for number, dealt in enumerate(rounds)]
+        the parts of this process. Rows are dealt out by length, so that all have about as many
+        tokens."""
+        if self.world_size == 1:
+            return 2 * (micro_batches(batch, count),)
+        inputs, targets = batch
+        order, _ = by_length(targets)
+        dealt = [order[rank :: self.world_size] for rank in range(self.world_size)]
+        shares = [micro_batches((inputs[rows], targets[rows]), count) for rows in dealt]
+        return [part for share in shares for part in share], shares[self.rank]
 
     def cores_per_process(self, cores: int) -> int:
         """Returns how many of the machine's cores each of its processes may use, at least 1."""
@@ -92,15 +90,9 @@ class SingleProcess:
         """Returns the largest of the processes' values."""
         return value
 
-    def broadcast(self, value: Any, source: int = 0) -> Any:
-        """Returns the value of one process, by default the main one."""
+    def broadcast(self, value: Any) -> Any:
+        """Returns the value of the main process."""
         return value
-
-    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
-        """Returns what `make` returns in the process whose turn `number` is. The others do not call
-        `make`. If `make` raises a UserError or an OSError, all processes raise, as in
-        `share_errors`."""
-        return make()
 
     def barrier(self) -> None:
         """Waits for all processes."""
@@ -162,16 +154,10 @@ class ProcessGroup(SingleProcess):
         dist.all_reduce(value, operation, group=self._group)
         return value
 
-    def broadcast(self, value: Any, source: int = 0) -> Any:
+    def broadcast(self, value: Any) -> Any:
         values = [value]
-        dist.broadcast_object_list(values, src=source, group=self._group)
+        dist.broadcast_object_list(values, src=0, group=self._group)
         return values[0]
-
-    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
-        owner = number % self.world_size
-        with self.share_errors():
-            content = make() if self.rank == owner else None
-        return bytes(self.broadcast(content, owner))
 
     def barrier(self) -> None:
         dist.barrier(self._group)

@@ -7,11 +7,11 @@ Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from tqdm import tqdm
@@ -20,6 +20,7 @@ from calcgpt.base.errors import ConfigError, as_path, check_integer, check_items
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
 from calcgpt.metrics import Scores
+from calcgpt_lab.data.batches import has_loss
 from calcgpt_lab.data.sources import (
     TrainingData,
     examples_of,
@@ -30,19 +31,18 @@ from calcgpt_lab.data.sources import (
 from calcgpt_lab.data.task import AnyTask, Task, TextTask
 from calcgpt_lab.evaluation.cases import count_cases
 from calcgpt_lab.evaluation.evaluate import evaluate
-from calcgpt_lab.evaluation.losses import Loss, mean_loss, summed_loss
+from calcgpt_lab.evaluation.losses import mean_loss
+from calcgpt_lab.model.base import Loss, summed_loss
 from calcgpt_lab.model.gpt import build_model, compiled
 from calcgpt_lab.model.stored import checkpoint_of, to_arrays
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.records import cut_rows, validation_row
 from calcgpt_lab.saving import save
-from calcgpt_lab.threads import fastest
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
 from calcgpt_lab.training.devices import full_precision, pick_device
 from calcgpt_lab.training.distributed import SingleProcess, process_group
-from calcgpt_lab.training.environment import provenance, read_starts, record_start
-from calcgpt_lab.training.loader import BatchLoader, StepBatch
+from calcgpt_lab.training.environment import provenance, record_start
 from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
 from calcgpt_lab.training.speed import Clock
 from calcgpt_lab.training.stopping import Interrupted, StopRequest, stop_requests
@@ -76,8 +76,7 @@ def train(
     none. `force` replaces a run in `out`; without it, no file of an earlier run is removed (see
     `RunFolder.check_start`). `trackers` receive the metrics in addition to the files of the run. If
     several processes train together, each of them calls this function. `threads` are torch's on a
-    CPU: None leaves their number as it is; with 0, one process has those of the run that it
-    continues, or one or all cores, whichever is faster for the first batch.
+    CPU; None leaves their number as it is.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -87,36 +86,49 @@ def train(
     check_types(device=(device, str))
     check_items(trackers=(trackers, Callable))
     if threads is not None:
-        check_integer("threads", threads, 0, MAX_THREADS)
+        check_integer("threads", threads, 1, MAX_THREADS)
     data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
     recipe, run = recipe if isinstance(recipe, Recipe) else load_recipe(recipe), RunFolder(out)
     with process_group() as group, ExitStack() as stack:
         with group.share_errors():
             if isinstance(data, Path) and out.resolve() == data.resolve():
                 raise ConfigError(f"{out} is the folder of the data: --out must be another one")
-            if group.is_main and not force:
-                run.check_start(resume, recipe.train.checkpoint_interval)
             torch_device = pick_device(group.device_name(device))
             if isinstance(data, AnyTask):
                 recipe = for_task(recipe)
             source = training_data(recipe, data)
             if group.is_main:
                 stack.enter_context(run.locked())
-                if not force:  # another process may have trained while the data was read
+                if not force:
                     run.check_start(resume, recipe.train.checkpoint_interval)
-        # Raises before any file is removed.
-        trainer = Trainer(recipe, source, run, torch_device, group)
+        trainer = Trainer(recipe, source, run, torch_device, group)  # raises before files go
         if group.broadcast(resume and bool(run.checkpoints())):
             trainer.resume()
         elif group.is_main:
             run.clear(resume)
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
-            torch.set_num_threads(threads or trainer.fastest_threads())
+            torch.set_num_threads(threads)
         with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
             if group.is_main:
                 trainer.announce(data, progress)
             return trainer.run(progress, trackers)
+
+
+class MicroBatch(NamedTuple):
+    """Inputs and targets, each (B, T), and what the model parses from them."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    features: torch.Tensor | None = None
+
+
+class StepBatch(NamedTuple):
+    """The micro-batches of this process in one step, and counts over all processes."""
+
+    micro_batches: list[MicroBatch]
+    n_target: int
+    shapes: list[tuple[int, int]]  # (B, T) of all micro-batches
 
 
 class Trainer:
@@ -161,7 +173,8 @@ class Trainer:
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
         if bf16 and device.type == "cuda":  # products in float32 may be rounded, too
             torch.set_float32_matmul_precision("high")
-        self.loader = BatchLoader(self.train_batches, self.config, self.model, self.group, device)
+        if device.type == "cuda":
+            self.train_batches.workers = self.group.cores_per_process(usable_cores())
         self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
 
     def _compiled(self, loss: Loss) -> Loss:
@@ -175,21 +188,18 @@ class Trainer:
         return compiled(loss, self.model, dynamic=None, mode=mode)
 
     def announce(self, data: Path | AnyTask | None, progress: bool) -> None:
-        """Records the start in the folder of the run. With `progress`, says what is trained."""
-        step, n_process = self.counters.step, self.group.world_size
+        """Records the start in the folder of the run. With `progress`, says what is trained, on
+        which data and for how long, in one line."""
+        step, steps, n_process = self.counters.step, self.config.steps, self.group.world_size
         record_start(self.folder, self.recipe, self.data.fingerprint, self.device, step, n_process)
-        if progress:
-            name = data.name if isinstance(data, AnyTask) else data
-            tqdm.write(self.summary(str(name or "fresh problems")), file=sys.stderr)
-
-    def summary(self, data: str) -> str:
-        """Returns what is trained, on which data and for how long, in one line."""
-        size = f"{self.model.n_parameters():,} parameters, {len(self.tokenizer):,} tokens"
-        step, steps = self.counters.step, self.config.steps
-        if step >= steps:
-            return f"{size}; {data}; the run already has {step:,} steps"
+        if not progress:
+            return
+        name = data.name if isinstance(data, AnyTask) else data or "fresh problems"
+        size = f"{self.model.n_parameters():,} parameters, {len(self.tokenizer):,} tokens; {name}"
         later = f", continued after step {step:,}" if step else ""
-        return f"{size}; {data}; {steps:,} steps of {self.config.batch_size:,} sequences{later}"
+        length = f"{steps:,} steps of {self.config.batch_size:,} sequences{later}"
+        done = f"the run already has {step:,} steps"
+        tqdm.write(f"{size}; {done if step >= steps else length}", file=sys.stderr)
 
     def run(self, progress: bool = True, trackers: Sequence[TrackerFactory] = ()) -> Path:
         """Trains to the last step, or to a signal. Returns the folder of the last checkpoint.
@@ -200,10 +210,8 @@ class Trainer:
             with self.group.share_errors():  # a tracker may fail to open
                 if self.group.is_main:
                     log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
-            stack.enter_context(self.prefetching())
             request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
-            shown = progress and self.group.is_main
-            console = Console(counters.step, steps, shown)
+            console = Console(counters.step, steps, progress and self.group.is_main)
             signum = self.loop(log, request, stack.enter_context(closing(console)))
             self.group.barrier()  # the others wait until the main process has written its files
             if signum and (counters.step < steps or self.needs_validation):
@@ -243,7 +251,7 @@ class Trainer:
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["lr"] = param_group["peak_lr"] * factor
-        batch = self.loader.load(step)
+        batch = self.load(step)
         with self.final.for_gradients():
             total = self._gradients(batch)
         if config.grad_clip:
@@ -255,8 +263,26 @@ class Trainer:
         self.clock.add(total, batch.shapes)
         self.counters.step += 1
         self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
-        self.loader.prefetch(step + 1)
         return total
+
+    def load(self, step: int) -> StepBatch:
+        """Returns the batch of a step. Copies to a GPU are only begun: it may still compute."""
+        batch = self.train_batches.batch(step, self.config.batch_size)
+        # The loss is the mean over the whole batch: micro-batches may differ in targets.
+        n_target = int(has_loss(batch[1]).sum())
+        parts, own_parts = self.group.micro_batches(batch, self.config.grad_accum)
+        shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
+        micro_batches = []
+        for inputs, targets in own_parts:
+            features = self.model.text_features(inputs)
+            tensors = [inputs, targets, *([] if features is None else [features])]
+            micro_batches.append(MicroBatch(*map(self._to_device, tensors)))
+        return StepBatch(micro_batches, n_target, shapes)
+
+    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.device.type != "cuda":
+            return tensor
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def _gradients(self, batch: StepBatch) -> torch.Tensor:
         """Computes the gradients of a batch. Returns this process's part of the mean loss."""
@@ -270,31 +296,6 @@ class Trainer:
                 (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
-
-    def fastest_threads(self) -> int:
-        """Returns the number of threads with which a run continues, or begins."""
-        starts = read_starts(self.folder.path) if self.counters.step else []
-        if starts or self.group.world_size > 1:
-            return starts[-1].threads if starts else torch.get_num_threads()
-
-        def gradients() -> None:
-            inputs, targets, features = self.loader.load(0).micro_batches[0]
-            with self.autocast:
-                self.loss(inputs, targets, features=features).backward()  # type: ignore[no-untyped-call]
-            self.model.zero_grad(set_to_none=True)
-
-        with torch.random.fork_rng(devices=[]):
-            return fastest(gradients, usable_cores())
-
-    @contextmanager
-    def prefetching(self) -> Iterator[None]:
-        """Within the block, other processes prepare the batches of later steps: on a CPU, which
-        trains on all cores itself, one process; beside a GPU, as many as there are cores."""
-        on_cpu = self.device.type == "cpu"
-        n_core = 1 if on_cpu else self.group.cores_per_process(usable_cores())
-        steps, size = self.config.steps, self.config.batch_size
-        with self.train_batches.prefetching(steps, size, n_core, self.group):
-            yield
 
     def _log_training(self, log: Write, console: Console) -> None:
         """Writes a row about the steps since the last one, if there are any."""
@@ -391,11 +392,10 @@ class Trainer:
             state.restore_random_state(self.device)
         optim.load_weights(dict(self.model.named_parameters()), state.weights)
         optim.load_optimizer_tensors(self.optimizers, state.tensors)
-        kept = self.train_batches.state
-        self.train_batches.state = {name: state.tensors[name] for name in kept}
+        self.train_batches.state = {n: state.tensors[n] for n in self.train_batches.state}
         raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
         self.final.resume(raw)
-        metrics = state.checkpoint.metrics
-        self.needs_validation = self._validates(self.counters.step) and "val_loss" not in metrics
+        is_validated = "val_loss" in state.checkpoint.metrics
+        self.needs_validation = self._validates(self.counters.step) and not is_validated
         if self.group.is_main:
             cut_rows(self.folder.metrics_path, self.counters.step)

@@ -18,7 +18,7 @@ EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "torch", "--quiet"]
 RAY = ["datagen", "out", "--quiet", "--engine", "ray", "--ray-address"]
 PUBLISH = ["{tiny}", "out", "--data", "{data}", "--quiet"]
 ABLATE = ["ablate", "--suite", "nano", "--out", "x"]
-SHAKESPEARE = "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text --source FILE`"
+SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH"
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text
         (["datagen", "out", "--engine", "rays"], "did you mean 'ray'?"),
         (["datagen", "out", "--ray-address", "x:1"], "--ray-address is for --engine ray"),
         (["datagen", "out", "--engine", "rays", "--ray-address", "x:1"], "valid names: local"),
-        (["datagen", "text", "--source", "absent.txt"], "cannot read absent.txt: No such file"),
         (["calc", "1+1", "--checkpoint", "direkt"], "did you mean 'direct'?"),
         (["calc", "1+1", "--engine", "case"], "did you mean 'cases'?"),
         (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
@@ -102,8 +101,8 @@ SHAKESPEARE = "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text
         ([*TRAIN, "--set", "model.n_head=5"], "not divisible"),
         ([*TRAIN, "--set", "model.n_kv_head=3"], "n_head 4 is not divisible by n_kv_head 3"),
         ([*TRAIN, "--device", "tpu"], "device 'tpu'"),
-        ([*TRAIN, "--data", "absent"], "absent/train.txt"),
-        ([*TRAIN, "--data", __file__], "is a file: name its folder"),
+        ([*TRAIN, "--data", "absent"], "cannot read absent: No such file"),
+        ([*TRAIN, "--data", __file__], "; for plain text: --set tokenizer=chars"),
         ([*TRAIN, "--threads", "0"], "--threads"),
         ([*TRAIN, "--resume", "--force"], "use only one of them"),
         ([*TRAIN, "--set", "model.block_size=20"], "does not fit in 20"),
@@ -145,12 +144,12 @@ SHAKESPEARE = "there is no data/tinyshakespeare/train.txt; `calcgpt datagen text
         (["ablate", "--suite", "blog", "--out", "x", "--only", "tinyshakespeare"], SHAKESPEARE),
         ([*ABLATE, "--only", "x"], "unknown task or variant 'x'"),
         ([*ABLATE, "--data", "x=y"], "unknown task 'x'; valid names: arithmetic"),
-        ([*ABLATE, "--data", "arithmetic=y"], "there is no y/train.txt"),
+        ([*ABLATE, "--data", "arithmetic=y"], "there is no y; --data arithmetic=PATH"),
         ([*ABLATE, "--set", "model.colour=1"], "unknown field 'model.colour'"),
         ([*ABLATE, "--set", "train.seed=1"], "train.seed is the suite's: use --seed"),
         ([*ABLATE, "--device", "tpu"], "device 'tpu' cannot be used"),
         (["sweep", "nano", "--out", "x"], "--data names a folder to train on"),
-        (["sweep", "nano", "--out", "x", "--data", "nowhere"], "cannot read nowhere/train.txt"),
+        (["sweep", "nano", "--out", "x", "--data", "nowhere"], "cannot read nowhere: No such file"),
         (["sweep", "nano", "--out", "x", "--cpus-per-trial", "4096"], "a trial needs 4096 CPUs"),
         (["sweep", "blok", "--out", "x"], "did you mean 'blog'?"),
         (["export", "{tiny}", "x", "--to", "pdf"], "unknown export target 'pdf'; valid names: "),
@@ -233,7 +232,6 @@ def test_a_library_of_every_installation_that_is_missing_is_named(
         ["eval", "{tiny}", "--data", "{pipe}"],
         ["calc", "1+1", "--checkpoint", "{pipe}"],
         ["sweep", "{pipe}.toml", "--out", "out"],
-        ["datagen", "text", "--source", "{pipe}"],
     ],
     ids=lambda args: "-".join(args[:3]),
 )

@@ -103,7 +103,7 @@ def test_stopped_it_leaves_no_file_and_no_process(
     assert digests(out) == {}
     assert finish(start(out, workers=2)) == (0, "")
     assert digests(out) == expected
-    assert not [*out.glob(".new-*")]
+    assert not [*out.glob(".new*")]
 
 
 def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:

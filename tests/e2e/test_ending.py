@@ -69,9 +69,8 @@ def ready(running: Server) -> list[int]:
 
 
 @workers
-def test_requests_are_answered_to_the_end(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_are_answered_to_the_end(workers: int) -> None:
     """None on a kept connection is lost: the last response of each says that it is the last."""
-    monkeypatch.setattr("api.connections.LINGER_SECONDS", PATIENCE)
     outcomes: list[Any] = []
     with server("calculator", "--workers", workers, *PATIENT) as running:
         wait_for(lambda: workers in (1, len(ready(running))))
@@ -91,10 +90,7 @@ def test_requests_are_answered_to_the_end(workers: int, monkeypatch: pytest.Monk
 
 
 @workers
-def test_new_requests_are_refused_while_streams_finish(
-    workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("api.connections.LINGER_SECONDS", PATIENCE)
+def test_new_requests_are_refused_while_streams_finish(workers: int) -> None:
     body = json.dumps({"expression": "1+1"}).encode()
     headers = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -202,16 +198,21 @@ def test_sighup_replaces_all_workers_and_no_request_is_lost(tiny_folder: Path) -
         wait_for(lambda: ask(running)["exact"] == "15.5" and len(ready(running)) == 4)
 
 
-def test_workers_that_cannot_start_again_end_the_service(tiny_copy: Path) -> None:
+def test_a_worker_that_cannot_start_is_missed_and_the_last_one_ends_the_service(
+    tiny_copy: Path,
+) -> None:
     with server(tiny_copy, "--workers", 2) as running:
         wait_for(lambda: len(ready(running)) == 2)
         (tiny_copy / "model.safetensors").write_bytes(b"not a model")
-        os.kill(ready(running)[0], signal.SIGKILL)
+        for n, worker in enumerate(ready(running)):
+            wait_for(lambda n=n: running.log.count("cannot start: ") == n)
+            assert status(running) == 200
+            os.kill(worker, signal.SIGKILL)
         assert running.process.wait(PATIENCE) == 2
         assert not listens(*address(running))
         log = running.log
     assert re.search(r"worker \d+ cannot start: .*model.safetensors", log)
-    assert log.splitlines()[-1] == "error: a worker could not start; the log says why"
+    assert log.splitlines()[-1] == "error: no worker could start; the log says why"
 
 
 def n_connections(running: Server, pid: int) -> int:

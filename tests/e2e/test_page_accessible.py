@@ -22,7 +22,7 @@ DOUBTFUL = """all => all.forEach(cell => {
     cell.classList.add("doubtful", "off");
 })"""
 # axe does not check texts of a single character.
-CONTRAST = """all => {
+CONTRAST = """(all, part) => {
     const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
     const luminance = (...layers) => {
         for (const colour of layers) {
@@ -35,7 +35,7 @@ CONTRAST = """all => {
     };
     const card = getComputedStyle(document.querySelector(".work")).backgroundColor;
     return all.map((e) => {
-        const { color, backgroundColor } = getComputedStyle(e);
+        const { color, backgroundColor } = getComputedStyle(e, part);
         const [low, high] = [luminance(color), luminance(card, backgroundColor)].sort(
             (a, b) => a - b);
         return (high + 0.05) / (low + 0.05);
@@ -77,6 +77,15 @@ def test_the_keyboard_works_wherever_the_focus_is(page: Page) -> None:
     press(page, "delete")  # both units of UTF-16
     expect(page.get_by_label("Expression")).to_have_value("5")
 
+    entries = page.locator("#history button")
+    page.get_by_role("button", name="Clear history").focus()
+    page.keyboard.press("Tab")
+    expect(entries.first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(entries.nth(1)).to_be_focused()
+    page.keyboard.press("Tab")  # the history is one stop
+    expect(page.locator("#history :focus")).to_have_count(0)
+
 
 def test_an_input_method_keeps_its_keys(page: Page) -> None:
     calculate(page, "1+1", "calculator")
@@ -106,6 +115,7 @@ def test_the_focus_is_not_lost_with_what_had_it(open_page: OpenPage) -> None:
     field.fill("2+2")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Show all").press("Enter")
+    page.clock.resume()  # it is drawn in slices
     answered(page, "4")
     expect(field).to_be_focused()
     page.locator(".sheet [tabindex='0']").press("Escape")  # closes the box beside the digit
@@ -133,6 +143,7 @@ def test_it_is_accessible_and_has_readable_contrast(page: Page, tmp_path: Path) 
             assert violations(page, runOnly=["color-contrast"]) == []
             shaded = page.locator(".characters span, .swatch, .sheet .cell")
             assert min(shaded.evaluate_all(CONTRAST)) >= 4.5
+            assert min(page.locator("#expression").evaluate_all(CONTRAST, "::selection")) >= 4.5
             page.locator(".sheet .cell").evaluate_all(DOUBTFUL)
             assert min(shaded.evaluate_all(CONTRAST)) >= 4.5
             if model != "calculator":

@@ -87,14 +87,6 @@ def test_an_example_plays_before_any_model_has_loaded(
     expect(page.locator("#history button")).to_have_count(0)
 
 
-def test_arcs_lead_from_a_digit_of_the_example_to_what_the_model_looked_at(
-    exported: Page,
-) -> None:
-    answered(exported, "14082.9")
-    expect(exported.locator(".arcs path")).not_to_have_count(0)
-    expect(exported.locator(".sheet .pointed")).to_have_text("6")
-
-
 def test_a_host_that_failed_is_asked_again(browser: Browser, host_address: str) -> None:
     with new_context(browser, reduced_motion="reduce") as context:
         page = context.new_page()

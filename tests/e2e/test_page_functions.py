@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from browser import answered, calculate, leave_to_service, press
+from browser import answered, calculate, leave_to_service
 from fake_decoder import right_with_work
 
 from calcgpt.inference.calculator import Computation
@@ -131,15 +131,3 @@ def test_angles_are_in_degrees_where_the_user_or_a_link_says_so(page: Page, addr
     page.goto(link)
     answered(page, "0.5")
     expect(angles).to_have_value("degrees")
-
-
-def test_keys_for_functions(page: Page) -> None:
-    answer_all(page)
-    press(page, "square root", "1", "6", "equals: calculate")
-    answered(page, "4")
-    press(page, "factorial", "equals: calculate")
-    expect(page.get_by_label("Expression")).to_have_value("4!")
-    answered(page, "24")
-    press(page, "C: clear", "cosine", "pi", "close parenthesis", "equals: calculate")
-    expect(page.get_by_label("Expression")).to_have_value("cos(π)")
-    answered(page, "−1")

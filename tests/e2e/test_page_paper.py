@@ -268,6 +268,36 @@ def test_rows_are_drawn_one_after_the_other_and_none_moves(plain_page: Page) -> 
     assert plain_page.evaluate(DRAWN, drawn) == [[True, 1, 0]] * len(drawn)
 
 
+FOLDED = """async ([prompt, output]) => {
+    const { Step } = await import("/static/steps.js");
+    const { inSlices } = await import("/static/slices.js");
+    const [first, both] = [3, 5].map((end) => ({ expression: "1+2", position: 0, end }));
+    const step = new Step({ nodes: [first, both], model: "" }, 0, [..."1+2+3"], () => {});
+    document.body.append(step.element);
+    const nCells = async () => {
+        await inSlices([].values()); // after what waits
+        return step.element.querySelectorAll(".characters span, .cell").length;
+    };
+    step.begin({ problem: "1+2", prompt });
+    for (const text of output) step.addToken({ text, probability: 1 });
+    const confidence = { whole: 1 };
+    step.end({ problem: "1+2", result: "3", exact: "3", agrees: true, confidence });
+    const folded = await nCells();
+    const opened = new Promise((then) => step.body.addEventListener("toggle", then));
+    step.open();
+    await opened;
+    return [folded, await nCells()];
+}"""
+
+
+def test_what_is_folded_is_drawn_when_it_is_opened(page: Page) -> None:
+    prompt = "$(0000000001+0000000002)="
+    [line] = work.render([prompt.encode()])
+    folded, opened = page.evaluate(FOLDED, [prompt, line.decode().removeprefix(prompt)])
+    assert folded == 0
+    assert opened > len(line)
+
+
 def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
     calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")

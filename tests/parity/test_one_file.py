@@ -16,7 +16,7 @@ from calcgpt import ModelConfig
 from calcgpt.tokenizer import CharTokenizer
 from calcgpt_lab import build_model
 from calcgpt_lab.data.batches import ProblemLines
-from calcgpt_lab.evaluation.losses import summed_loss
+from calcgpt_lab.model.base import summed_loss
 from calcgpt_lab.model.decoding import generate
 from datagen.arithmetic import Number, Problem
 from datagen.notation import ALPHABET, render

@@ -29,7 +29,6 @@ LAYERS = [
     {"calcgpt_lab", "calcgpt_lab.ray_cluster", "calcgpt_lab.records", "calcgpt_lab.tables"},
     {"calcgpt_lab.saving"},
     {"calcgpt_lab.model", "calcgpt_lab.parallel", "calcgpt_lab.recipe"},
-    {"calcgpt_lab.threads"},
     {"calcgpt_lab.data", "calcgpt_lab.plots"},
     {"calcgpt_lab.evaluation", "calcgpt_lab.export"},
     {"calcgpt_lab.training"},

@@ -95,8 +95,13 @@ export class Engine {
   }
 
   #createWorker() {
-    const worker = globalThis.earlyWorker ?? new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    let worker = globalThis.earlyWorker;
     globalThis.earlyWorker = undefined;
+    try {
+      worker ??= new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+    } catch {
+      throw new ServiceError("The model runs in a worker, and this browser allows none here.");
+    }
     worker.onmessage = ({ data }) => this.#tasks.get(data.id)?.(data);
     worker.onerror = () => this.#abandon(worker);
     return worker;

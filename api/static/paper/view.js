@@ -1,6 +1,6 @@
 // Draws a sheet as a grid of cells. The pointer or the arrow keys move from cell to cell.
 
-import { createElement, doubt, shade } from "../format.js";
+import { createElement, doubt, groupDigits, shade } from "../format.js";
 import { explain, isWrong, shownText, textOf } from "./cells.js";
 
 /** @import { ShownRow, Sheet } from "../paper.js" */
@@ -23,10 +23,15 @@ export class SheetView {
     this.element.addEventListener("keydown", (event) => this.#onKeyDown(event));
   }
 
-  /** Shows a sheet. Only the rows that have changed are drawn. probabilities: of the characters that the model wrote;
-   * name: of the operation.
-   * @type {(sheet: Sheet, probabilities: number[], name: string) => void} */
+  /** Shows a sheet at once. @type {(sheet: Sheet, probabilities: number[], name: string) => void} */
   show(sheet, probabilities, name) {
+    for (const _ of this.draw(sheet, probabilities, name));
+  }
+
+  /** Draws a sheet, and yields after each row. Only the rows that have changed are drawn. probabilities: of the characters
+   * that the model wrote; name: of the operation.
+   * @type {(sheet: Sheet, probabilities: number[], name: string) => Generator<void>} */
+  *draw(sheet, probabilities, name) {
     this.#sheet = sheet;
     this.#probabilities = probabilities;
     const columns = [...sheet.extent, ...sheet.rows.flatMap(({ cells }) => cells.map(({ column }) => column))];
@@ -37,19 +42,20 @@ export class SheetView {
     this.#grid.style.setProperty("--columns", String(n));
     this.#grid.style.setProperty("--high", String(high));
     this.#copies.clear();
-    sheet.rows.forEach((row, index) => {
+    for (const [index, row] of sheet.rows.entries()) {
       for (const { at, copies, hides } of [...row.cells, ...row.carries, ...row.side].concat(row.sign ?? [])) {
         for (const copy of [at, ...copies]) this.#copies.set(copy, [copy, at, ...copies]);
         for (const hidden of hides) this.#copies.set(hidden, [hidden, at]);
       }
       const key = JSON.stringify(row);
       const previous = this.#rows[index];
-      if (previous?.key === key) return;
+      if (previous?.key === key) continue;
       const element = this.#drawRow(row);
       if (previous) previous.element.replaceWith(element);
       else this.#grid.append(element);
       this.#rows[index] = { key, element };
-    });
+      yield;
+    }
     for (const { element } of this.#rows.splice(sheet.rows.length)) element.remove();
     if (!this.#grid.querySelector("[tabindex='0']")) this.#setTabStop(this.#grid.querySelector("[data-at]"));
     if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // to the digits written first
@@ -79,7 +85,7 @@ export class SheetView {
       digits.unshift(cell);
     }
     if (operator) digits.unshift(createTextCell(operator));
-    const labelElement = createElement("span", "label", label);
+    const labelElement = createElement("span", "label", ...groupDigits(label));
     labelElement.role = "rowheader";
     const note = createElement("span", "note", ...side.flatMap((cell) => [this.#drawCell(cell), " "]), labelElement);
     const carries = [...row.carries].sort((a, b) => b.column - a.column).map((cell) => this.#drawCell(cell));

@@ -232,6 +232,7 @@ async def test_the_longer_rate_refuses_and_uses_up_nothing_of_the_shorter(clock:
         ("::ffff:192.0.2.1", "::ffff:192.0.2.2", False),
         ("fe80::1%eth0", "fe80::2%eth0", True),
         ("one", "other", False),
+        (f"{'x' * 70}1", f"{'x' * 70}2", True),  # not an address: little of it is kept
     ],
 )
 def test_clients_are_distinguished_by_network(first: str, second: str, same: bool) -> None:

@@ -7,16 +7,11 @@ import pytest
 from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
 from forks import PATIENCE
-from httpx2 import Response
-from serving import client_of, events_of, problem, wait_for
+from serving import ask, client_of, events_of, problem, wait_for
 
 from api.app import create_app
 from api.service import LoadedModel
 from api.settings import Settings
-
-
-def ask(client: TestClient, expression: str, **more: object) -> Response:
-    return client.post("/v1/calculate", json={"expression": expression, **more})
 
 
 def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> None:

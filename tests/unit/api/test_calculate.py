@@ -1,6 +1,5 @@
 """The endpoints that calculate: one answer, a batch, and a stream."""
 
-import time
 from fractions import Fraction
 from typing import Any
 
@@ -246,20 +245,6 @@ def test_operations_count_not_expressions() -> None:
         problem(ask(client, "1+2+3+4"), 429, "rate-limited")  # six are counted so far
         assert ask(client, "1+2").status_code == 200
         assert "calcgpt_requests_in_flight 0.0" in client.get("/metrics").text
-
-
-def test_a_batch_is_counted_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 3_600_015.0
-    monkeypatch.setattr(time, "time", lambda: now)
-    two, eight = ["1+1"] * 2, ["1+1"] * 8
-    with client_of(calculator_model(), rate_limit="10/minute") as client:
-        assert batch(client, eight).status_code == 200
-        for _ in range(3):
-            problem(batch(client, eight), 429, "rate-limited")
-        assert batch(client, two).status_code == 200  # what was refused counts nothing
-        now += int(batch(client, ["1+1"]).headers["retry-after"])  # room for one, not for eight
-        now += int(batch(client, eight).headers["retry-after"])
-        assert batch(client, eight).status_code == 200
 
 
 def test_more_operations_than_the_rate_are_never_allowed() -> None:

@@ -127,9 +127,9 @@ async def test_bodies_that_no_longer_wait_take_no_room() -> None:
     for _ in range(5):  # one after the other
         exchange = Exchange(coming(bytes(LIMIT)), None)
         assert (await asyncio.to_thread(exchange.run, slow=slow)).status == 200
-    async with slow.wait(PATIENCE) as add, slow.wait(PATIENCE) as add_to_other:
-        add(bytes(LIMIT))
-        add_to_other(bytes(LIMIT))
+    async with slow.waiting.wait() as one, slow.waiting.wait() as other:
+        one.add(bytes(LIMIT))
+        other.add(bytes(LIMIT))
     assert not given_up
 
 

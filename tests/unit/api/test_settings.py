@@ -107,8 +107,6 @@ def test_secrets_are_not_shown() -> None:
         ({"page_address": f"https://a.example/{'x' * 3_000}"}, "--page-address: 'https://a.exam"),
         ({"rate_limit": "0/minute"}, "--rate-limit: '0/minute' allows no requests"),
         ({"rate_limit": "soon"}, "--rate-limit: 'soon' is not a rate, such as 600/minute"),
-        ({"rate_storage": "nowhere://:password@host"}, "--rate-storage: unknown storage for rates"),
-        ({"rate_storage": "redis://host"}, "--rate-storage: unknown storage for rates"),
         ({"engine": "steam"}, "--engine: unknown engine 'steam'; valid names: auto, cases"),
         ({"port": 8001, "health_port": 8001}, "--health-port must differ from --port"),
     ],

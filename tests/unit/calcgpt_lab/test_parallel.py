@@ -1,9 +1,5 @@
 """The engine of this machine: how far it works ahead, and what it leaves undone."""
 
-import multiprocessing
-import operator
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +9,7 @@ from forks import PATIENCE, die_halfway
 
 from calcgpt.base.errors import DataError
 from calcgpt_lab import parallel as module
-from calcgpt_lab.parallel import MAX_WORKERS, Pool, WorkersDiedError, make_map
+from calcgpt_lab.parallel import MAX_WORKERS, WorkersDiedError, make_map
 
 ROOT = Path(__file__).parents[3]
 
@@ -62,42 +58,6 @@ def test_only_a_ray_cluster_has_an_address() -> None:
         make_map("local", address="127.0.0.1:1")
 
 
-def test_a_pool_computes_ahead_and_its_caller_does_what_it_cannot() -> None:
-    pool = Pool(operator.truediv, 1)
-    try:
-        assert pool.receive("nothing") is None
-        for divisor in range(3):
-            pool.request(divisor, 1.0, divisor)
-        assert pool.receive(2) is None  # two requests for a process at a time
-        assert pool.receive(0) is None  # it failed: the caller gets the same error
-        assert pool.receive(1) == 1.0
-        pool.request("killed", 1.0, 1)
-        for process in multiprocessing.active_children():
-            process.kill()
-            process.join()
-        pool.request("after", 1.0, 1)
-        assert pool.receive("after") is None
-    finally:
-        pool.close()
-
-
 def test_a_process_that_is_killed_while_it_writes_a_result_is_not_waited_for() -> None:
-    pool = Pool(die_halfway, 2)
-    try:
-        pool.request("killed", 100_000)
-        assert pool.receive("killed") is None
-    finally:
-        pool.close()
     with pytest.raises(WorkersDiedError, match="a worker process died"):
         list(make_map("local", 2)(die_halfway, [100_000, 200_000]))
-
-
-def test_a_process_of_a_pool_does_not_run_the_script_of_its_parent(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import operator\nfrom calcgpt_lab.parallel import Pool\nprint('once')\n"
-        "pool = Pool(operator.add, 1)\npool.request(0, 1, 2)\n"
-        "print(pool.receive(0))\npool.close()\n"
-    )
-    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, cwd=ROOT)
-    assert ended.stdout == "once\n3\n", ended.stderr

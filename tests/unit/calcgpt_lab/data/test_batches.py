@@ -1,5 +1,3 @@
-from itertools import combinations
-
 import numpy as np
 import pytest
 import torch
@@ -14,7 +12,6 @@ from calcgpt_lab.data.batches import (
     ProblemBatches,
     StreamBatches,
     micro_batches,
-    part_sizes,
 )
 from calcgpt_lab.data.sources import BATCHES
 from calcgpt_lab.data.tokenizers import TOKENIZERS
@@ -177,28 +174,6 @@ def test_micro_batches_are_the_same_rows_by_length_without_padding(answers: list
     assert sorted(rows) == sorted(lines)
     if len(parts) > 1:
         assert [len(row) for row in rows] == sorted(map(len, lines))
-
-
-@given(widths=st.lists(st.integers(1, 30), min_size=1, max_size=8), count=st.integers(1, 8))
-def test_parts_of_micro_batches_are_as_small_as_can_be(widths: list[int], count: int) -> None:
-    widths.sort()
-    if count > len(widths):
-        with pytest.raises(ValueError, match="too few"):
-            part_sizes(widths, count)
-        return
-
-    def most_tokens(sizes: list[int]) -> int:
-        ends = np.cumsum(sizes)
-        return max(n * widths[end - 1] for n, end in zip(sizes, ends, strict=True))
-
-    ways = (
-        np.diff([0, *cuts, len(widths)]).tolist()
-        for cuts in combinations(range(1, len(widths)), count - 1)
-    )
-    sizes = part_sizes(widths, count)
-    assert sum(sizes) == len(widths)
-    assert (len(sizes), min(sizes) > 0) == (count, True)
-    assert most_tokens(sizes) == min(map(most_tokens, ways))
 
 
 def test_one_micro_batch_is_the_batch_itself() -> None:

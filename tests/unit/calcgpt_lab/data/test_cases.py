@@ -6,7 +6,7 @@ import torch
 from calcgpt.config import TrainConfig
 from calcgpt_lab.data.cases import HARD, HARD_SHARE, MOST_DRAWS, CaseBatches, case_arrays, cases_of
 from calcgpt_lab.data.tokenizers import TOKENIZERS
-from calcgpt_lab.evaluation.losses import summed_loss
+from calcgpt_lab.model.base import summed_loss
 from calcgpt_lab.model.sources import next_cases
 from datagen.cases import all_cases
 from datagen.distributions import DISTRIBUTIONS

@@ -1,10 +1,7 @@
 """Problems drawn as they are needed: the same for a seed and a step, and none that is held out."""
 
-import multiprocessing
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,19 +12,17 @@ from hypothesis import strategies as st
 from calcgpt.base.errors import DataError, NotationError
 from calcgpt.base.files import text_sha256
 from calcgpt.config import DataConfig
+from calcgpt_lab.data import problems as drawing
 from calcgpt_lab.data import sources as module
 from calcgpt_lab.data.batches import NO_LOSS
 from calcgpt_lab.data.problems import (
     DRAWING_VERSION,
-    Chunk,
     FreshProblems,
     read_problems,
-    render_chunk,
     split_line,
 )
 from calcgpt_lab.data.sources import FreshBatches
 from calcgpt_lab.data.tokenizers import TOKENIZERS
-from calcgpt_lab.training.distributed import SingleProcess
 from datagen.arithmetic import ProblemArray
 from datagen.distributions import DISTRIBUTIONS, Distribution
 from datagen.notation import render
@@ -137,59 +132,31 @@ def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.Mo
     assert seen == expected
 
 
-class Member:
-    """A process of a group of two, without the other."""
-
-    world_size = 2
-
-    def __init__(self, rank: int, other: FreshProblems) -> None:
-        self.rank, self.other, self.turns = rank, other, list[int]()
-
-    def in_turn(self, number: int, make: Callable[[], bytes]) -> bytes:
-        if number % 2 == self.rank:
-            self.turns.append(number)
-            return make()
-        block, index = divmod(number, 4)
-        chunk = Chunk(block, 96, 30 * index, min(96, 30 * (index + 1)))
-        return render_chunk(self.other, chunk)
-
-
-def test_workers_make_the_same_batches_and_end(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Blocks of 96 problems in chunks of 30, by workers, one of which is killed."""
-    for name, value in {"PROBLEMS_PER_BLOCK": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
-        monkeypatch.setattr(module, name, value)
+def test_workers_make_the_same_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 96 problems in chunks of 30, from the middle of a run on."""
+    monkeypatch.setattr(module, "PROBLEMS_PER_BLOCK", 100)
+    monkeypatch.setattr(drawing, "CHUNK_SIZE", 30)
     alone, used = (
         FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
     )
-    group = Member(0, alone.problems)
-    with used.prefetching(48, 8, 2, group):
-        for step in range(48):
-            for actual, expected in zip(used.batch(step, 8), alone.batch(step, 8), strict=True):
-                assert torch.equal(actual, expected)
-            if step == 7:
-                [worker, *_] = multiprocessing.active_children()
-                worker.kill()
-                worker.join()
-    assert group.turns == [*range(0, 16, 2)]  # of four blocks
-    assert multiprocessing.active_children() == []
-    assert "has ended" in caplog.text
+    used.workers = 2
+    before = torch.get_rng_state()
+    for step in (30, *range(34, 48)):
+        for actual, expected in zip(used.batch(step, 8), alone.batch(step, 8), strict=True):
+            assert torch.equal(actual, expected)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_an_error_in_a_worker_is_raised_as_it_is(
     monkeypatch: pytest.MonkeyPatch, add_distribution: Callable[[str, range, list[int]], None]
 ) -> None:
-    for name, value in {"PROBLEMS_PER_BLOCK": 100, "CHUNK_SIZE": 30, "WORKER_START": -1.0}.items():
-        monkeypatch.setattr(module, name, value)
     add_distribution("sums", range(1, 100), [0])
     drawn = problems(mixture={"sums": 1.0}, operations=dict.fromkeys("-*/", 0.0))
     source = FreshBatches(drawn, TOKENIZER, 200, probe=1)
-    with source.prefetching(20, 8, 1, SingleProcess()):
+    source.workers = 1
+    add_distribution("sums", range(1, 100), [1])  # without an addition
+    with pytest.raises(DataError, match=r"^the distribution 'sums' has too few training problems"):
         source.batch(0, 8)
-        add_distribution("sums", range(1, 100), [1])  # without an addition
-        with pytest.raises(DataError, match="'sums' has too few training problems"):
-            source.batch(12, 8)
 
 
 def test_no_held_out_problem_is_ever_drawn() -> None:
@@ -304,23 +271,6 @@ def test_a_long_problem_that_comes_up_after_the_probe_is_left_out() -> None:
         ends = (targets != NO_LOSS).cumsum(dim=1).argmax(dim=1)
         seen += [TOKENIZER.decode(row[: end + 1]) for row, end in zip(inputs, ends, strict=True)]
     assert [f"{line}$" for line in seen[: len(expected)]] == expected
-
-
-def test_without_a_worker_the_run_draws_its_problems_itself(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(BaseProcess, "start", refuse)
-    monkeypatch.setattr(module, "WORKER_START", -1.0)
-    alone, used = (
-        FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
-    )
-    with used.prefetching(3, 600, 2, SingleProcess()):
-        for step in range(3):
-            assert torch.equal(used.batch(step, 600)[0], alone.batch(step, 600)[0])
-    assert caplog.text.count("has ended: training goes on without it") == 1
 
 
 def test_a_limit_is_at_least_one(tmp_path: Path) -> None:

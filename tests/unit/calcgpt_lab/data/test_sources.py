@@ -131,11 +131,32 @@ def test_a_folder_without_a_manifest_holds_no_problems(data_folder: Path, tmp_pa
     assert DataFolder.load(tmp_path).validation_problems(5) is None
 
 
+def test_the_last_tenth_of_a_text_is_for_validation(tmp_path: Path) -> None:
+    text, file = (
+        "Ærlig talt:\r\n\u2028 to be, or nøt to be\n\r🎭\ufeff fin",
+        tmp_path / "hamlet.txt",
+    )
+    file.write_bytes(text.encode())
+    data = DataFolder.load(file)
+    assert data.train_text + data.val_text == text
+    assert len(data.train_text) == 9 * len(text) // 10
+    assert (
+        data.fingerprint
+        == DataFolder.load(folder_of(tmp_path / "two", data.train_text, data.val_text)).fingerprint
+    )
+    assert data.validation_problems(5) is None
+    file.write_text("x")
+    with pytest.raises(DataError, match="too short to be divided: 1 characters"):
+        DataFolder.load(file)
+    with pytest.raises(DataError, match=r"cannot read .*absent: No such file"):
+        DataFolder.load(tmp_path / "absent")
+
+
 def folder_of(path: Path, train: str, val: str, data_format: str | None = None) -> Path:
     """Makes a data folder. With a format, it has a manifest, and so holds problems."""
     path.mkdir(exist_ok=True)
-    (path / "train.txt").write_text(train)
-    (path / "val.txt").write_text(val)
+    (path / "train.txt").write_bytes(train.encode())
+    (path / "val.txt").write_bytes(val.encode())
     if data_format:
         (path / "manifest.json").write_text(json.dumps({"format": data_format}))
     return path

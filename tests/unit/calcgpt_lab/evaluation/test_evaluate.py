@@ -17,7 +17,7 @@ from calcgpt_lab.data.batches import NO_LOSS, Batch, BatchSource
 from calcgpt_lab.data.problems import read_problems, split_line
 from calcgpt_lab.data.task import Task
 from calcgpt_lab.evaluation.evaluate import answer, evaluate, score
-from calcgpt_lab.evaluation.losses import mean_loss, score_text
+from calcgpt_lab.evaluation.losses import mean_loss
 from calcgpt_lab.model import decoding
 from calcgpt_lab.model.decoding import Completion, Sampling
 from calcgpt_lab.model.gpt import build_model
@@ -238,26 +238,6 @@ def test_the_mean_loss_is_over_targets() -> None:
     model.train()
     assert mean_loss(model, TwoBatches(), 2, 3) == pytest.approx(np.mean(losses), abs=1e-6)
     assert model.training
-
-
-@pytest.mark.parametrize("length", [2, 64, 65, 66, 200])
-def test_every_token_of_a_text_but_the_first_is_predicted_once(
-    tiny: Checkpoint, length: int
-) -> None:
-    block = tiny.model.config.block_size
-    text = ("12.5+3=" * length)[:length]
-    ids = torch.from_numpy(tiny.tokenizer.encode(text).astype(np.int64))
-    total = 0.0
-    for target in range(1, length):  # one at a time
-        start = (target - 1) // block * block
-        with torch.no_grad():
-            logits = tiny.model(ids[None, start:target])[0, -1]
-        total -= float(logits.log_softmax(dim=-1)[ids[target]])
-    scores = score_text(tiny.model, tiny.tokenizer, text, batch_size=2)
-    assert scores.loss == pytest.approx(total / (length - 1), rel=1e-4)
-    assert (scores.n_tokens, scores.n_characters) == (length - 1, length)
-    assert scores.perplexity == pytest.approx(np.exp(scores.loss))
-    assert scores.bits_per_character == pytest.approx(total / np.log(2) / length, rel=1e-4)
 
 
 def test_a_check_decides_the_exact_match() -> None:

@@ -26,7 +26,7 @@ def test_processes_score_as_one_does(
 ) -> None:
     monkeypatch.setattr(module, "SHARD_SIZE", 16)
     counts: list[int] = []
-    scoring = Scoring(tiny_folder, engine="torch", threads=1)
+    scoring = Scoring(tiny_folder, engine="torch")
     shared = evaluate_in_shards(scoring, lines, counts.append, workers=2)
     _, decoder = load_decoder(tiny, "torch", threads=1)
     alone = evaluate(decoder, tiny.tokenizer, lines)
@@ -40,7 +40,7 @@ def test_a_portable_scoring_needs_no_folder(
     tiny: Checkpoint, tiny_copy: Path, lines: list[Line]
 ) -> None:
     """Ray sends it to other machines, which do not have the folder."""
-    scoring = Scoring(tiny_copy, engine="torch", threads=1)
+    scoring = Scoring(tiny_copy, engine="torch")
     expected = scoring(lines)
     module._load.cache_clear()  # as in another process
     sent = pickle.dumps(dataclasses.replace(scoring, loaded=Checkpoint.load(tiny_copy)))
