@@ -63,6 +63,7 @@ def test_parse_is_the_inverse_of_render(problem: Problem) -> None:
     assert parse(line) == problem
     prompt, equals, field = line.partition("=")
     assert parse_prompt(prompt + equals) == problem
+    assert refused_at(parse_prompt, f"{prompt}=0") == len(prompt) + 1
     assert parse_answer(field[:-1], problem.places) == answer(problem)
 
 
