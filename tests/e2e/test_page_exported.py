@@ -73,7 +73,8 @@ def test_no_link_leads_to_a_service(browser: Browser, host_address: str, has_scr
         )
         expect(page.locator("#look-inside")).to_be_visible(visible=has_scripts)
         links = page.locator("a").evaluate_all("all => all.map(e => e.getAttribute('href'))")
-        assert links == ["#work"]
+        door, lesson = "#q=7+8&model=calculator&off=1.n9", "#q=8+8&model=calculator&lesson=1"
+        assert links == [door, "#work", lesson]
 
 
 def test_an_example_plays_before_any_model_has_loaded(
