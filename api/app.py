@@ -325,7 +325,8 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     if settings.api_keys:
         keys = [key.get_secret_value() for key in settings.api_keys]
         app.add_middleware(ApiKeys, keys=keys)
-    slow = SlowClients(on_given_up=metrics.sheds.labels("full").inc)
+    room = max(1 << 24, 2 * settings.max_body)
+    slow = SlowClients(max_bytes=room, on_given_up=metrics.sheds.labels("full").inc)
     app.add_middleware(BodyLimit, limit=settings.max_body, slow=slow, seconds=settings.deadline)
     if settings.cors_origins:
         app.add_middleware(

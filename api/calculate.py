@@ -1,5 +1,7 @@
 """The calculator's endpoints: one expression, a batch, or a stream of what the model writes."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import math
@@ -42,7 +44,7 @@ from api.schemas.calculator import (
 from api.service import Service
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
-from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation, Question
+from calcgpt.inference.calculator import USUAL_LENGTH, Computation, Question
 from calcgpt.inference.decoding import Written
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.limits import MAX_SHOWN_WORK, MAX_WORK
@@ -74,39 +76,123 @@ _HALVES = "".join(spelling.VULGAR)
 _SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*[0-9.(|{_HALVES}]")  # a + is a \0
 
 
+class Asking:
+    """A request to calculate: who asks which model, and what an answer must meet."""
+
+    def __init__(self, service: Service, options: AnswerOptions, request: Request) -> None:
+        """Raises ProblemError if there is no such model, or if it does not calculate."""
+        self.service, self.options, self._request = service, options, request
+        self.calculator = service.calculator(options.model)
+        self.client = client_of(request.scope)
+        self._until = asyncio.get_running_loop().time() + service.settings.deadline
+
+    def planning(self, text: str) -> Shift:
+        """Returns the turns in which an expression is planned, if it is short. They end at the
+        deadline."""
+        return Shift(self.service.turns, self.client, len(text), until=self._until)
+
+    async def calculated(self, text: str, stack: ExitStack) -> Calculation:
+        """Returns the answer to an expression. A short one is written in the turn in which it is
+        planned, by the task that waits for it."""
+        async with self.planning(text) as shift:
+            inquiry = await self.begin(text, stack, shift)
+            if inquiry.fits_in(shift):
+                try:
+                    with stack:
+                        return await inquiry.answer(shift=shift)
+                except TimeoutError:  # a wrong model wrote more, and waited for another turn
+                    raise self.service.deadline_passed() from None
+        return await self.service.while_connected(self._request, stack, inquiry.answer())
+
+    async def begin(
+        self, text: str, stack: ExitStack, shift: Shift, work: int = MAX_WORK
+    ) -> Inquiry:
+        """Returns the inquiry about an expression, whose operations are admitted. `work` is the
+        most characters that the model writes for it. The turn of `shift` may go on."""
+        effort, scope = Effort(), self._request.scope
+        try:
+            with self.service.admission.enter(self.client, 1):  # until its operations are known
+                computation = await self.parsed(text, shift, effort, work)
+            if CHARGE in scope["state"]:
+                shift.pause()  # the storage of the rates may take long
+        except ExpressionError:
+            shift.pause()
+            await charge_for(scope, n_operations(0, effort.characters))
+            raise
+        n = n_operations(computation.cost, effort.characters)
+        await self.service.admit(self._request, stack, n)
+        return Inquiry(self, computation)
+
+    async def parsed(
+        self, text: str, shift: Shift, effort: Effort, work: int = MAX_WORK
+    ) -> Computation:
+        """Returns the computation of an expression, and counts what planning takes on `effort`.
+        Plans short sums and products in a turn of `shift`, and others in a thread, so that other
+        requests do not wait, and no longer than the client waits. Clients take turns.
+
+        Raises ExpressionError, ClientDisconnect, or ProblemError (504) if it is not the client's
+        turn until the end of the shift.
+        """
+        service, options, turns = self.service, self.options, self.service.long_plans
+
+        def plan() -> Computation:
+            with effort.measured():
+                return self.calculator.begin(text, options.places, work, options.style)
+
+        is_short = _SHORT.fullmatch(text) is not None
+        try:
+            if is_short:
+                await shift.left()
+            else:
+                await turns.begin(self.client, len(text), self._until)
+        except TimeoutError:
+            raise service.deadline_passed() from None
+        if is_short:
+            service.require_client(self._request)
+            shift.spend(len(text))
+            return plan()
+        try:
+            planned = asyncio.to_thread(plan)
+            return await service.while_connected(
+                self._request, ExitStack(), planned, has_deadline=False
+            )
+        finally:
+            turns.end()
+            effort.stop()
+
+
 @dataclass(frozen=True)
 class Inquiry:
-    """An expression that a client asks about, and what the answer must meet."""
+    """An expression that a client asks about."""
 
-    service: Service
-    calculator: Calculator
+    asking: Asking
     computation: Computation
-    options: AnswerOptions
-    client: str
 
     def fits_in(self, shift: Shift) -> bool:
         """Returns whether the answer can be written in the turn in which it was planned, and counts
         it there."""
-        return self.calculator.decoder.is_fast and shift.extend(self.computation.cost)
+        return self.asking.calculator.decoder.is_fast and shift.extend(self.computation.cost)
 
     async def answer(
         self, listener: Listener | None = None, shift: Shift | None = None
     ) -> Calculation:
         """Returns the answer. Raises ProblemError if it does not meet the requirements. `shift` is
         one in which it fits, if there is one."""
-        decoder, cost = self.calculator.decoder, self.computation.cost
-        async with shift or self.service.shift(decoder, self.client, cost) as shift:
+        service, decoder = self.asking.service, self.asking.calculator.decoder
+        if not shift:
+            shift = service.shift(decoder, self.asking.client, self.computation.cost)
+        async with shift:
             while questions := self.computation.questions():
                 for question in questions:
                     await self._ask(question, shift, listener)
         calculation = self.computation.calculation()
         model, verified = calculation.model, str(calculation.verified).lower()
-        self.service.metrics.answers.labels(model, verified).inc()
+        service.metrics.answers.labels(model, verified).inc()
         self._check(calculation)
         return calculation
 
     async def _ask(self, question: Question, shift: Shift, listener: Listener | None) -> None:
-        calculator, node, prompt = self.calculator, question.node, question.prompt
+        calculator, node, prompt = self.asking.calculator, question.node, question.prompt
         report = None
         if listener:
 
@@ -117,7 +203,8 @@ class Inquiry:
 
             await listener(NodeStart(node=node, problem=question.text, prompt=prompt))
         name, length = calculator.checkpoint.name, self.computation.lengths[node]
-        written = await self.service.write(name, calculator.decoder, prompt, length, shift, report)
+        write = self.asking.service.write
+        written = await write(name, calculator.decoder, prompt, length, shift, report)
         result = self.computation.answer(node, *written)
         if listener:
             await listener(NodeEnd(node=node, **dict(result)))
@@ -125,7 +212,10 @@ class Inquiry:
     def _check(self, calculation: Calculation) -> None:
         """Raises ProblemError, with the evidence, if the answer does not meet the requirements."""
         model, confidence = calculation.model, calculation.confidence.whole
-        options, result = self.options, calculation.result or "something that is not a number"
+        options, result = (
+            self.asking.options,
+            calculation.result or "something that is not a number",
+        )
         if not calculation.verified and (options.require_verified or options.on_wrong == "error"):
             kind = "not-verified" if options.require_verified else "wrong-answer"
             detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
@@ -138,7 +228,7 @@ class Inquiry:
         else:
             return
         if kind != "wrong-answer":
-            self.service.metrics.abstentions.labels(model, kind).inc()
+            self.asking.service.metrics.abstentions.labels(model, kind).inc()
         raise ProblemError(422, detail, kind=kind, calculation=calculation.model_dump())
 
 
@@ -154,7 +244,8 @@ def router(service: Service) -> APIRouter:
     @routes.post("", response_model=CalculateResponse)
     async def calculate(body: CalculateRequest, request: Request, stack: RequestStack) -> Response:
         """Calculate an expression."""
-        return json_response(await calculated(service, body.expression, body, request, stack))
+        asking = Asking(service, body, request)
+        return json_response(await asking.calculated(body.expression, stack))
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
@@ -169,13 +260,12 @@ def router(service: Service) -> APIRouter:
     ) -> Response:
         """Calculate several expressions at once. Each has a status of its own, so an invalid
         expression does not affect the others, nor does one that is not answered in time."""
-        calculator = service.calculator(body.model)
+        asking = Asking(service, body, request)
         n, limit = len(body.expressions), service.settings.max_items
         if n > limit:
             raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
-        client = client_of(request.scope)
-        service.admission.require_room(client)
-        inquiries, cost = await _begin_all(service, calculator, body, request)
+        service.admission.require_room(asking.client)
+        inquiries, cost = await _begin_all(asking, body.expressions)
         await service.admit(request, stack, n_operations(*cost))
         work = _batch(service, inquiries)
         batch = await service.while_connected(request, stack, work, has_deadline=False)
@@ -188,66 +278,18 @@ def router(service: Service) -> APIRouter:
         body: CalculateRequest, request: Request, stack: RequestStack
     ) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
-        inquiry = await begin(service, body.expression, body, request, stack, MAX_SHOWN_WORK)
+        asking = Asking(service, body, request)
+        async with asking.planning(body.expression) as shift:
+            inquiry = await asking.begin(body.expression, stack, shift, MAX_SHOWN_WORK)
         return EventStream(_stream(inquiry, stack))
 
     return routes
 
 
-async def calculated(
-    service: Service, expression: str, options: AnswerOptions, request: Request, stack: ExitStack
-) -> Calculation:
-    """Returns the answer to a request. A short one is written in the turn in which it is planned,
-    by the task that waits for it."""
-    async with _planning(service, expression, request) as shift:
-        inquiry = await begin(service, expression, options, request, stack, shift=shift)
-        if inquiry.fits_in(shift):
-            try:
-                with stack:
-                    return await inquiry.answer(shift=shift)
-            except TimeoutError:  # a wrong model wrote more, and waited for another turn
-                raise service.deadline_passed() from None
-    return await service.while_connected(request, stack, inquiry.answer())
-
-
-async def begin(
-    service: Service,
-    expression: str,
-    options: AnswerOptions,
-    request: Request,
-    stack: ExitStack,
-    work: int = MAX_WORK,
-    shift: Shift | None = None,
-) -> Inquiry:
-    """Returns the inquiry of a request, whose operations are admitted. `work` is the most
-    characters that the model writes for it. With `shift`, the turn in which it was planned may go
-    on."""
-    if not shift:
-        async with _planning(service, expression, request) as shift:
-            return await begin(service, expression, options, request, stack, work, shift)
-    calculator = service.calculator(options.model)
-    client = client_of(request.scope)
-    effort = Effort()
-    try:
-        with service.admission.enter(client, 1):  # until its operations are known
-            computation = await _parsed(
-                service, calculator, expression, options, request, effort, shift, work
-            )
-        if CHARGE in request.scope["state"]:
-            shift.pause()  # the storage of the rates may take long
-    except ExpressionError:
-        shift.pause()
-        await charge_for(request.scope, n_operations(0, effort.characters))
-        raise
-    n = n_operations(computation.cost, effort.characters)
-    await service.admit(request, stack, n)
-    return Inquiry(service, calculator, computation, options, client)
-
-
 async def _calculated_query(
     service: Service, query: CalculateQuery, request: Request, stack: ExitStack
 ) -> Calculation:
-    """Does what `calculated` does for an expression in an address."""
+    """Returns the answer to an expression in an address."""
     names = [name for name, _ in request.query_params.multi_items()]
     if len(set(names)) < len(names):  # we would use the last one, a proxy perhaps the first
         raise ProblemError(422, "a parameter is given twice", kind="invalid-request")
@@ -256,7 +298,7 @@ async def _calculated_query(
         reason = "in a URL, + means a space: write + as %2B, and a space as %20"
         raise ProblemError(422, reason, kind="no-operation", position=0, end=len(query.expression))
     try:
-        return await calculated(service, query.expression, query, request, stack)
+        return await Asking(service, query, request).calculated(query.expression, stack)
     except ExpressionError as error:
         problem = expression_problem(error)
         if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
@@ -264,58 +306,8 @@ async def _calculated_query(
         raise problem from None
 
 
-async def _parsed(
-    service: Service,
-    calculator: Calculator,
-    text: str,
-    options: AnswerOptions,
-    request: Request,
-    effort: Effort,
-    shift: Shift,
-    work: int = MAX_WORK,
-) -> Computation:
-    """Returns the computation of an expression, and counts what planning takes on `effort`. Plans
-    short sums and products in a turn of `shift`, and others in a thread, so that other requests do
-    not wait, and no longer than the client waits. Clients take turns.
-
-    Raises ExpressionError, ClientDisconnect, or ProblemError (504) if it is not the client's turn
-    until the end of the shift.
-    """
-
-    def plan() -> Computation:
-        with effort.measured():
-            return calculator.begin(text, options.places, work, options.style)
-
-    is_short = _SHORT.fullmatch(text) is not None
-    turns = service.long_plans
-    try:
-        if is_short:
-            await shift.left()
-        else:
-            await turns.begin(client_of(request.scope), len(text), shift.until)
-    except TimeoutError:
-        raise service.deadline_passed() from None
-    if is_short:
-        service.require_client(request)
-        shift.spend(len(text))
-        return plan()
-    try:
-        planned = asyncio.to_thread(plan)
-        return await service.while_connected(request, ExitStack(), planned, has_deadline=False)
-    finally:
-        turns.end()
-        effort.stop()
-
-
-def _planning(service: Service, text: str, request: Request, until: float | None = None) -> Shift:
-    """Returns the turns in which an expression is planned, if it is short. They end at that time,
-    by default at the deadline."""
-    until = until or _now() + service.settings.deadline
-    return Shift(service.turns, client_of(request.scope), len(text), until=until)
-
-
 async def _begin_all(
-    service: Service, calculator: Calculator, body: BatchRequest, request: Request
+    asking: Asking, expressions: list[str]
 ) -> tuple[list[Inquiry | ProblemError], tuple[int, int]]:
     """Returns the inquiry of each expression of a batch, or its problem, and the cost of all and of
     planning them, also of what is refused.
@@ -323,27 +315,22 @@ async def _begin_all(
     Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    client, until = client_of(request.scope), _now() + service.settings.deadline
     cost = planning = 0
-    for text in body.expressions:
+    for text in expressions:
         effort = Effort()
         try:
-            async with _planning(service, text, request, until) as shift:
-                computation = await _parsed(service, calculator, text, body, request, effort, shift)
+            async with asking.planning(text) as shift:
+                computation = await asking.parsed(text, shift, effort)
         except ProblemError as error:  # out of time, as all that follow
             inquiries.append(error)
         except ExpressionError as error:
             inquiries.append(expression_problem(error))
         else:
-            inquiries.append(Inquiry(service, calculator, computation, body, client))
+            inquiries.append(Inquiry(asking, computation))
             cost += computation.cost
         planning += effort.characters
-        service.admission.require_room(client, n_operations(cost, planning))
+        asking.service.admission.require_room(asking.client, n_operations(cost, planning))
     return inquiries, (cost, planning)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def n_operations(cost: int, planning: int = 0) -> int:
@@ -381,10 +368,11 @@ def _problem_item(error: ProblemError) -> BatchItem:
 
 async def _stream(inquiry: Inquiry, stack: ExitStack) -> AsyncIterator[bytes]:
     """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
-    computation, model = inquiry.computation, inquiry.calculator.checkpoint.name
+    asking, computation = inquiry.asking, inquiry.computation
+    model = asking.calculator.checkpoint.name
     expression, places, nodes = computation.expression, computation.places, computation.outline
     yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    async with aclosing(inquiry.service.follow(stack, inquiry.answer)) as events:
+    async with aclosing(asking.service.follow(stack, inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield format_sse_event(event="error", data_str=json.dumps(event.document()))

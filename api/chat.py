@@ -17,7 +17,7 @@ from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.calculate import Inquiry, begin, calculated
+from api.calculate import Asking, Inquiry
 from api.connections import EventStream
 from api.http import (
     DONE,
@@ -68,12 +68,13 @@ def router(service: Service) -> APIRouter:
         """Calculate the last message of a user, as OpenAI's chat endpoint answers it. Errors are
         problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
-        run = ChatRun(service.calculator(body.model), body)
-        if body.stream:
-            inquiry = await begin(service, body.expression, body, request, stack)
-            return EventStream(run.stream(_follow(inquiry, stack)))
-        answer = await calculated(service, body.expression, body, request, stack)
-        return json_response(run.response(answer))
+        asking = Asking(service, body, request)
+        run = ChatRun(asking.calculator, body)
+        if not body.stream:
+            return json_response(run.response(await asking.calculated(body.expression, stack)))
+        async with asking.planning(body.expression) as shift:
+            inquiry = await asking.begin(body.expression, stack, shift)
+        return EventStream(run.stream(_follow(inquiry, stack)))
 
     return routes
 
@@ -113,7 +114,7 @@ Parts = AsyncGenerator[str | Calculation | ProblemError]
 async def _follow(inquiry: Inquiry, stack: ExitStack) -> Parts:
     """Yields the parts of the transcript, then the calculation or what went wrong."""
     transcript = Transcript()
-    async with aclosing(inquiry.service.follow(stack, inquiry.answer)) as events:
+    async with aclosing(inquiry.asking.service.follow(stack, inquiry.answer)) as events:
         async for event in events:
             if isinstance(event, ProblemError):
                 yield event

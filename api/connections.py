@@ -6,12 +6,14 @@ request of a connection at a time. Missing are limits of time, which a proxy wou
 buffers for thousands of clients that read nothing, and bounds of what waits for clients.
 """
 
+from __future__ import annotations
+
 import asyncio
+import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import h11
@@ -36,7 +38,7 @@ LINGER_SECONDS = 2  # for which a connection without a request stays open when t
 ENDING = "ending"  # a key in the state of a request that comes after that
 FLOW = "flow"  # the key of uvicorn's FlowControl in the state of a request
 ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
-UNREAD = "unread"  # the key of `Unread` in the state of a request
+UNREAD = "unread"  # the key of `SlowClients.unread` in the state of a request
 
 
 class BoundedParser(h11.Connection):
@@ -177,85 +179,31 @@ def poll(receive: Receive) -> Message | None:
 
 
 class GivenUpError(TimeoutError):
-    """Too many requests wait for their clients, and this one has waited longest."""
+    """Too much is kept for slow clients, and this request is given up."""
 
 
-class SlowClients:
-    """Bounds the requests that wait for their clients: for the rest of a body, or until more of a
-    response is read. If there are more than `limit`, or if their bodies have more than `max_bytes`
-    together, the request that has waited longest is given up. So slow clients can neither use up
-    the memory nor keep out other clients.
-    """
+class Kept:
+    """What is kept for a request that waits for its client: its body so far, or what the client has
+    not read yet of the response."""
 
-    def __init__(
-        self,
-        limit: int = 768,
-        max_bytes: int = 1 << 24,
-        on_given_up: Callable[[], None] = lambda: None,
-        max_unread: int = 1 << 26,
-    ) -> None:
-        """`on_given_up` is called for each request that is given up, and for each response of those
-        that are `unread`, which have at most `max_unread` bytes together."""
-        self.unread = Unread(max_unread, on_given_up)
-        self._limit, self._max_bytes = limit, max_bytes
-        self._on_given_up = on_given_up
-        self._waiting: dict[asyncio.Timeout, bytearray] = {}  # the oldest first, and their bodies
-        self._n_bytes = 0
-
-    @asynccontextmanager
-    async def wait(self, seconds: float) -> AsyncIterator[Callable[[bytes], bytearray]]:
-        """Yields a function that adds to the body of the request and returns the body so far.
-
-        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
-        """
-        try:
-            async with asyncio.timeout(seconds) as timeout:
-                self._waiting[timeout] = bytearray()
-                self._make_room()
-                yield partial(self._add, timeout)
-        except TimeoutError:
-            if timeout in self._waiting:
-                raise
-            raise GivenUpError from None
-        finally:
-            self._n_bytes -= len(self._waiting.pop(timeout, b""))
-
-    def _add(self, timeout: asyncio.Timeout, piece: bytes) -> bytearray:
-        if timeout not in self._waiting:
-            raise GivenUpError
-        body = self._waiting[timeout]
-        body += piece
-        self._n_bytes += len(piece)
-        self._make_room()
-        return body
-
-    def _make_room(self) -> None:
-        n = len(self._waiting)
-        if n > self._limit or (n > 1 and self._n_bytes > self._max_bytes):
-            oldest = next(iter(self._waiting))
-            body = self._waiting.pop(oldest)
-            self._n_bytes -= len(body)
-            body.clear()  # frees the memory now: the request may end later
-            self._on_given_up()
-            oldest.reschedule(asyncio.get_running_loop().time())
-
-
-class Outbox:
-    """What a stream has written and its client has not read yet."""
-
-    def __init__(self, timeout: asyncio.Timeout, unread: "Unread") -> None:
-        self.n_bytes = 0  # that are kept
+    def __init__(self, room: WaitingRoom, timeout: asyncio.Timeout) -> None:
+        self.n_bytes = 0
         self.is_given_up = False
-        self._timeout, self._unread = timeout, unread
+        self._room, self._timeout = room, timeout
         self._data, self._changed, self._ended = bytearray(), asyncio.Event(), False
+
+    def add(self, piece: bytes) -> bytearray:
+        """Adds a piece. Returns all so far."""
+        self._data += piece
+        self._changed.set()
+        self._room.count(self, len(piece))
+        return self._data
 
     async def fill(self, pieces: AsyncIterator[bytes]) -> None:
         """Adds pieces until they end. Raises what they raise."""
         try:
             async for piece in pieces:
-                self._data += piece
-                self._changed.set()
-                self._unread.count(self, len(piece))
+                self.add(piece)
         finally:
             self._ended = True
             self._changed.set()
@@ -267,7 +215,7 @@ class Outbox:
             await self._changed.wait()
         data = bytes(self._data)
         self._data.clear()
-        self._unread.count(self, -len(data))
+        self._room.count(self, -len(data))
         return data
 
     def give_up(self) -> None:
@@ -277,58 +225,87 @@ class Outbox:
         self._timeout.reschedule(asyncio.get_running_loop().time())
 
 
-class Unread:
-    """Bounds what is kept of responses until their clients read it. If that is more than
-    `max_bytes`, the response of which most is kept is given up. The work for a response does not
-    wait for its client, so that a slow reader keeps nobody else out."""
+class WaitingRoom:
+    """Requests that wait for their clients. If there are more than `limit`, or if more than
+    `max_bytes` are kept for them, one is given up: that for which most is kept, if `largest`, else
+    the one that has waited longest. So slow clients can neither use up the memory nor keep out
+    other clients.
+    """
 
-    def __init__(self, max_bytes: int, on_given_up: Callable[[], None]) -> None:
-        self._max_bytes, self._on_given_up = max_bytes, on_given_up
-        self._open: set[Outbox] = set()
+    def __init__(
+        self,
+        on_given_up: Callable[[], None],
+        max_bytes: int,
+        limit: float = math.inf,
+        largest: bool = False,
+    ) -> None:
+        self._on_given_up, self._largest = on_given_up, largest
+        self._limit, self._max_bytes = limit, max_bytes
+        self._waiting: dict[Kept, None] = {}  # the oldest first
         self._n_bytes = 0
 
     @asynccontextmanager
-    async def response(self, n_bytes: int = 0) -> AsyncIterator[Outbox]:
-        """Yields the outbox of a response, of which `n_bytes` are kept elsewhere.
+    async def wait(self, seconds: float | None = None, n_bytes: int = 0) -> AsyncIterator[Kept]:
+        """Yields what is kept for a request. `n_bytes` more are kept elsewhere.
 
-        Raises GivenUpError if the response is given up.
+        Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
         """
-        timeout = asyncio.timeout(None)
-        outbox = Outbox(timeout, self)
+        timeout = asyncio.timeout(seconds)
+        kept = Kept(self, timeout)
         try:
             async with timeout:
-                self._open.add(outbox)
-                self.count(outbox, n_bytes)
-                yield outbox
+                self._waiting[kept] = None
+                self.count(kept, n_bytes)
+                yield kept
         except TimeoutError:
-            if not outbox.is_given_up:
+            if not kept.is_given_up:
                 raise
             raise GivenUpError from None
         finally:
-            self._remove(outbox)
+            self._remove(kept)
 
-    def count(self, outbox: Outbox, n_bytes: int) -> None:
-        """Notes that `n_bytes` more are kept of a response, or fewer."""
-        if outbox in self._open:
-            outbox.n_bytes += n_bytes
+    def count(self, kept: Kept, n_bytes: int) -> None:
+        """Notes that `n_bytes` more are kept for a request, or fewer."""
+        if kept in self._waiting:
+            kept.n_bytes += n_bytes
             self._n_bytes += n_bytes
-        while self._n_bytes > self._max_bytes:
-            largest = max(self._open, key=lambda other: other.n_bytes)
-            self._remove(largest)
+        while len(self._waiting) > self._limit or self._n_bytes > self._max_bytes:
+            first = next(iter(self._waiting))
+            if self._largest:
+                first = max(self._waiting, key=lambda other: other.n_bytes)
+            self._remove(first)
             self._on_given_up()
-            largest.give_up()
+            first.give_up()
 
-    def _remove(self, outbox: Outbox) -> None:
-        if outbox in self._open:
-            self._open.remove(outbox)
-            self._n_bytes -= outbox.n_bytes
+    def _remove(self, kept: Kept) -> None:
+        if kept in self._waiting:
+            del self._waiting[kept]
+            self._n_bytes -= kept.n_bytes
+
+
+class SlowClients:
+    """The requests that wait for the rest of a body, or until more of a response is read, and the
+    responses that are `unread`. The work for a response does not wait for its client, so that a
+    slow reader keeps nobody else out."""
+
+    def __init__(
+        self,
+        limit: int = 768,
+        max_bytes: int = 1 << 24,
+        on_given_up: Callable[[], None] = lambda: None,
+        max_unread: int = 1 << 26,
+    ) -> None:
+        """`on_given_up` is called for each request that is given up. `max_bytes` is for bodies, and
+        at least as long as the longest."""
+        self.waiting = WaitingRoom(on_given_up, max_bytes, limit)
+        self.unread = WaitingRoom(on_given_up, max_unread, largest=True)
 
 
 class EventStream(StreamingResponse):
     """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once.
 
     The events do not wait for the client, so that the work for them ends, however slowly it reads.
-    What it has not read yet is in an `Outbox`.
+    What it has not read yet is `Kept`.
     """
 
     media_type = "text/event-stream"
@@ -341,11 +318,11 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._is_whole = scope.get("http_version") == "1.0"
-        self._unread: Unread = scope["state"][UNREAD]
+        self._unread: WaitingRoom = scope["state"][UNREAD]
         await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
-        async with self._unread.response() as outbox:
+        async with self._unread.wait() as outbox:
             writing = asyncio.create_task(outbox.fill(self._events))
             try:
                 if self._is_whole:

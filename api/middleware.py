@@ -7,7 +7,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cache
 from secrets import token_hex
@@ -20,7 +20,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from api.access import address_of, is_api
-from api.connections import ENDING, FLOW, UNREAD, UNSENT_BYTES, GivenUpError, SlowClients, poll
+from api.connections import (
+    ENDING,
+    FLOW,
+    UNREAD,
+    UNSENT_BYTES,
+    GivenUpError,
+    Kept,
+    SlowClients,
+    poll,
+)
 from api.http import RETRY, STACK, ProblemError, ending_problem, full_problem, internal_problem
 from api.telemetry import Metrics, request_id
 from calcgpt.inference.browser import PAGE_POLICY
@@ -217,14 +226,14 @@ class Delivery:
         elif n_bytes <= UNSENT_BYTES or self.is_shared:
             await self._send_all(message)
         else:
-            async with self._slow.unread.response(n_bytes):
+            async with self._slow.unread.wait(n_bytes=n_bytes):
                 await self._send_all(message)
 
     async def _send_all(self, message: Message) -> None:
         clock = asyncio.get_running_loop().time
         for piece in _pieces(message):
             begun = clock()
-            async with self._slow.wait(min(self._stall_timeout, self._rest)):
+            async with self._slow.waiting.wait(min(self._stall_timeout, self._rest)):
                 await self._send(piece)
             self._rest -= clock() - begun
 
@@ -319,14 +328,14 @@ class BodyLimit:
         if first and first["type"] == "http.request" and not first.get("more_body", False):
             body: bytes = first.get("body", b"")
             return body if len(body) <= self._limit else None
-        async with self._slow.wait(self._seconds) as add:
-            return await self._read(headers, receive, add, first)
+        async with self._slow.waiting.wait(self._seconds) as kept:
+            return await self._read(headers, receive, kept, first)
 
     async def _read(
         self,
         headers: Headers,
         receive: Receive,
-        add: Callable[[bytes], bytearray],
+        kept: Kept,
         first: Message | None,
     ) -> bytes | None:
         body, n_read, is_too_large = bytearray(), 0, False
@@ -339,7 +348,7 @@ class BodyLimit:
             piece = message.get("body", b"")
             n_read += len(piece)
             if not is_too_large:
-                body = add(piece)
+                body = kept.add(piece)
                 is_too_large = len(body) > self._limit
             if not message.get("more_body", False) or n_read > MAX_DISCARDED:
                 break

@@ -24,7 +24,7 @@ from calcgpt.section import build
 from datagen.operations import Sign
 
 PART = r"[1-9]\d{0,3}\.([1-9]\d{0,5}|ff|n[1-9]\d{0,5})"
-MAX_PARTS = 200  # of a map
+MAX_PARTS = 2_000  # of a map, and goals
 SWITCHES = "switches.json"  # in the folder of a checkpoint
 Arrays = Mapping[str, NDArray[np.float32]]
 
@@ -46,15 +46,26 @@ class Part(PartialModel):
     looks: list[Source] = Field([], max_length=8)  # of a head, what breaks most without it first
 
 
+PartName = Annotated[str, Field(pattern=f"^{PART}$")]
+
+
+class Goal(PartialModel):
+    """A wrong answer to a problem, which the model gives without any of a few single parts."""
+
+    problem: Name
+    answer: Name
+    parts: Annotated[list[PartName], Field(min_length=1, max_length=8)]
+
+
 class SwitchMap(PartialModel):
-    """`switches.json`, which `calcgpt inspect --switches` writes."""
+    """`switches.json`, which `calcgpt inspect --switches` writes: what breaks without each head,
+    each feed-forward step and each neuron that matters, and goals for readers of the page."""
 
     weights: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]  # SHA-256 of model.safetensors
     n: Count
     seed: Count
-    parts: Annotated[
-        dict[Annotated[str, Field(pattern=f"^{PART}$")], Part], Field(max_length=MAX_PARTS)
-    ]
+    parts: Annotated[dict[PartName, Part], Field(max_length=MAX_PARTS)]
+    goals: list[Goal] = Field([], max_length=MAX_PARTS)
 
 
 def read_switches(folder: Path, weights: str | None) -> SwitchMap | None:

@@ -23,7 +23,7 @@ from calcgpt.registry import resolve
 DOCS = PAGE.parents[1] / "docs"
 QUESTION, ANSWER = "471×29.9", "14082.9"
 MODELS = ("calculator",)
-BROKEN_QUESTION, OFF, WRONG = "7+8", "2.1", "16"
+BROKEN_QUESTION, OFF, WRONG = "7+8", "1.n9", "14"
 DIVISION, QUOTIENT = "7÷8 to 2 places", "0.88"
 CARRY = 19  # the character that is pointed at: a carry of 1
 ICON_SIZE = 180  # pixels, of an iPhone
@@ -36,27 +36,9 @@ PREVIEW = """
     .tagline strong { font-size: 2.1rem; line-height: 1.15; }
     .card { padding: 0.9rem 1.25rem; }
     .nodes, .node { border: 0; padding: 0; }
-    .choice, #prove, #copy-answer, #keypad, #keys, #work > .bar, .views, .legend, .history,
+    .brain, .choice, .pill, #copy-answer, #keypad, #keys, #work > .bar, .views, .legend, .history,
     .readout, footer { display: none; }
 """
-
-# Without a part: its switch, and the red work.
-BROKEN = (
-    PREVIEW
-    + """
-    .brain > summary, .brain .about, .brain .bar, .brain h3, .goals, .node > .head {
-        display: none;
-    }
-    .brain { border: 0; margin: 0; }
-    #brain-body { padding: 0; }
-    .layers, .layer { gap: 0.3rem; }
-    .brain .switch { min-height: 2.1rem; padding: 0.1rem 0.6rem; font-size: 0.72rem; }
-    .neurons { grid-template-columns: repeat(4, 1fr) !important; }
-"""
-)
-CLAIM = (
-    "document.querySelector('.tagline strong').textContent = 'I switched off one of its 12 heads.'"
-)
 
 
 def new_page(browser: Browser, width: int, height: int, scale: float = 1.0) -> Page:
@@ -108,8 +90,6 @@ def open_page(
     page.locator("#work:not([aria-busy=true])").wait_for()
     page.evaluate("document.activeElement.blur()")
     if off:
-        page.locator(f'[data-part="{off}"]').wait_for()
-        page.evaluate(CLAIM)
         return page
     page.locator(f'[data-at="{CARRY}"]').first.hover()
     page.locator(".sheet .arcs path").first.wait_for(state="attached")
@@ -137,7 +117,7 @@ def main() -> None:
             write_bytes(DOCS / "division.png", division(browser, address))
             page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080)
             write_bytes(PAGE / "preview.png", page.screenshot())
-            page = open_page(browser, address, 1080, 567, BROKEN, 1200 / 1080, OFF)
+            page = open_page(browser, address, 1080, 567, PREVIEW, 1200 / 1080, OFF)
             write_bytes(PAGE / "off.png", page.screenshot())
         write_bytes(PAGE / "touch-icon.png", icon(browser))
         browser.close()

@@ -1,22 +1,18 @@
 // The panel "Switch off a piece of its brain": a picture of the model with a switch for each part, what is measured of
-// the parts, and challenges.
+// the parts, and the goal of the day.
 
 import { listOff } from "./address.js";
-import { calculate, manifestOf } from "./backend.js";
-import { CHALLENGES, hasParts, isAsWanted, wantText } from "./brain/challenges.js";
-import { describe, fateOf, harmOf, nameOf, namesOf, neuronsOf, partsOf, placeOf, harmsOf } from "./brain/parts.js";
-import { isAborted, messageOf } from "./client.js";
+import { manifestOf } from "./backend.js";
+import { onPutBack, showDare } from "./brain/dare.js";
+import { GoalOfTheDay, goalOf } from "./brain/goal.js";
+import { describe, fateOf, harmOf, harmsOf, nameOf, namesOf, neuronsOf, partsOf } from "./brain/parts.js";
+import { messageOf } from "./client.js";
 import { OPERATIONS } from "./engine/operations.js";
 import { byId, createButton, createElement, createIcon, formatNumbers, formatResult, targetOf } from "./format.js";
 import { store } from "./state.js";
 
-/** @import { Challenge } from "./brain/challenges.js" */
-
-const SOLVED = "calcgpt.challenges"; // in the browser's storage: the ids of those that were solved
 const INTRODUCTION =
-  "Heads fetch: each looks at the few characters that are needed. Feed-forward steps calculate with what they fetched.";
-const IDLE =
-  "Tap a part: the model writes the calculation again without it. The redder a cell, the more breaks; signs name what.";
+  "Tap a part: the model writes the calculation again without it. Each says what goes wrong most then; the redder it is, the more answers are wrong, of the operations whose signs it has. Heads fetch characters; the neurons of a feed-forward step calculate with them.";
 
 /** The panel. `show` is called for each model that is selected. */
 export class Brain {
@@ -25,15 +21,19 @@ export class Brain {
   #model = "";
   #onChange;
   /** @type {import("./client.js").Manifest | null} of the model, when it is loaded */ #manifest = null;
-  #about = createElement("p", "about", IDLE);
+  #about = createElement("p", "about");
   #note = createElement("p");
   #outcome = createElement("p", "outcome-line");
   #reset = createButton("plain", "All on again", () => this.#set([]));
-  /** @type {AbortController | null} of the challenge that is being checked */ #check = null;
+  #ask;
+  /** @type {GoalOfTheDay | null} */ #goal = null;
 
-  /** @param {() => void} onChange called when the reader has switched a part */
-  constructor(onChange) {
+  /** @param {() => void} onChange called when the reader has switched a part
+   * @param {(problem: string) => void} ask called when the reader wants a problem to be calculated */
+  constructor(onChange, ask) {
     this.#onChange = onChange;
+    this.#ask = ask;
+    onPutBack(() => this.#set([]));
     this.#about.setAttribute("role", "status");
     this.#panel.addEventListener("toggle", () => this.#load());
     store.on(["off"], () => this.#draw());
@@ -54,13 +54,16 @@ export class Brain {
     return this.#model && this.#panel.hidden ? [] : listOff(store.state.off);
   }
 
-  /** Yields the events of a calculation, and shows its result beside the switches.
+  /** Yields the events of a calculation, and shows its result beside the switches, in the headline and with the goal.
    * @param {AsyncIterable<import("./client.js").CalculationEvent>} events */
   async *watch(events) {
     this.#outcome.textContent = "";
     for await (const event of events) {
       if (event.name === "result") {
-        const { expression, result, exact } = event.data;
+        const { expression, result, exact, off = [], model } = event.data;
+        if (off.length) showDare(event.data, await manifestOf(model));
+        else showDare();
+        this.#goal?.check(expression, result, off);
         const isRight = result === exact;
         const verdict = isRight ? "✓" : `✗ exact is ${formatNumbers(exact)}`;
         this.#outcome.textContent = `${formatNumbers(expression)} = ${formatResult(result)} ${verdict}`;
@@ -91,50 +94,46 @@ export class Brain {
   }
 
   #fill() {
-    const { layers: nLayers = 0, heads: nHeads = 0 } = this.#manifest ?? {};
+    const { layers: nLayers = 0, heads: nHeads = 0, neurons: nNeurons = 0 } = this.#manifest ?? {};
     const layers = createElement("div", "layers");
     layers.style.setProperty("--layers", String(nLayers));
     for (let layer = 1; layer <= nLayers; layer += 1) {
-      layers.append(this.#group(`Layer ${layer}`, partsOf(layer, nHeads)));
+      const title = `Layer ${layer}`;
+      layers.append(createElement("div", "", createElement("h3", "", title), this.#group(title, partsOf(layer, nHeads))));
     }
-    const neurons = neuronsOf(this.#map);
-    if (neurons.length) {
-      const group = this.#group("Single neurons of the feed-forward steps", neurons);
-      group.classList.add("neurons");
-      layers.append(group);
+    for (let layer = 1; layer <= nLayers; layer += 1) {
+      const neurons = neuronsOf(this.#map, layer);
+      const title = `${neurons.length} of ${nNeurons} neurons of layer ${layer}, the worst first`;
+      const group = createElement("details", "neurons", createElement("summary", "", title), this.#group(title, neurons));
+      if (neurons.length) layers.append(group);
     }
-    layers.addEventListener("click", (event) => {
-      const part = targetOf(event).closest("button")?.dataset.part;
-      if (part) this.#set(this.off.includes(part) ? this.off.filter((other) => other !== part) : [...this.off, part]);
-    });
+    layers.addEventListener("click", (event) => this.#switch(targetOf(event).closest("button")?.dataset.part));
     for (const kind of ["pointerover", "focusin"]) {
       layers.addEventListener(kind, (event) => this.#describe(targetOf(event).closest("button")?.dataset.part));
     }
-    const challenges = createElement("ol", "goals", ...CHALLENGES.map((challenge) => this.#challenge(challenge)));
     const bar = createElement("div", "bar", this.#outcome, this.#note, this.#reset);
-    this.#body.replaceChildren(
-      createElement("p", "", INTRODUCTION), layers, this.#about, bar, createElement("h3", "", "Can you …"), challenges,
-    );
+    const goals = this.#map?.goals ?? [];
+    this.#goal = goals.length ? new GoalOfTheDay(goalOf(goals, Date.now()), this.#ask) : null;
+    const goal = this.#goal ? [this.#goal.element] : [];
+    this.#body.replaceChildren(...goal, createElement("p", "", INTRODUCTION), layers, this.#about, bar);
     this.#draw();
   }
 
-  /** Returns switches with a title. @type {(title: string, parts: string[]) => HTMLElement} */
-  #group(title, parts) {
-    const heading = createElement("h3", "", title);
-    const group = createElement("div", "layer", heading, ...parts.map((part) => this.#cell(part)));
+  /** Returns the switches of parts. @type {(name: string, parts: string[]) => HTMLElement} */
+  #group(name, parts) {
+    const group = createElement("div", "layer", ...parts.map((part) => this.#cell(part)));
     group.role = "group";
-    group.ariaLabel = title;
+    group.ariaLabel = name;
     return group;
   }
 
   /** Returns the switch of a part. @param {string} name */
   #cell(name) {
     const part = this.#map?.parts[name];
-    const place = name.includes("n") ? "" : placeOf(name).replace(" step", "");
-    const button = createElement("button", "switch", createElement("b", "", place));
+    const button = createElement("button", "switch", createElement("b", "", nameOf(name)));
     button.type = "button";
     button.dataset.part = name;
-    button.ariaLabel = `Switch off ${nameOf(name)}${part ? `: ${harmsOf(part)}` : ""}`;
+    button.ariaLabel = `Switch off ${nameOf(name)}${part ? `: breaks ${harmsOf(part)}` : ""}`;
     if (!part) return button;
     button.style.setProperty("--harm", harmOf(part).toFixed(3));
     const signs = Object.keys(part.right).filter((sign) => fateOf(part, sign) !== "fine");
@@ -147,6 +146,14 @@ export class Brain {
   /** Says what a part is for and what it breaks. @param {string} [part] */
   #describe(part) {
     if (part) this.#about.textContent = describe(part, this.#map?.parts[part], this.#map?.n ?? 0);
+  }
+
+  /** Switches a part off or on. In the problem of the goal, only one is off. @param {string} [part] */
+  #switch(part) {
+    if (!part) return;
+    const others = this.off.filter((other) => other !== part);
+    if (others.length < this.off.length) this.#set(others);
+    else this.#set(this.#goal?.isOf(store.state.question) ? [part] : [...others, part]);
   }
 
   /** Switches these parts off, and all others on. @param {string[]} parts */
@@ -165,88 +172,9 @@ export class Brain {
     this.#note.textContent = off.length ? `Off: ${namesOf(off)}.` : "All parts are on.";
     this.#reset.disabled = !off.length;
     this.#describe(off.at(-1));
-    this.#checkOpen();
-  }
-
-  /** Returns a challenge, which is checked while it is open. @param {Challenge} challenge */
-  #challenge(challenge) {
-    const { id, title, wants, parts, hint } = challenge;
-    const items = Object.entries(wants).map(([problem, want]) => createElement("li", "", wantText(problem, want)));
-    const list = createElement("ul", "", ...items);
-    const goal = createElement("p", "", `Switch off ${parts}${parts === "one" ? " part" : " or more"}, and get:`);
-    const verdict = createElement("p", "verdict-line");
-    verdict.setAttribute("role", "status");
-    const tip = createElement("details", "hint", createElement("summary", "", "Hint"), createElement("p", "", hint));
-    const summary = createElement("summary", "", createIcon("○"), title);
-    const element = createElement("details", "goal", summary, goal, list, verdict, tip);
-    element.name = "goal";
-    element.dataset.id = id;
-    element.addEventListener("toggle", ({ target }) => target === element && this.#checkOpen());
-    if (solved().includes(id)) markSolved(element);
-    return createElement("li", "", element);
-  }
-
-  /** Checks the open challenge with what is off now. */
-  async #checkOpen() {
-    this.#check?.abort();
-    /** @type {HTMLDetailsElement | null} */ const element = this.#body.querySelector(".goal[open]");
-    const challenge = CHALLENGES.find(({ id }) => id === element?.dataset.id);
-    if (!element || !challenge || !this.#manifest) return;
-    const controller = (this.#check = new AbortController());
-    const verdict = /** @type {HTMLElement} */ (element.querySelector(".verdict-line"));
-    const items = [...element.querySelectorAll("li")];
-    for (const item of items) item.className = "";
-    verdict.textContent = "";
-    if (!hasParts(challenge, this.off)) return;
-    try {
-      let isSolved = true;
-      for (const [index, [problem, want]] of Object.entries(challenge.wants).entries()) {
-        const { answer, isMet } = await this.#try(problem, want, controller.signal);
-        items[index].className = isMet ? "met" : "missed";
-        items[index].textContent = `${wantText(problem, want)}: ${answer}`;
-        isSolved &&= isMet;
-      }
-      verdict.textContent = isSolved ? `Solved, without ${namesOf(this.off)}!` : "Not yet.";
-      if (isSolved) remember(challenge.id, element);
-    } catch (error) {
-      if (!isAborted(error)) verdict.textContent = messageOf(error);
+    for (const part of off) {
+      const group = this.#body.querySelector(`[data-part="${CSS.escape(part)}"]`)?.closest("details");
+      if (group) group.open = true;
     }
   }
-
-  /** Asks the model a problem of a challenge.
-   * @type {(problem: string, want: string, signal: AbortSignal) => Promise<{answer: string, isMet: boolean}>} */
-  async #try(problem, want, signal) {
-    const options = { model: this.#model, off: this.off };
-    for await (const { name, data } of calculate(problem, options, signal)) {
-      if (name !== "result") continue;
-      const isEndless = data.nodes.some(({ output }) => !output?.endsWith("$"));
-      return { answer: isEndless ? "no end" : formatResult(data.result), isMet: isAsWanted(want, data) };
-    }
-    return { answer: "nothing", isMet: false };
-  }
-}
-
-/** Returns the ids of the challenges that were solved. @returns {string[]} */
-function solved() {
-  try {
-    const ids = JSON.parse(localStorage.getItem(SOLVED) ?? "[]");
-    return Array.isArray(ids) ? ids : [];
-  } catch {
-    return [];
-  }
-}
-
-/** @type {(id: string, element: HTMLElement) => void} */
-function remember(id, element) {
-  markSolved(element);
-  try {
-    localStorage.setItem(SOLVED, JSON.stringify([...new Set([...solved(), id])].slice(0, CHALLENGES.length)));
-  } catch {}
-}
-
-/** @param {HTMLElement} element */
-function markSolved(element) {
-  if (element.classList.contains("solved")) return;
-  element.classList.add("solved");
-  element.querySelector(".icon")?.replaceWith(createIcon("✓"), createElement("span", "unseen", "solved: "));
 }

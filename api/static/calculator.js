@@ -43,7 +43,7 @@ const history = new History(({ expression, model, places }) => {
   input.focus();
   start({ isKept: false });
 });
-const brain = new Brain(() => field.text && start({ isKept: false }));
+const brain = new Brain(() => field.text && start({ isKept: false }), (problem) => calculateWithout(problem, ""));
 const proof = new Proof(() => brain.off);
 const models = new Models({
   onChange(model) {
@@ -83,6 +83,7 @@ const runner = new Runner({ field, history, inspector }, {
 });
 
 /** @type {import("./inside.js").Inside | null} */ let inside = null; // once it was opened
+/** @type {import("./lesson.js").Lesson | null} */ let lesson = null;
 let exampleModel = ""; // the model of the example, once it plays
 let isEdited = false; // whether the user has typed since the address was opened
 
@@ -111,6 +112,24 @@ async function start({ opened, isKept = true } = {}) {
   };
   const ask = (/** @type {AbortSignal} */ signal) => brain.watch(calculate(typed, { ...options, off: brain.off }, signal));
   return runner.play(ask, state, { isKept: isKept && !brain.off.length, isOpened: opened !== undefined });
+}
+
+/** Calculates a problem without the parts `off`. @type {(problem: string, off: string) => Promise<boolean>} */
+function calculateWithout(problem, off) {
+  store.set({ off });
+  showEarlier(formatNumbers(problem));
+  return start({ isKept: false });
+}
+
+/** Shows the card of the lesson that is open, and hides what the lesson does not need. */
+async function teach() {
+  const { lesson: number } = store.state;
+  byId("lesson").hidden = !number;
+  document.body.classList.toggle("teaching", number > 0);
+  if (!number) return;
+  const { Lesson } = await import("./lesson.js");
+  lesson ??= new Lesson(calculateWithout);
+  lesson.show(number);
 }
 
 /** Calculates what is shown again. Otherwise the page would show the answer of another choice. */
@@ -257,7 +276,10 @@ document.addEventListener("keydown", (event) => {
   const character = KEYPAD_SIGNS[key] ?? key;
   if (key === "Escape") {
     if (inspector.isShown) inspector.hide();
-    else runner.clear();
+    else {
+      beginEdit();
+      runner.clear();
+    }
   } else if (key === "=" || (key === "Enter" && !target.closest("button, a, summary, [data-at]"))) repeat || field.press("=");
   else if (inField && key === "ArrowUp") recall(1);
   else if (inField && key === "ArrowDown") recall(-1);
@@ -332,6 +354,7 @@ byId("views").addEventListener("change", ({ target }) => {
   store.set({ view: value === VIEWS[0] ? "" : value });
 });
 store.on(["view"], showView);
+store.on(["lesson"], teach);
 setUpLink();
 byId("look-inside").addEventListener("click", () => lookInside());
 byId("fold").addEventListener("click", () => {

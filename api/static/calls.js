@@ -186,5 +186,5 @@ function plot(iterations) {
     line.append(createSvg("polyline", { points: path, "vector-effect": "non-scaling-stroke" }));
     svg.append(line, ...points.map(([x, at]) => createSvg("circle", { cx: `${x}%`, cy: `${at}%` })));
   }
-  return createElement("figure", "curve iteration", svg, createElement("figcaption", "hint", "What each turn adds"));
+  return createElement("figure", "curve", svg, createElement("figcaption", "hint", "What each turn adds"));
 }

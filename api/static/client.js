@@ -35,7 +35,7 @@ const KEY = "calcgpt.key";
 
 /** What the engine knows of a model besides its weights (calcgpt/inference/browser.py).
  * @typedef {{id: string, parameters: number, metrics: Model["metrics"], vocabulary: string, layers: number,
- * heads: number, switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
+ * heads: number, neurons: number, switches: import("./brain/parts.js").SwitchMap | null}} Manifest */
 
 /** Options of a calculation. The service chooses those that are missing. decimal_comma: whether `12,500` is 12.5; angle:
  * what sin(30) is the sine of.

@@ -1,6 +1,7 @@
 """The page that calculates by itself: a folder for any static host.
 
-index.html, static/       the page of the service, with its modules and styles in four files
+index.html, static/       the page of the service, with its modules and styles in four files, and a
+                          page for the preview of a link to each goal (`calcgpt.export.dares`)
 static/backend.json       says that there is no service, and lists the models with their manifests
 models/NAME.safetensors   the weights, the checkpoint's own file
 sw.js                     keeps all this in the browser, so that the page works without a connection
@@ -25,6 +26,7 @@ from calcgpt.base.errors import ConfigError
 from calcgpt.base.files import new_folder, read_json, sha256, write_bytes, write_json, write_text
 from calcgpt.checkpoint import Checkpoint, check_replaceable
 from calcgpt.export.bundle import bundle
+from calcgpt.export.dares import DARE, write_dares
 from calcgpt.inference.browser import (
     OFF,
     OFF_PREVIEW,
@@ -33,6 +35,8 @@ from calcgpt.inference.browser import (
     with_address,
     with_policy,
 )
+from calcgpt.inference.limits import limits_of
+from datagen.slots import MAX_LAYOUT
 
 PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
@@ -65,12 +69,19 @@ def export_page(
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
             file = f"models/{checkpoint.name}.safetensors"
             write_bytes(staging / file, save(checkpoint.stored_arrays))
-            models.append({**manifest, "default": not models, "file": quote(file)})
+            domain = limits_of(checkpoint, MAX_LAYOUT).describe()
+            models.append(
+                {**manifest, "domain": domain, "default": not models, "file": quote(file)}
+            )
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
         page = staging / "index.html"
         html = bundle(page.read_text("utf-8"), staging / "static", models[0]["file"])
-        for path, text in ((page, html), (staging / OFF, (staging / OFF).read_text("utf-8"))):
+        write_text(page, html)
+        off, switches = staging / OFF, checkpoints[0].switches
+        goals = switches.goals if switches else []
+        for path in (page, off, *write_dares(staging / "static", off.read_text("utf-8"), goals)):
+            text = path.read_text("utf-8")
             write_text(path, with_policy(with_address(text, address) if address else text))
         _fill_service_worker(staging, models[0]["file"])
     return "a page that calculates by itself"
@@ -84,7 +95,7 @@ def _remove_service(folder: Path) -> None:
 
 
 def _fill_service_worker(folder: Path, default: str) -> None:
-    """Lists in the service worker the files to keep after the first answer: all but the previews
+    """Lists in the service worker the files to keep after the first answer: all but the previews,
     and the weights of models other than the default, whose address is `default`. The version is a
     hash of all files."""
     files = sorted(file for file in folder.rglob("*") if file.is_file() and file.name != MARKER)
@@ -92,7 +103,8 @@ def _fill_service_worker(folder: Path, default: str) -> None:
     for file in files:
         digest.update(f"{file.relative_to(folder).as_posix()} {sha256(file)}\n".encode())
     names = [quote(file.relative_to(folder).as_posix()) for file in files]
-    left_out = ("models/", PREVIEW, f"static/{OFF_PREVIEW}")  # other programs show the pictures
+    previews = (PREVIEW, f"static/{OFF_PREVIEW}", f"static/{DARE}")
+    left_out = ("models/", *previews)  # other programs show the pictures
     kept = [name for name in names if not name.startswith(left_out) or name == default]
     text = (folder / MARKER).read_text("utf-8")
     values = {"VERSION": digest.hexdigest()[:16], "FILES": ["./", *kept]}

@@ -40,6 +40,7 @@ def manifest_of(checkpoint: Checkpoint) -> dict[str, Any]:
         "vocabulary": checkpoint.tokenizer.require_characters().vocabulary,
         "layers": config.n_layer,
         "heads": config.n_head,
+        "neurons": config.ff_width,  # of each layer
         "switches": checkpoint.switches.model_dump() if checkpoint.switches else None,
     }
 
@@ -75,12 +76,10 @@ def page_address(text: str) -> str:
 
 
 def with_address(html: str, address: str) -> str:
-    """Returns the page, or that of OFF, with the full address of its preview: most programs that
-    show a preview of a link need it. `address` is that of the page."""
-    for picture in (PREVIEW, OFF_PREVIEW):
-        full = f"{escape(address)}static/{picture.removeprefix('static/')}"
-        html = html.replace(f'"{picture}"', f'"{full}"')
-    return html
+    """Returns the page, or one for the preview of a link, with the full address of its picture:
+    most programs that show a preview need it. `address` is that of the page."""
+    full = f'content="{escape(address)}static/'
+    return re.sub(r'content="(?:static/)?([\w-]+\.png")', lambda found: full + found[1], html)
 
 
 def with_policy(html: str) -> str:

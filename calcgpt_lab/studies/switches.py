@@ -1,13 +1,14 @@
 """The map of a model's switches: what breaks without each head, feed-forward step and neuron.
 
-The texts are those of problems of `DRAWN` that the whole model answers rightly. What the model
+The texts are those of problems of `DRAWN`, as many of each operation, that the whole model answers
+rightly. What the model
 writes is a function of the case (`datagen.cases`). So without a part, it is tried on the cases of
 the texts, each once: a character is wrong if none of those that are right is written, and an answer
 if a character is wrong on which it depends. Where a head looks is measured with the whole model.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -26,6 +27,7 @@ from calcgpt.inference.cases.network import Network
 from calcgpt.switches import Part, Source, SwitchMap, parts_of, switched_off
 from calcgpt_lab.data.problems import FreshProblems, Line, split_line
 from calcgpt_lab.model.sources import SourceTransformer, next_cases, next_slots
+from calcgpt_lab.studies.goals import find_goals
 from calcgpt_lab.studies.inspection import source_weights
 from calcgpt_lab.tables import text_table
 from datagen.cases import all_cases
@@ -34,62 +36,48 @@ from datagen.operations import SIGNS
 from datagen.slots import NOWHERE, Kind
 
 DRAWN = DataConfig(format="scratchpad", mixture={"blog": 1.0, "everyday": 1.0})
-LOOKED = 200  # problems, or a few more, for neurons and for where heads look
-SEEN = 20  # characters of a kind without which nothing is said of it
-NEURON = 0.05  # share of the characters of a kind that a neuron must break to be tried
-HARM = 0.1  # share of the answers of an operation that it must break to be listed
-MAX_TRIED, MAX_NEURONS = 24, 8
+SPARE = 2  # times as many are drawn as are kept, so that there are enough of each operation
+LOOKED = 200  # problems, or a few more, for where heads look
+HARM = 0.1  # share of the answers of an operation that a neuron must break to be listed
 CLEAR, MAX_LOOKS = 0.4, 4  # least share of the attention, and most sentences, of a head
+MAX_WORDS = 3  # kinds of characters that are told of a part, the most broken ones
 DIGITS = 4  # of shares
 AT_ONCE = 4_096  # cases that the network computes
 
-# What is written, in words, by the group in which it is counted.
-WRITTEN: dict[str, dict[str, tuple[Kind, ...]]] = {
-    "copied digits": {
-        "a copied digit": (Kind.A_DIGIT, Kind.A_BELOW, Kind.B_DIGIT, Kind.REMAINDER_COPY),
-        "a zero in front": (Kind.A_ZERO, Kind.B_ZERO, Kind.REMAINDER_ZERO, Kind.BROUGHT_ZERO),
-        "the digit to multiply by": (Kind.MULTIPLIER,),
-        "a digit brought down": (Kind.BROUGHT_DOWN,),
-    },
-    "signs": {
-        "a sign": (Kind.A_SIGN, Kind.B_SIGN, Kind.SIGN, Kind.SUM_SIGN),
-        "the sign of what is added": (Kind.B_SIGN_OF_SUM,),
-        "plus or minus": (Kind.ADD_OR_SUBTRACT,),
-        "the sign of a remainder": (Kind.DIVIDEND_SIGN,),
-        "the minus of the answer": (Kind.ANSWER_MINUS,),
-    },
-    "digits of sums": {"a digit of a sum": (Kind.SUM_LOWEST, Kind.SUM_DIGIT, Kind.SUM_TOP)},
-    "digits of products": {"a digit of a product": (Kind.FIRST_DIGIT, Kind.PRODUCT_DIGIT)},
-    "carries": {
-        "a carry of a product": (Kind.FIRST_CARRY, Kind.PRODUCT_CARRY),
-        "a carry of a remainder": (Kind.REMAINDER_CARRY,),
-    },
-    "digits of quotients": {"a digit of a quotient": (Kind.QUOTIENT_DIGIT,)},
-    "remainders": {"a digit of a remainder": (Kind.REMAINDER_DIGIT, Kind.LAST_DIGIT)},
-    "rounding": {"the rounding": (Kind.ROUNDING, Kind.QUOTIENT_ROUNDING)},
-    "results": {
-        "a digit of the result": (
-            *(Kind.SUM_BELOW, Kind.SUM_HALF, Kind.SUM_KEPT, Kind.SUM_RESULT),
-            *(Kind.MAGNITUDE_LOWEST, Kind.MAGNITUDE_TOP, Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF),
-            *(Kind.PRODUCT_KEPT, Kind.PRODUCT_RESULT, Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP),
-            *(Kind.QUOTIENT_RESULT, Kind.NAN),
-        ),
-        "a digit of the answer": (Kind.ANSWER_DIGIT, Kind.ANSWER_ZERO),
-    },
-    "marks": {
-        "the mark of a row": (Kind.ROW_MARK, Kind.REMAINDER_MARK),
-        "the mark of the exact result": (Kind.EXACT_MARK,),
-        "the mark of the result": (Kind.RESULT_MARK,),
-        "the equals sign": (Kind.EQUALS,),
-    },
-    "the ending": {
-        "the decimal point": (Kind.ANSWER_POINT,),
-        "nan": (Kind.ANSWER_N, Kind.ANSWER_A),
-        "the end": (Kind.END,),
-    },
+# What is written, in words.
+WRITTEN: dict[str, tuple[Kind, ...]] = {
+    "a copied digit": (Kind.A_DIGIT, Kind.A_BELOW, Kind.B_DIGIT, Kind.REMAINDER_COPY),
+    "a zero in front": (Kind.A_ZERO, Kind.B_ZERO, Kind.REMAINDER_ZERO, Kind.BROUGHT_ZERO),
+    "the digit to multiply by": (Kind.MULTIPLIER,),
+    "a digit brought down": (Kind.BROUGHT_DOWN,),
+    "a sign": (Kind.A_SIGN, Kind.B_SIGN, Kind.SIGN, Kind.SUM_SIGN),
+    "the sign of what is added": (Kind.B_SIGN_OF_SUM,),
+    "plus or minus": (Kind.ADD_OR_SUBTRACT,),
+    "the sign of a remainder": (Kind.DIVIDEND_SIGN,),
+    "the minus of the answer": (Kind.ANSWER_MINUS,),
+    "a digit of a sum": (Kind.SUM_LOWEST, Kind.SUM_DIGIT, Kind.SUM_TOP),
+    "a digit of a product": (Kind.FIRST_DIGIT, Kind.PRODUCT_DIGIT),
+    "a carry of a product": (Kind.FIRST_CARRY, Kind.PRODUCT_CARRY),
+    "a carry of a remainder": (Kind.REMAINDER_CARRY,),
+    "a digit of a quotient": (Kind.QUOTIENT_DIGIT,),
+    "a digit of a remainder": (Kind.REMAINDER_DIGIT, Kind.LAST_DIGIT),
+    "the rounding": (Kind.ROUNDING, Kind.QUOTIENT_ROUNDING),
+    "a digit of the result": (
+        *(Kind.SUM_BELOW, Kind.SUM_HALF, Kind.SUM_KEPT, Kind.SUM_RESULT),
+        *(Kind.MAGNITUDE_LOWEST, Kind.MAGNITUDE_TOP, Kind.PRODUCT_BELOW, Kind.PRODUCT_HALF),
+        *(Kind.PRODUCT_KEPT, Kind.PRODUCT_RESULT, Kind.ROUNDED_RESULT, Kind.ROUNDED_TOP),
+        *(Kind.QUOTIENT_RESULT, Kind.NAN),
+    ),
+    "a digit of the answer": (Kind.ANSWER_DIGIT, Kind.ANSWER_ZERO),
+    "the mark of a row": (Kind.ROW_MARK, Kind.REMAINDER_MARK),
+    "the mark of the exact result": (Kind.EXACT_MARK,),
+    "the mark of the result": (Kind.RESULT_MARK,),
+    "the equals sign": (Kind.EQUALS,),
+    "the decimal point": (Kind.ANSWER_POINT,),
+    "nan": (Kind.ANSWER_N, Kind.ANSWER_A),
+    "the end": (Kind.END,),
 }
-GROUP_OF = {k: group for group, rows in WRITTEN.items() for row in rows.values() for k in row}
-WORDS_OF = {k: words for rows in WRITTEN.values() for words, row in rows.items() for k in row}
+WORDS_OF = {kind: words for words, kinds in WRITTEN.items() for kind in kinds}
 # What a rule reads, in words, where it is not the name of what was written there.
 READ = {
     Kind.QUESTION: "the operation",
@@ -221,54 +209,51 @@ def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap
     if not lines:
         raise DataError(f"{checkpoint.name} answers none of {n:,} problems rightly")
     texts = Texts.of(lines, tokenizer.vocabulary)
-    some = Texts.of(lines[:: max(1, len(lines) // LOOKED)], tokenizer.vocabulary)
-    mass = _attention(checkpoint, some.lines)
-    names = [
+    some = lines[:: max(1, len(lines) // LOOKED)]
+    mass = _attention(checkpoint, some)
+    neurons = [
         f"{i}.n{k}" for i in range(1, config.n_layer + 1) for k in range(1, config.ff_width + 1)
     ]
-    with progress_bar(
-        len(names) + len(parts_of(config)), progress, unit="part", leave=False
-    ) as bar:
-        broken = {}
+    parts = {}
+    names = [*parts_of(config), *neurons]
+    with progress_bar(len(names), progress, unit="part", leave=False) as bar:
         for name in names:
-            broken[name] = some.kinds_of(wrong(some, name))
+            part = _part(texts, wrong(texts, name), mass.get(name, {}))
+            if name not in neurons or min(part.right.values()) < 1 - HARM:
+                parts[name] = part
             bar.update(1)
-        neurons = _neurons(broken, some.kinds_of(np.ones(len(some.kinds_D), bool)))
-        bar.total += len(neurons)
-        parts = {}
-        for name in (*parts_of(config), *neurons):
-            words = WORDS_OF if name in neurons else GROUP_OF  # a neuron is for less
-            parts[name] = _part(texts, wrong(texts, name), mass.get(name, {}), words)
-            bar.update(1)
-    worst = {name: min(parts[name].right.values()) for name in neurons}
-    harmful = sorted((name for name in neurons if worst[name] < 1 - HARM), key=worst.__getitem__)
-    for name in set(neurons) - set(harmful[:MAX_NEURONS]):
-        del parts[name]
-    return SwitchMap(weights=sha256(folder / WEIGHTS), n=len(lines), seed=seed, parts=parts)
+    goals = find_goals(checkpoint, names, seed, progress)
+    weights = sha256(folder / WEIGHTS)
+    return SwitchMap(weights=weights, n=len(lines), seed=seed, parts=parts, goals=goals)
 
 
 def drawn(n: int, seed: int) -> list[Line]:
-    """Returns right lines of n problems of DRAWN."""
+    """Returns right lines of n problems of DRAWN, or up to three fewer: as many of each operation.
+    Raises DataError if an operation was drawn too rarely."""
     problems = FreshProblems(DRAWN, seed)
-    return [
-        split_line(line) for line in problems.render(problems.block(0, n)).decode().splitlines()
-    ]
+    text = problems.render(problems.block(0, SPARE * n)).decode()
+    found: dict[str, list[Line]] = {sign: [] for sign in SIGNS}
+    for line in map(split_line, text.splitlines()):
+        found[line.operation].append(line)
+    each = n // len(SIGNS)
+    if not each or min(map(len, found.values())) < each:
+        raise DataError(f"{n:,} problems are too few for a map of switches")
+    return [line for lines in found.values() for line in lines[:each]]
 
 
-def _part(
-    texts: Texts, wrong_D: Flags, mass: dict[str, dict[str, float]], words: dict[Kind, str]
-) -> Part:
-    """Returns what is wrong without a part, counted by these words."""
-    wrong, n_of = texts.kinds_of(wrong_D), texts.kinds_of(np.ones(len(wrong_D), bool))
+def _part(texts: Texts, wrong_D: Flags, mass: dict[str, dict[str, float]]) -> Part:
+    """Returns what is wrong without a part."""
     lines = list(zip(texts.lines, texts.answers_with(wrong_D), strict=True))
     failed = Counter(line.operation for line, is_wrong in lines if is_wrong)
     asked = Counter(line.operation for line, _ in lines)
     endless = texts.answers_with(wrong_D & (texts.kinds_D == Kind.END))
+    n_of = texts.kinds_of(np.ones(len(wrong_D), bool))
+    wrong = _shares(texts.kinds_of(wrong_D), n_of)
     return Part(
         right={op: _share(asked[op] - failed[op], asked[op]) for op in SIGNS if asked[op]},
         unfinished=_share(int(endless.sum()), len(lines)),
-        wrong=_shares(wrong, n_of, words),
-        looks=_looks(mass, _shares(wrong, n_of, WORDS_OF)),
+        wrong=dict(list(wrong.items())[:MAX_WORDS]),
+        looks=_looks(mass, wrong),
     )
 
 
@@ -276,25 +261,12 @@ def table(switches: SwitchMap) -> str:
     """Returns the map as a table for a terminal."""
     rows = []
     for name, part in switches.parts.items():
-        worst = sorted(part.wrong.items(), key=lambda item: -item[1])[:3]
         cells = [f"{part.right[op]:.0%}" if op in part.right else "" for op in SIGNS]
-        words = ", ".join(f"{group} {share:.0%}" for group, share in worst)
+        words = ", ".join(f"{what} {share:.0%}" for what, share in part.wrong.items())
         looks = [f"{look.writing}: {look.at} {look.share:.0%}" for look in part.looks[:1]]
         rows.append([name, *cells, f"{part.unfinished:.0%}", words, *(looks or [""])])
     header = ["off", *SIGNS, "no end", "wrong without it", "looks"]
     return text_table(header, rows)
-
-
-def _neurons(broken: Mapping[str, Counter[Kind]], n_of: Counter[Kind]) -> list[str]:
-    """Returns the neurons to try: for each kind of character the one without which most of them are
-    wrong, if that is a share of NEURON. At most MAX_TRIED, the greatest shares first."""
-    best: dict[Kind, tuple[float, str]] = {}
-    for name, counts in broken.items():
-        for kind, count in counts.items():
-            if n_of[kind] >= SEEN:
-                best[kind] = max(best.get(kind, (NEURON, "")), (count / n_of[kind], name))
-    found = sorted((entry for entry in best.values() if entry[1]), reverse=True)
-    return list(dict.fromkeys(name for _, name in found))[:MAX_TRIED]
 
 
 def _attention(
@@ -341,14 +313,14 @@ def _looks(mass: dict[str, dict[str, float]], wrong: dict[str, float]) -> list[S
     return [look for _, look in found[:MAX_LOOKS]]
 
 
-def _shares(wrong: Counter[Kind], n_of: Counter[Kind], names: dict[Kind, str]) -> dict[str, float]:
-    """Returns the share of wrong characters by name, the largest first, without those of 0."""
+def _shares(wrong: Counter[Kind], n_of: Counter[Kind]) -> dict[str, float]:
+    """Returns the share of wrong characters in words, the largest first, without those of 0."""
     counts: dict[str, list[int]] = {}
     for kind, n in n_of.items():
-        pair = counts.setdefault(names[kind], [0, 0])
+        pair = counts.setdefault(WORDS_OF[kind], [0, 0])
         pair[0] += wrong[kind]
         pair[1] += n
-    shares = {name: _share(*pair) for name, pair in counts.items() if pair[0]}
+    shares = {words: _share(*pair) for words, pair in counts.items() if pair[0]}
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 

@@ -34,9 +34,8 @@ def ray_cluster() -> Iterator[RayCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A new browser for each module, because service workers hung after minutes in one browser."""
     with chromium() as browser:
         yield browser
 
@@ -120,7 +119,7 @@ def open_page(browser: Browser, visit: Visit, request: pytest.FixtureRequest) ->
         context.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def window(browser: Browser) -> Iterator[Page]:
     """A window that several tests use, because a new one takes a second longer. No motion."""
     with new_context(browser, reduced_motion="reduce") as context:

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import httpx2 as httpx
 import pytest
-from browser import answered, calculate, press, stop_clock
+from browser import answered, calculate, stop_clock
 from forks import PATIENCE
 
 if TYPE_CHECKING:
@@ -71,25 +71,6 @@ def test_the_shade_is_the_doubt(page: Page) -> None:
         float(doubt) for _, doubt, *_ in sorted(shades, key=lambda s: (s[0], -float(s[1])))
     ]
     assert by_probability == sorted(by_probability, reverse=True)
-
-
-def test_the_keypad_continues_from_a_result_or_starts_again(page: Page) -> None:
-    press(page, "1", "2", "point", "5", "times", "4", "delete", "3", "equals: calculate")
-    answered(page, "37.5")
-    press(page, "minus", "1", "equals: calculate")
-    expect(page.get_by_label("Expression")).to_have_value("37.5−1")
-    answered(page, "36.5")
-    press(page, "open parenthesis", "7", "plus", "1", "close parenthesis", "divided by", "2")
-    expect(page.get_by_label("Expression")).to_have_value("(7+1)÷2")
-    page.keyboard.press("Enter")  # the mouse has not taken the focus away
-    answered(page, "4")
-    press(page, "minus", "7", "equals: calculate")
-    answered(page, "−3")
-    press(page, "to the power of", "2")
-    expect(page.get_by_label("Expression")).to_have_value("(−3)^2")
-    press(page, "C: clear")
-    expect(page.get_by_label("Expression")).to_have_value("")
-    expect(page.locator("#answer")).to_be_empty()
 
 
 def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
@@ -178,10 +159,15 @@ def test_a_checkpoint_can_be_selected(page: Page) -> None:
     expect(choice).to_have_value("calculator")
     expect(facts).to_contain_text("calculator; numbers of up to 10,100 characters")
     expect(page.locator("footer")).to_contain_text("a GPT of 41,596 parameters")
+    places = page.get_by_label("Decimal places")
+    expect(places.locator("option")).to_have_text([str(n) for n in range(31)])
     choice.select_option("direct")
     expect(facts).to_contain_text("direct, exact on 64.12%")
+    expect(places).to_be_hidden()
     calculate(page, "753.78+910")
     expect(page.locator("#history .model")).to_have_text("direct")
+    choice.select_option("calculator")
+    expect(places).to_have_value("8")
     names = {
         "41,596 numbers, shows its work",
         "905,109 numbers, the blog’s model",
@@ -227,26 +213,9 @@ def test_the_history_survives_a_reload(page: Page) -> None:
     assert page.evaluate("() => localStorage.getItem('calcgpt.history')") == "[]"
 
 
-def test_slow_motion_can_be_skipped(open_page: OpenPage) -> None:
-    page = open_page(motion=True)
-    page.get_by_label("Slow motion").check()
-    stop_clock(page)
-    page.get_by_label("Expression").fill(LONG)
-    page.keyboard.press("Enter")
-    show_all = page.get_by_role("button", name="Show all")
-    show_all.wait_for()  # the model has written everything
-    page.clock.run_for(1000)
-    page.locator(".sheet [data-at]").nth(2).wait_for()  # it is at the first number
-    assert page.locator(".sheet [data-at]").count() < 20
-    expect(page.locator("#answer")).to_be_empty()
-    expect(page.locator("#work")).to_have_attribute("aria-busy", "true")
-    show_all.click()
-    page.clock.resume()  # it is drawn in slices
-    answered(page, "176357.14285714")
-    assert page.locator(".sheet [data-at]").count() > 80
-
-
-def test_a_new_calculation_stops_the_previous_one(open_page: OpenPage) -> None:
+@pytest.fixture
+def slow(open_page: OpenPage) -> Page:
+    """The page after one second of slow motion, in which it shows work that is written already."""
     page = open_page(motion=True)
     page.get_by_label("Slow motion").check()
     stop_clock(page)
@@ -255,14 +224,28 @@ def test_a_new_calculation_stops_the_previous_one(open_page: OpenPage) -> None:
     page.get_by_role("button", name="Show all").wait_for()
     page.clock.run_for(1000)
     page.locator(".sheet [data-at]").nth(2).wait_for()  # it is at the first number
-    page.get_by_label("Expression").fill("2+2")
-    page.keyboard.press("Enter")
-    page.clock.resume()
-    expect(page.locator("#nodes h3")).to_contain_text("2+2")
-    page.get_by_label("Slow motion").uncheck()
-    answered(page, "4")
-    expect(page.locator("#nodes h3")).to_have_text("2+2 = 4")
-    expect(page.locator("#history button")).to_have_count(1)
+    return page
+
+
+def test_slow_motion_can_be_skipped(slow: Page) -> None:
+    assert slow.locator(".sheet [data-at]").count() < 20
+    expect(slow.locator("#answer")).to_be_empty()
+    expect(slow.locator("#work")).to_have_attribute("aria-busy", "true")
+    slow.get_by_role("button", name="Show all").click()
+    slow.clock.resume()  # it is drawn in slices
+    answered(slow, "176357.14285714")
+    assert slow.locator(".sheet [data-at]").count() > 80
+
+
+def test_a_new_calculation_stops_the_previous_one(slow: Page) -> None:
+    slow.get_by_label("Expression").fill("2+2")
+    slow.keyboard.press("Enter")
+    slow.clock.resume()
+    expect(slow.locator("#nodes h3")).to_contain_text("2+2")
+    slow.get_by_label("Slow motion").uncheck()
+    answered(slow, "4")
+    expect(slow.locator("#nodes h3")).to_have_text("2+2 = 4")
+    expect(slow.locator("#history button")).to_have_count(1)
 
 
 def test_a_phone_can_install_it(page: Page, address: str) -> None:

@@ -36,6 +36,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
             "😀",
             "A number is expected, not '😀' (character 5).",
         ),  # two units of UTF-16, one character
+        ("1+<img src=x onerror=alert(1)>", "<", "A number is expected, not '<'"),
         ("∜2", "∜", "not '∜'; this calculator has numbers, + − × ÷ ^ %"),
         ("√2", "√2", "A model without worked steps has no functions"),
         ("6÷2(1+2)", "(", "; 6÷2(3) is (6÷2)×3 to some and 6÷(2×3) to others"),
@@ -51,6 +52,7 @@ def test_an_error_marks_its_position(page: Page) -> None:
         assert mark in marked
         assert alert.locator(".place").inner_text() == expression
         expect(page.locator("#answer")).to_be_empty()
+    assert page.locator("img").count() == 0  # what was typed is never HTML
     calculate(page, "  ")
     expect(page.get_by_role("alert")).to_have_text("!Type an expression first, for example 12.5×3.")
     calculate(page, "12.5*")
@@ -67,21 +69,14 @@ def test_an_error_marks_its_position(page: Page) -> None:
     answered(page, "37.5")
 
 
-def test_input_is_never_html(page: Page) -> None:
-    calculate(page, "1+<img src=x onerror=alert(1)>")
-    expect(page.locator(".place")).to_have_text("1+<img src=x onerror=alert(1)>")
-    assert page.locator("img").count() == 0
-
-
 @pytest.mark.parametrize(
     "damage",
     [
         "() => localStorage.setItem('calcgpt.history', '[null, {\"expression\": 1}]')",
         "() => localStorage.setItem('calcgpt.history', '{')",
-        "() => Object.defineProperty(window, 'localStorage', {get() { throw new Error('no') }})",
     ],
 )
-def test_a_damaged_or_forbidden_history_does_no_harm(
+def test_a_damaged_history_does_no_harm(
     window: Page, visit: Callable[[Page, str], Page], address: str, damage: str
 ) -> None:
     with window.context.new_page() as page:

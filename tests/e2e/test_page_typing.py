@@ -13,20 +13,14 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
-OpenPage = Callable[..., "Page"]
-Held = tuple["Page", Callable[[], None]]
-HELD = {"address": "**/weights", "host_address": "**/models/*"}
-NAMES = {"+": "plus", "*": "times", "-": "minus", "/": "divided by", "=": "equals: calculate"}
-
-
-@pytest.fixture(params=HELD)
-def held(open_page: OpenPage, request: pytest.FixtureRequest) -> Held:
-    """The page with a service, or without one. No answer comes before the function is called."""
-    page = open_page(request.getfixturevalue(request.param))
-    release = hold(page, HELD[request.param])
-    page.reload()  # the example may have loaded the model
-    expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
-    return page, release
+Held = tuple["Page", Callable[[], None], Callable[["Page", str], None]]
+NAMES = {
+    "+": "plus",
+    "*": "times",
+    "-": "minus",
+    "/": "divided by",
+    "=": "equals: calculate",
+}
 
 
 def type_(page: Page, keys: str) -> None:
@@ -38,12 +32,26 @@ def click(page: Page, keys: str) -> None:
     press(page, *(NAMES.get(key, key) for key in keys))
 
 
+HELD = {"address": ("**/weights", type_), "host_address": ("**/models/*", click)}
+
+
+@pytest.fixture(params=HELD)
+def held(reuse: Callable[[str], Page], request: pytest.FixtureRequest) -> Held:
+    """The page with a service, or without one. No answer comes before the function is called. Then
+    what enters keys: by the keyboard, or by the keypad."""
+    page = reuse(request.getfixturevalue(request.param))
+    weights, enter = HELD[request.param]
+    release = hold(page, weights)
+    page.reload()  # the example may have loaded the model
+    expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
+    return page, release, enter
+
+
 def typed(page: Page) -> str:
     """What is in the field, with the signs of the keypad."""
     return page.get_by_label("Expression").input_value().translate({42: "×", 45: "−", 47: "÷"})
 
 
-@pytest.mark.parametrize("enter", [type_, click])
 @pytest.mark.parametrize(
     ("keys", "asked", "answer", "left"),
     [
@@ -56,14 +64,9 @@ def typed(page: Page) -> str:
     ],
 )
 def test_keys_wait_for_the_answer(
-    held: Held,
-    enter: Callable[[Page, str], None],
-    keys: str,
-    asked: list[str],
-    answer: str,
-    left: str,
+    held: Held, keys: str, asked: list[str], answer: str, left: str
 ) -> None:
-    page, release = held
+    page, release, enter = held
     enter(page, keys)
     release()
     expect(page.locator("#history .expression")).to_have_text(asked[::-1])
@@ -71,26 +74,33 @@ def test_keys_wait_for_the_answer(
     assert typed(page) == left
 
 
-@pytest.mark.parametrize(
-    ("keys", "left"),
-    [
-        ("7 8 9 Control+z", "78"),
-        ("7 8 9 Control+z Control+z 4 Control+z Control+y", "74"),
-        ("7 8 Control+z Control+z Control+Shift+Z", "7"),
-        ("7 8 Escape Control+z", "78"),
-        ("2 + 3 Enter Backspace", "2+"),
-        ("2 + 3 Enter Control+a Backspace", ""),
-        ("2 + 3 Enter Backspace 4 Control+z", "2+"),
-    ],
-)
-def test_keys_of_the_keypad_are_taken_back(page: Page, keys: str, left: str) -> None:
-    press(page, "C: clear")
-    for key in keys.split():
-        if key.isdigit() or key == "+":
-            press(page, NAMES.get(key, key))
+# Keys of the keypad, by what stands on them, and of the keyboard. =4: this answer comes; @4+: this
+# is in the field then.
+FLOWS = [
+    "1 2 . 5 × 4 ⌫ 3 = =37.5 − 1 @37.5−1 = =36.5 ( 7 + 1 ) ÷ 2 @(7+1)÷2 Enter =4",
+    "4 − 7 = =−3 ^ 2 @(−3)^2 C @",
+    "√ 1 6 = =4 ! = @4! =24 C cos π ) = @cos(π) =−1 C @",
+    "MR @ 7 × 8 M+ =56 M+ − 6 0 = =−4 M+ 1 + MR @1+(56+56−4) Enter =109 MC MR @1+(56+56−4)",
+    "1 9 mod 1 0 = @19_mod_10 =9 C 2 * a n s - ans @2*ans-9 Enter =9 @2*9-9",
+    "7 8 9 Control+z @78 Control+z @7 4 @74 Control+z Control+y @74 Escape @ Control+z @74",
+    "7 8 Control+z Control+z @ Control+Shift+Z @7",
+    "2 + 3 Enter =5 Backspace @2+ 4 Control+z @2+ Enter Control+a Backspace @",
+]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_keys(page: Page, flow: str) -> None:
+    page.keyboard.press("Escape")
+    keypad = page.locator("#keypad button")
+    for step in flow.split():
+        if step[0] == "@":
+            expect(page.get_by_label("Expression")).to_have_value(step[1:].replace("_", " "))
+        elif step[0] == "=" and step != "=":
+            answered(page, step[1:])
+        elif (key := keypad.get_by_text(step, exact=True)).count():
+            key.click()  # which does not take the focus from the field
         else:
-            page.keyboard.press(key)
-    expect(page.get_by_label("Expression")).to_have_value(left)
+            page.keyboard.press(step)
 
 
 def test_a_held_key_edits_and_asks_once(page: Page) -> None:
@@ -106,7 +116,7 @@ def test_a_held_key_edits_and_asks_once(page: Page) -> None:
 
 
 def test_what_waits_can_be_edited(held: Held) -> None:
-    page, release = held
+    page, release, _ = held
     type_(page, "2+3=*45")
     page.keyboard.press("Backspace")
     page.keyboard.press("ArrowUp")  # what is typed stays there
@@ -117,11 +127,8 @@ def test_what_waits_can_be_edited(held: Held) -> None:
     answered(page, "21")
 
 
-@pytest.mark.parametrize("enter", [type_, click])
-def test_what_waits_for_an_answer_that_does_not_come_is_named(
-    held: Held, enter: Callable[[Page, str], None]
-) -> None:
-    page, release = held
+def test_what_waits_for_an_answer_that_does_not_come_is_named(held: Held) -> None:
+    page, release, enter = held
     enter(page, "2+=*4=")
     release()
     alert = page.get_by_role("alert")
@@ -173,27 +180,3 @@ def test_a_key_that_is_pressed_before_the_example_plays_keeps_it_away(page: Page
     page.evaluate("() => new Promise((then) => requestIdleCallback(then))")  # it would play now
     expect(page.get_by_label("Expression")).to_have_value("")
     expect(page.locator("#example")).to_be_hidden()
-
-
-def test_the_memory_and_the_last_answer(page: Page) -> None:
-    field = page.get_by_label("Expression")
-    press(page, "C: clear", "MR: recall the memory")
-    expect(field).to_have_value("")
-    press(page, "7", "times", "8", "M+: add to the memory")  # which asks first
-    answered(page, "56")
-    press(page, "M+: add to the memory", "minus", "6", "0", "equals: calculate")
-    answered(page, "−4")
-    press(page, "M+: add to the memory", "1", "plus", "MR: recall the memory")
-    expect(field).to_have_value("1+(56+56−4)")
-    field.press("Enter")
-    answered(page, "109")
-    press(page, "mod: remainder", "1", "0", "equals: calculate")
-    answered(page, "9")
-    press(page, "MC: clear the memory", "MR: recall the memory")
-    expect(field).to_have_value("109 mod 10")
-    field.fill("2*ans-ans")
-    field.press("Enter")
-    answered(page, "9")
-    expect(field).to_have_value("2*9-9")
-    press(page, "C: clear", "ans: the last answer")
-    expect(field).to_have_value("9")

@@ -5,16 +5,15 @@ import { OPERATIONS } from "../engine/operations.js";
 const FINE = 0.995; // the share of right answers from which an operation counts as unharmed
 const LOST = 0.5; // and below which it counts as lost
 const NOTED = 0.02; // the least share of wrong characters of a kind that is told
-const MOST = 0.5; // the share of wrong characters of many kinds above which everything is broken
-const MANY = 5;
+const MOST = 0.5; // the share of texts without an end above which that is told
 
 /** What is measured of a part: the share of right answers without it, by operation; that of texts without an end; that
  * of wrong characters, by what they are; and where a head looks.
  * @typedef {{right: Record<string, number>, unfinished: number, wrong: Record<string, number>,
  *   looks: {writing: string, at: string, share: number}[]}} Part */
 
-/** The map of a model: n problems, which it answers rightly if no part is off.
- * @typedef {{n: number, parts: Record<string, Part>}} SwitchMap */
+/** The map of a model: n problems, as many of each operation, which it answers rightly if no part is off.
+ * @typedef {{n: number, parts: Record<string, Part>, goals: import("./goal.js").Goal[]}} SwitchMap */
 
 /** Returns the names of a layer's parts: the heads and the feed-forward step.
  * @type {(layer: number, heads: number) => string[]} */
@@ -22,9 +21,11 @@ export function partsOf(layer, heads) {
   return [...Array.from({ length: heads }, (_, head) => `${layer}.${head + 1}`), `${layer}.ff`];
 }
 
-/** Returns the names of the neurons that matter, by the map. @param {SwitchMap | null} map */
-export function neuronsOf(map) {
-  return Object.keys(map?.parts ?? {}).filter((part) => part.includes("n"));
+/** Returns the neurons of a layer that matter, by the map, the most harmful first.
+ * @type {(map: SwitchMap | null, layer: number) => string[]} */
+export function neuronsOf(map, layer) {
+  const all = Object.entries(map?.parts ?? {}).filter(([part]) => part.startsWith(`${layer}.n`));
+  return all.sort(([, a], [, b]) => harmOf(b) - harmOf(a)).map(([part]) => part);
 }
 
 /** Returns the name of a part in its layer: `head 2`. @param {string} part */
@@ -53,13 +54,9 @@ export function harmOf({ right }) {
   return 1 - shares.reduce((sum, share) => sum + share, 0) / shares.length;
 }
 
-/** Returns in a few words what is broken without a part. @param {Part} part */
-export function harmsOf(part) {
-  if (part.unfinished > MOST) return "breaks the end";
-  const broken = Object.entries(part.wrong).filter(([, share]) => share >= NOTED);
-  if (broken.length > 1 && broken.filter(([, share]) => share > MOST).length >= MANY) return "breaks everything";
-  const first = broken[0]?.[0] ?? (harmOf(part) > NOTED && Object.keys(part.wrong)[0]);
-  return `breaks ${first || "nothing much"}`;
+/** Returns in a few words what goes wrong most without a part. @param {Part} part */
+export function harmsOf({ unfinished, wrong }) {
+  return unfinished > MOST ? "the end" : (Object.keys(wrong)[0] ?? "nothing that was tried");
 }
 
 /** Returns what a part is for and what it breaks, in sentences.
@@ -74,20 +71,16 @@ export function describe(name, part, n) {
 }
 
 /** @type {(part: Part, n: number) => string} */
-function harmSentence(part, n) {
-  const harmed = Object.keys(part.right).filter((sign) => fateOf(part, sign) !== "fine");
-  const asked = `${n.toLocaleString("en")} problems`;
-  if (!harmed.length) return `Without it, all of ${asked} still come out right.`;
-  const list = harmed.map((sign) => `${percent(part.right[sign])} of ${OPERATIONS[sign].symbol}`);
-  const fine = Object.keys(part.right).filter((sign) => !harmed.includes(sign)).map((sign) => OPERATIONS[sign].symbol);
-  const unharmed = fine.length ? `, and all of ${new Intl.ListFormat("en").format(fine)}` : "";
-  const only = `Without it, only ${new Intl.ListFormat("en").format(list)} still come out right${unharmed} (${asked}).`;
-  return part.unfinished > MOST ? `${only} It rarely stops writing.` : only;
+function harmSentence({ right, unfinished }, n) {
+  const shares = Object.entries(right).map(([sign, share]) => `${percent(share)} of ${OPERATIONS[sign].symbol}`);
+  const each = Math.round(n / shares.length);
+  const list = new Intl.ListFormat("en").format(shares);
+  return `Without it, ${list} are right, of ${each} problems each.${unfinished > MOST ? " It rarely stops writing." : ""}`;
 }
 
 /** @param {Part} part */
 function kindsSentence({ wrong }) {
-  const kinds = Object.entries(wrong).filter(([, share]) => share >= NOTED).slice(0, 3);
+  const kinds = Object.entries(wrong).filter(([, share]) => share >= NOTED);
   const list = kinds.map(([kind, share]) => `${kind} (${percent(share)})`);
   return list.length ? `It breaks ${new Intl.ListFormat("en").format(list)}.` : "";
 }

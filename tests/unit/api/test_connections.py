@@ -9,7 +9,7 @@ from forks import PATIENCE
 from starlette.responses import Response
 from starlette.types import Message
 
-from api.connections import GivenUpError, SlowClients, Unread
+from api.connections import GivenUpError, SlowClients
 from api.middleware import RequestLog
 from api.telemetry import Metrics
 
@@ -23,17 +23,18 @@ async def events(*pieces: bytes) -> AsyncIterator[bytes]:
 
 async def test_the_response_of_which_most_is_unread_is_given_up() -> None:
     given_up: list[bool] = []
-    unread = Unread(LIMIT, lambda: given_up.append(True))
+    slow = SlowClients(on_given_up=lambda: given_up.append(True), max_unread=LIMIT)
+    unread = slow.unread
 
     async def read_nothing(*pieces: bytes) -> bytes:
-        async with unread.response() as outbox:
+        async with unread.wait() as outbox:
             await outbox.fill(events(*pieces))
             await asyncio.Event().wait()
         raise AssertionError
 
     others = [asyncio.create_task(read_nothing(bytes(n))) for n in (1_000, 5_000, 2_000)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE), unread.response() as quick:
+    async with asyncio.timeout(PATIENCE), unread.wait() as quick:
         for _ in range(100):  # what is read takes no room
             await quick.fill(events(bytes(LIMIT // 10)))
             assert len(await quick.take()) == LIMIT // 10

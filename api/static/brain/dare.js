@@ -1,0 +1,38 @@
+// The headline of the page. With parts of the model off it is a dare: what was removed, and what the model says now.
+
+import { byId, formatResult, shortenMiddle } from "../format.js";
+import { equationOf } from "./goal.js";
+
+/** @import { Calculation, Manifest } from "../client.js" */
+
+const line = byId("dare");
+const door = byId("door");
+const back = byId("put-back", HTMLButtonElement);
+const CLAIM = line.textContent;
+const MAX_LENGTH = 26; // characters of an expression
+
+/** Shows a dare, or without a calculation what the page is.
+ * @type {(calculation?: Calculation, manifest?: Manifest) => void} */
+export function showDare(calculation, manifest) {
+  back.hidden = !calculation;
+  door.hidden = Boolean(calculation);
+  line.textContent = calculation && manifest ? textOf(calculation, manifest) : CLAIM;
+}
+
+/** Calls a function when the reader wants to put back what was removed. @param {() => void} onBack */
+export const onPutBack = (onBack) => back.addEventListener("click", onBack);
+
+/** @type {(calculation: Calculation, manifest: Manifest) => string} */
+function textOf({ expression, result, exact, off = [] }, manifest) {
+  const equation = equationOf(shortenMiddle(expression, MAX_LENGTH), result ?? "").replaceAll(" ", "\u00a0");
+  const still = result === exact ? "It still says" : "Now it says";
+  const says = result === null ? "Now its answer is no number." : `${still} ${equation}.`;
+  return `I removed ${removedOf(off, manifest)}. ${says}`;
+}
+
+/** Returns what is off, in words that need no explanation. @type {(off: string[], manifest: Manifest) => string} */
+function removedOf(off, { layers, heads, neurons }) {
+  if (off.length > 1) return `${off.length} parts`;
+  if (off[0].endsWith("ff")) return `one step of ${layers}`;
+  return off[0].includes("n") ? `one neuron of ${layers * neurons}` : `one head of ${layers * heads}`;
+}

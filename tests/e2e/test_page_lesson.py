@@ -1,0 +1,67 @@
+"""The lesson: what its cards say is what the model says, and it is printed on two sides."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from browser import answered, violations
+
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.registry import resolve
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
+
+
+def test_each_card_says_what_the_model_says_without_a_connection(
+    exported: Page, host_address: str
+) -> None:
+    page = exported
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(host_address)
+    page.get_by_role("link", name="A lesson of twenty minutes").click()
+    answered(page, "16")
+    lesson = page.get_by_role("region", name="A lesson of twenty minutes")
+    for hidden in ("#keypad", "#model", ".history", "#brain", "footer"):
+        expect(page.locator(hidden)).to_be_hidden()
+    page.context.set_offline(True)
+    for number in range(1, 7):
+        expect(lesson.get_by_role("heading")).to_contain_text(f"{number} of 6: ")
+        expect(lesson.get_by_role("button", name=re.compile("see", re.I))).to_be_disabled()
+        assert violations(page) == [], number
+        lesson.get_by_role("radio").last.check()
+        lesson.get_by_role("button", name=re.compile("see", re.I)).click()
+        why = lesson.locator(".why")
+        expect(why).to_contain_text(re.compile(r"You predicted it\.|Right is: "))
+        answer = page.locator("#answer .value").inner_text()
+        expect(why).to_contain_text(f" = {answer}. ")
+        if number < 6:
+            lesson.get_by_role("button", name="Next").click()
+    expect(lesson.get_by_role("row")).to_have_count(5)
+    page.context.set_offline(False)
+    page.emulate_media(media="print")
+    expect(page.get_by_role("heading", name="Answers")).to_be_visible()
+    for hidden in ("#answer", ".turn", ".tagline", "#work"):
+        expect(page.locator(hidden)).to_be_hidden()
+    page.emulate_media(media="screen")
+    lesson.get_by_role("button", name="Leave the lesson").click()
+    expect(lesson).to_be_hidden()
+    expect(page.locator("#keypad")).to_be_visible()
+
+
+def test_what_the_lesson_says_of_parts_is_measured(exported: Page, host_address: str) -> None:
+    checkpoint = Checkpoint.load(resolve("calculator"))
+    assert checkpoint.switches
+    right = {s: round(100 * p) for s, p in checkpoint.switches.parts["1.n51"].right.items()}
+    exported.goto(f"{host_address}/#q=9-4&lesson=2")
+    lesson = exported.locator("#lesson")
+    lesson.get_by_role("radio").first.check()
+    lesson.get_by_role("button", name="Remove it, and see").click()
+    said = f"{right['+']} of +, {right['*']} of × and {right['/']} of ÷"
+    expect(lesson.locator(".why")).to_contain_text(f"no − is right without it, but {said}.")
+    assert right["-"] == 0
+    expect(lesson.locator(".why")).to_contain_text(f"{checkpoint.recipe.train.steps:,} times")
