@@ -29,7 +29,7 @@ from benchmarks.measure import alternate, clock_of, environment, parser, run, sh
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt_lab.data.sources import DataFolder
-from calcgpt_lab.export.hf_llama import hf_class_of
+from calcgpt_lab.export.hf_llama import build_llama
 from calcgpt_lab.model.base import Loss, summed_loss
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.parameters import count
@@ -82,8 +82,7 @@ def loops(config: ModelConfig, device: torch.device) -> dict[str, Loop]:
     """Returns loops of both models with the same weights. Exits if their losses differ."""
     torch.manual_seed(0)
     gpt = build_model(config, VOCABULARY).to(device)
-    _, hf_class = hf_class_of(config)
-    peer = hf_class.build(gpt, bos_token_id=None, eos_token_id=None, pad_token_id=None)
+    peer = build_llama(gpt, bos_token_id=None, eos_token_id=None, pad_token_id=None)
     peer = peer.to(device)
     batch = torch.randint(VOCABULARY, (BATCH, config.block_size + 1), device=device)
 

@@ -63,16 +63,6 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     help="The folder of the plots.",
 )
 @click.option(
-    "--layer",
-    type=int,
-    help="Draw the large plots for this layer only. 0 is the first.  [default: all]",
-)
-@click.option(
-    "--head",
-    type=int,
-    help="Draw the large plots for this head only. 0 is the first.  [default: all]",
-)
-@click.option(
     "--data",
     type=options.PATH,
     help="Activations over this file of problems.  [default: draw problems as the model's recipe "
@@ -91,16 +81,14 @@ def inspect_(
     expression: str | None,
     switches: bool,
     out: Path,
-    layer: int | None,
-    head: int | None,
     json_file: Path | None,
     **problems: Any,
 ) -> None:
     """Draw the attention of CHECKPOINT as it answers EXPRESSION, and its activations.
 
-    attention.png and attention-layer-N.png show how much each character attends to each earlier
-    one. activations.png shows each feed-forward network before and after its nonlinearity, over
-    many problems with their exact answers. A unit is dead if its input to the nonlinearity is never
+    attention-layer-N.png shows how much each character attends to each earlier one.
+    activations.png shows each feed-forward network before and after its nonlinearity, over many
+    problems with their exact answers. A unit is dead if its input to the nonlinearity is never
     above 0: a dead ReLU never fires. The bias shift is the mean after the nonlinearity.
 
     With --switches, the parts are the attention heads, the feed-forward steps, and the neurons that
@@ -118,14 +106,13 @@ def inspect_(
     import torch
 
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt_lab.studies.inspection import inspect, select_heads
+    from calcgpt_lab.studies.inspection import inspect
     from calcgpt_lab.studies.inspection_plots import draw_inspection
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(options.chosen(checkpoint))
-    layers, heads = select_heads(loaded.recipe.model, layer, head)
     inspection = inspect(loaded, expression, **problems)
-    files = draw_inspection(out, inspection, layers, heads)
+    files = draw_inspection(out, inspection)
     lab_options.echo_report(inspection.answer.written, files, json_file, inspection.record())
     click.echo(inspection.table())
     for error in inspection.answer.errors:

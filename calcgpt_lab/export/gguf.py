@@ -15,7 +15,7 @@ from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
 from calcgpt.errors import CheckpointError
 from calcgpt.tokenizer import CharTokenizer
 from calcgpt_lab.export.hf import logit_difference, prompt_of, random_tokens, stop_id
-from calcgpt_lab.export.hf_llama import Llama, first_difference
+from calcgpt_lab.export.hf_llama import RMS_NORM_EPS, check_llama, llama_weights
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.saving import model_card
 
@@ -44,13 +44,10 @@ def export_gguf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
 
 
 def check_expressible(checkpoint: Checkpoint) -> None:
-    """Raises ConfigError unless llama.cpp's `llama`, which is Llama with SwiGLU and without biases,
-    and one of its tokenizers do what `checkpoint` describes."""
-    config, tokenizer = checkpoint.model.config, checkpoint.tokenizer
-    biases = dict.fromkeys(("qkv_bias", "attn_out_bias", "ff_bias"), (False,))
-    supported = Llama().supported(config) | {"feedforward": ("swiglu",)} | biases
-    if reason := first_difference("llama.cpp's llama", supported, config):
-        raise ConfigError(f"export to gguf: {reason}")
+    """Raises ConfigError unless llama.cpp's `llama` and one of its tokenizers do what `checkpoint`
+    describes."""
+    config, tokenizer = checkpoint.recipe.model, checkpoint.tokenizer
+    check_llama(config, "gguf")
     if config.rope_base > torch.finfo(torch.float32).max:
         raise ConfigError("export to gguf: rope_base is beyond float32")
     # A character whose first byte is that of another one, but which is not in the vocabulary, would
@@ -87,7 +84,7 @@ def write_gguf(checkpoint: Checkpoint, path: Path) -> None:
     writer.add_feed_forward_length(config.ff_width)
     writer.add_head_count(config.n_head)
     writer.add_head_count_kv(config.kv_heads)
-    writer.add_layer_norm_rms_eps(Llama().settings(config)["rms_norm_eps"])
+    writer.add_layer_norm_rms_eps(RMS_NORM_EPS)
     writer.add_rope_dimension_count(config.head_dim)
     writer.add_rope_freq_base(config.rope_base)
     writer.add_vocab_size(len(tokens))
@@ -97,7 +94,7 @@ def write_gguf(checkpoint: Checkpoint, path: Path) -> None:
     if (stop := stop_id(checkpoint)) is not None:
         writer.add_eos_token_id(stop)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config.n_layer)
-    for name, tensor in Llama().weights(model).items():
+    for name, tensor in llama_weights(model).items():
         if name == "lm_head.weight" and config.tie_embeddings:
             continue  # llama.cpp then takes the token embedding
         if name.endswith(("q_proj.weight", "k_proj.weight")):

@@ -10,7 +10,6 @@ Shapes: B sequences, T tokens, V vocabulary.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
 from calcgpt.errors import CheckpointError
 from calcgpt.tokenizer import CharTokenizer, Tokenizer
 from calcgpt_lab.data.tokenizers import BytePairTokenizer
-from calcgpt_lab.export.hf_llama import Llama, hf_class_of
+from calcgpt_lab.export.hf_llama import build_llama, check_llama
 from calcgpt_lab.model.base import LanguageModel
 from calcgpt_lab.model.decoding import NO_TOKEN, stop_token
 from calcgpt_lab.saving import model_card
@@ -41,11 +40,16 @@ MARKER = "generation_config.json"  # a file that no checkpoint of ours has
 TOLERANCE = 1e-4  # of the logits, relative to the largest
 CHECKED_ROWS, CHECKED_TOKENS = 4, 512  # the size of the batch whose logits are compared
 EXAMPLE_PROMPT = render_prompt(Problem(Number(125, 1), MULTIPLICATION, Number(3)))
-SCORES = {"exact_match": "exact match", "char_accuracy": "character accuracy"}
-SPLITS = {"validation": "validation problems", "test": "test problems"}
 
 USE = Path(__file__).with_name("hf_readme.md")  # of an export, below the card of the model
-INTENDED = Path(__file__).with_name("hf_intended.md")
+HEADER = """\
+---
+license: mit
+library_name: transformers
+pipeline_tag: text-generation
+---
+
+"""
 UNKNOWN_CHARACTERS = """\
 A character that is not in the vocabulary is an error ("Missing [UNK] token"): the model has no
 token for it.
@@ -54,29 +58,29 @@ token for it.
 
 def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
     """Writes a model of `transformers`; see `calcgpt_lab.export.Exporter`."""
-    name, hf_class = hf_class_of(checkpoint.model.config)
+    check_llama(checkpoint.recipe.model, "hf")
     check_replaceable(out, force, MARKER, METRICS)
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # a small model loads at once
     with new_folder(out) as staging:
         try:
-            _write(checkpoint, hf_class, staging)
+            _write(checkpoint, staging)
         except SafetensorError as error:  # for example a full disk, which is not an OSError here
             raise CheckpointError(f"cannot write {out}: {error}") from None
-        write_text(staging / CARD, hf_card(checkpoint, out.name, name))
+        write_text(staging / CARD, hf_card(checkpoint, out.name))
         if difference := _difference(checkpoint, staging):
-            raise CheckpointError(f"{out} is not written: as a {name}, {difference}")
-    return f"a {name} of transformers"
+            raise CheckpointError(f"{out} is not written: as a Llama, {difference}")
+    return "a LlamaForCausalLM of transformers"
 
 
-def _write(checkpoint: Checkpoint, hf_class: Llama, folder: Path) -> None:
+def _write(checkpoint: Checkpoint, folder: Path) -> None:
     from transformers import GenerationConfig
 
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     block_size, stop = model.config.block_size, stop_id(checkpoint)
     special = {"bos_token_id": None, "eos_token_id": stop, "pad_token_id": stop}
-    hf_model = hf_class.build(model, **special)
+    hf_model = build_llama(model, **special)
     # The last token is never read, so a text may be one token longer than the context.
     hf_model.generation_config = GenerationConfig(
         **special, do_sample=False, max_length=block_size + 1
@@ -189,61 +193,18 @@ def _logits(model: PreTrainedModel, tokens_BT: torch.Tensor) -> torch.Tensor:
     return torch.cat((logits_BTV[:, :-1], last.logits), dim=1)
 
 
-def hf_card(checkpoint: Checkpoint, folder: str, name: str) -> str:
-    """Returns the README in Markdown. `name` is that of the class in `transformers`."""
+def hf_card(checkpoint: Checkpoint, folder: str) -> str:
+    """Returns the README in Markdown, with the metadata that a hub reads."""
     tokenizer = checkpoint.tokenizer
-    has_end = stop_id(checkpoint) is not None
-    is_arithmetic = has_end and tokenizer.is_notation(EXAMPLE_PROMPT)
     use = USE.read_text("utf-8").format(
         checkpoint=checkpoint.name,
-        name=name,
         folder=folder,
         prompt=prompt_of(checkpoint),
-        end="closing `$`" if has_end else "end of the context",
+        end="end of the context" if stop_id(checkpoint) is None else "closing `$`",
     )
     unknown = UNKNOWN_CHARACTERS if tokenizer.is_char_level else ""
     card = model_card(checkpoint.name, checkpoint.recipe, checkpoint.metrics, "of the checkpoint")
-    intended = f"\n{_intended(checkpoint)}" if is_arithmetic else ""
-    return f"{_header(checkpoint, is_arithmetic)}{card}\n{use}{unknown}{intended}"
-
-
-def _header(checkpoint: Checkpoint, is_arithmetic: bool) -> str:
-    """Returns the metadata as YAML. The values are JSON, which is valid YAML."""
-    data: dict[str, Any] = {
-        "license": "mit",
-        "library_name": "transformers",
-        "pipeline_tag": "text-generation",
-        "tags": ["calcgpt", *(["arithmetic"] if is_arithmetic else [])],
-        "widget": [{"text": prompt_of(checkpoint)}],  # what the page of a hub offers to try
-    }
-    if results := [
-        {
-            "task": {"type": "text-generation"},
-            "dataset": {"name": f"CalcGPT, {label}", "type": "calcgpt", "split": split},
-            "metrics": [
-                {"type": key, "name": f"{name}, greedy", "value": checkpoint.metrics[split][key]}
-                for key, name in SCORES.items()
-            ],
-        }
-        for split, label in SPLITS.items()
-        if checkpoint.metrics.get(split)
-    ]:
-        data["model-index"] = [{"name": checkpoint.name, "results": results}]
-    lines = [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in data.items()]
-    return "\n".join(["---", *lines, "---", "", ""])
-
-
-def _intended(checkpoint: Checkpoint) -> str:
-    recipe = checkpoint.recipe
-    mixture = recipe.data.mixture if recipe.data else {}
-    total = sum(mixture.values())
-    parts = [
-        f"{weight / total:.0%} of the distribution `{name}`" for name, weight in mixture.items()
-    ]
-    return INTENDED.read_text("utf-8").format(
-        work="It writes its worked steps first. " if recipe.has_work else "",
-        data=", ".join(parts) or "those of the data set that `metrics.json` names",
-    )
+    return f"{HEADER}{card}\n{use}{unknown}"
 
 
 def prompt_of(checkpoint: Checkpoint) -> str:

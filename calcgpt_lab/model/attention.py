@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.variants import register
-from calcgpt_lab.model.index_positions import PositionalScheme
 from calcgpt_lab.model.layers import NORMS, Linear, dropout
+from calcgpt_lab.model.positions import PositionalScheme
 
 MINUS_INF = float("-inf")
 FIRST_CAPACITY = 256  # tokens for which a cache has memory at first

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,9 +55,6 @@ def write_report(suite: Suite, scores: Sequence[Score], out: Path) -> list[Path]
     for name, task in record["tasks"].items():
         figures[f"{name}-curves"] = partial(draw_curves, task, out / "runs" / name)
         figures[f"{name}-losses"] = partial(draw_losses, task)
-        figures[f"{name}-parameters"] = partial(draw_parameters, task)
-        if len(_contexts(task)) > 1:
-            figures[f"{name}-contexts"] = partial(draw_contexts, task)
     write_text(out / "report.md", report_text(record, list(figures)))
     plots = save_figures(out / "plots", figures)
     return [out / "report.md", out / "report.json", *plots]
@@ -303,46 +300,3 @@ def draw_losses(task: Record) -> Figure:
     axes.set_title(task["title"], parse_math=False)
     axes.grid(axis="x")
     return figure
-
-
-def draw_parameters(task: Record) -> Figure:
-    """Draws validation loss against the number of parameters."""
-    points = {
-        name: {variant["parameters"]: variant["val_loss"]}
-        for name, variant in task["variants"].items()
-    }
-    figure, axes = _draw_errors(task, "parameters", points, linestyle="none", markersize=7)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:,g}k")
-    axes.margins(x=0.1)
-    return figure
-
-
-def draw_contexts(task: Record) -> Figure:
-    """Draws validation loss against the length of the windows, from the training context on."""
-    sizes = _contexts(task)
-    points = {
-        name: {int(size): e for size, e in variant["val_loss_at_context"].items() if e}
-        for name, variant in task["variants"].items()
-    }
-    figure, axes = _draw_errors(task, f"tokens per window (trained on {sizes[0]})", points)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sizes, [str(size) for size in sizes])
-    return figure
-
-
-def _draw_errors(
-    task: Record, label: str, points: Mapping[str, Mapping[int, Record]], **style: Any
-) -> tuple[Figure, Axes]:
-    """Draws each variant's estimates of the validation loss with their standard deviations."""
-    figure = new_figure(10, 6)
-    axes = figure.subplots()
-    for name, _, series in _styles(task):
-        means = [estimate["mean"] for estimate in points[name].values()]
-        errors = [estimate["sd"] or 0.0 for estimate in points[name].values()]
-        look = {**series, "capsize": 3, **style}
-        axes.errorbar(list(points[name]), means, errors, label=name, **look)
-    axes.set(xlabel=label, ylabel="validation loss (nats per token)")
-    axes.set_title(task["title"], parse_math=False)
-    axes.grid()
-    axes.legend(**LEGEND_OUTSIDE)
-    return figure, axes

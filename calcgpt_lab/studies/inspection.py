@@ -19,7 +19,7 @@ from torch import nn
 
 from calcgpt.base.errors import ConfigError, DataError, UserError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, ModelConfig, Recipe
+from calcgpt.config import DataConfig, Recipe
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
 from calcgpt.tokenizer import CharTokenizer
@@ -156,19 +156,6 @@ def inspect(
         tokens=int(_n_positions(model, lines.lengths).sum()),
         layers=activations(model, lines),
     )
-
-
-def select_heads(config: ModelConfig, layer: int | None, head: int | None) -> tuple[range, range]:
-    """Returns the chosen layers and heads: one, or all for None.
-
-    Raises ConfigError if the model does not have the layer or head.
-    """
-    ranges = []
-    for name, index, count in (("layer", layer, config.n_layer), ("head", head, config.n_head)):
-        if index is not None and not 0 <= index < count:
-            raise ConfigError(f"no {name} {index}: the model has {name}s 0 to {count - 1}")
-        ranges.append(range(count) if index is None else range(index, index + 1))
-    return ranges[0], ranges[1]
 
 
 def attention_maps(model: Transformer, tokenizer: CharTokenizer, text: str) -> AttentionMaps:

@@ -25,7 +25,7 @@ from calcgpt_lab.studies.inspection import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.figure import Figure
 
 MIN_LABELLED_CELL = 0.065  # side of a cell whose label can be read
 MAX_COLUMNS = 4  # maps beside each other
@@ -34,45 +34,18 @@ BEFORE, AFTER = PALETTE["blue"], PALETTE["orange"]
 BORDER = "#999999"  # between question, steps and answer: visible on white and on dark cells
 
 
-def draw_inspection(
-    out: Path, inspection: Inspection, layers: Sequence[int], heads: Sequence[int]
-) -> list[Path]:
+def draw_inspection(out: Path, inspection: Inspection) -> list[Path]:
     """Draws the inspection into the folder `out`; returns the paths.
 
-    attention.png shows all maps. attention-layer-N.png shows `heads` of each of `layers`; its name
-    ends in -head-N if these are not all heads. activations.png shows the feed-forward networks.
+    attention-layer-N.png shows the heads of a layer, activations.png the feed-forward networks.
     Raises what `save_figures` raises.
     """
-    n_head = inspection.maps.weights_LHSS.shape[1]
-    suffix = f"-head-{heads[0]}" if len(heads) < n_head else ""
-    return save_figures(
-        out,
-        {
-            "attention": partial(draw_overview, inspection),
-            **{
-                f"attention-layer-{layer}{suffix}": partial(draw_layer, inspection, layer, heads)
-                for layer in layers
-            },
-            "activations": partial(draw_activations, inspection),
-        },
-    )
-
-
-def draw_overview(inspection: Inspection) -> Figure:
-    """All maps: one row per layer, one column per head."""
     n_layer, n_head, *_ = inspection.maps.weights_LHSS.shape
-    side = min(1.7, MAX_GRID / max(n_layer, n_head))
-    figure = new_figure(n_head * side + 1.5, n_layer * side + 1)
-    panels = figure.subplots(n_layer, n_head, squeeze=False, sharex=True, sharey=True)
-    for (layer, head), axes in np.ndenumerate(panels):
-        _draw_map(axes, inspection.maps, layer, head)
-        axes.set(xticks=[], yticks=[])
-        if head == 0:
-            axes.set_ylabel(f"layer {layer}")
-        if layer == 0:
-            axes.set_title(f"head {head}", fontsize=11)
-    _add_title_and_colours(figure, panels, inspection)
-    return figure
+    maps = {
+        f"attention-layer-{layer}": partial(draw_layer, inspection, layer, range(n_head))
+        for layer in range(n_layer)
+    }
+    return save_figures(out, {**maps, "activations": partial(draw_activations, inspection)})
 
 
 def draw_layer(inspection: Inspection, layer: int, heads: Sequence[int]) -> Figure:
@@ -142,70 +115,38 @@ def _add_title_and_colours(
 
 
 def draw_activations(inspection: Inspection) -> Figure:
-    """Dead units, means and variances of all layers, and a histogram of each layer."""
+    """A histogram of each layer, before and after the nonlinearity."""
     n_layer = len(inspection.layers)
     columns = min(4, n_layer)
     rows = math.ceil(n_layer / columns)
-    figure = new_figure(13, 5.2 + 2.3 * rows)
-    heights = [4.7, 0.5 + 2.3 * rows]
-    upper, lower = figure.subfigures(2, 1, height_ratios=heights, squeeze=False).flat
-    upper.suptitle(
+    figure = new_figure(13, 1.5 + 2.5 * rows)
+    figure.suptitle(
         f"{inspection.answer.model}: feed-forward activations on {inspection.problems:,} problems "
         f"({inspection.source}; {inspection.tokens:,} tokens)\n{DEAD}",
         parse_math=False,
         fontsize=11,
     )
-    _draw_bars(upper, inspection.layers)
-    lower.suptitle("all values of a layer, over tokens and units", fontsize=11)
-    panels = lower.subplots(rows, columns, squeeze=False)
+    panels = figure.subplots(rows, columns, squeeze=False)
     for index, (axes, layer) in enumerate(zip(panels.flat, inspection.layers, strict=False)):
         _draw_histograms(axes, layer)
-        axes.set_title(f"layer {index}", fontsize=11)
+        axes.set_title(f"layer {index}: {layer.dead} of {layer.units} units dead", fontsize=11)
         if index % columns == 0:
             axes.set_ylabel("density")
     for axes in panels.flat[n_layer:]:
         axes.set_axis_off()
+    handles, labels = panels.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
     return figure
-
-
-def _draw_bars(figure: SubFigure, layers: Sequence[LayerActivations]) -> None:
-    """Draws a bar per layer for the dead units, and two for the means and the variances."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
-
-    dead, mean, variance = figure.subplots(1, 3)
-    positions = np.arange(len(layers))
-    shares = [layer.dead_share for layer in layers]
-    bars = dead.bar(positions, shares, color=PALETTE["black"])
-    if len(layers) <= 12:  # more labels would overlap
-        dead.bar_label(bars, [str(layer.dead) for layer in layers], fontsize=9, padding=2)
-    if not any(shares):
-        dead.text(0.5, 0.5, "none", transform=dead.transAxes, ha="center", color="#888888")
-    dead.set(title="dead units (dying ReLU)", ylabel=f"share of the {layers[0].units} units")
-    dead.set_ylim(0, max(0.05, 1.15 * max(shares)))
-    dead.yaxis.set_major_formatter(PercentFormatter(1))
-    for axes, name in ((mean, "mean"), (variance, "variance")):
-        for offset, side, colour in ((-0.2, "before", BEFORE), (0.2, "after", AFTER)):
-            values = [getattr(getattr(layer, side), name) for layer in layers]
-            axes.bar(
-                positions + offset, values, 0.4, label=f"{side} the nonlinearity", color=colour
-            )
-    mean.set_title("mean (bias shift if not 0 after)")
-    mean.axhline(0, color="black", linewidth=0.8)
-    variance.set_title("variance")
-    figure.legend(*mean.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    for axes in (dead, mean, variance):
-        axes.set_xlabel("layer")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.grid(axis="y")
 
 
 def _draw_histograms(axes: Axes, layer: LayerActivations) -> None:
     """Draws densities on a log scale, because the tails hold few values."""
-    for values, colour in ((layer.before, BEFORE), (layer.after, AFTER)):
+    sides = {"before": (layer.before, BEFORE), "after": (layer.after, AFTER)}
+    for side, (values, colour) in sides.items():
         edges = np.histogram_bin_edges([], BINS, (values.min, values.max))
         density = np.array(values.counts) / sum(values.counts) / np.diff(edges)
         axes.stairs(density, edges, color=colour, fill=True, alpha=0.35)
-        axes.stairs(density, edges, color=colour)
+        axes.stairs(density, edges, color=colour, label=f"{side} the nonlinearity")
     axes.set_yscale("log")
     axes.axvline(0, color="black", linewidth=0.8, zorder=0)
     # Only a squared nonlinearity exceeds these limits: its tail would flatten the rest.

@@ -132,8 +132,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
             ["inspect", "{tiny}", "12.5&3"],
             "'&' is not an operation; valid are + - * / ^ (position 4)",
         ),
-        (["inspect", "{tiny}", "1+1", "--layer", "1"], "no layer 1: the model has layers 0 to 0"),
-        (["inspect", "{tiny}", "1+1", "--head", "-1"], "no head -1"),
         (["inspect", "{tiny}", "1+1", "--n", "0"], "--n"),
         (["inspect", "{tiny}", "1+1", "--seed", "-1"], "--seed"),
         (["inspect", "{tiny}", "1+1", "--data", "{tiny}/README.md"], "README.md, line 1"),

@@ -12,9 +12,8 @@ from calcgpt.config import ModelConfig
 from calcgpt_lab.model.attention import ATTENTIONS
 from calcgpt_lab.model.base import BLOCKS
 from calcgpt_lab.model.gpt import MODELS
-from calcgpt_lab.model.index_positions import alibi_slopes, t5_buckets
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
-from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.model.positions import POSITIONS, alibi_slopes, t5_buckets
 
 TABLES: dict[str, Mapping[str, Any]] = {
     "POSITIONS": POSITIONS,

@@ -15,8 +15,7 @@ from parity.variants import VOCAB, build, random_tokens
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.attention import AttentionScheme, CausalSelfAttention, Context
 from calcgpt_lab.model.base import LanguageModel
-from calcgpt_lab.model.index_positions import t5_buckets
-from calcgpt_lab.model.positions import POSITIONS
+from calcgpt_lab.model.positions import POSITIONS, t5_buckets
 from calcgpt_lab.recipe import load_preset
 
 LENGTH = 40

@@ -16,10 +16,8 @@ from calcgpt.base.files import write_text
 from calcgpt.section import build
 from calcgpt_lab.studies.ablation_report import (
     STUDENT_T,
-    draw_contexts,
     draw_curves,
     draw_losses,
-    draw_parameters,
     estimate,
     report_record,
     report_text,
@@ -159,7 +157,7 @@ def test_the_report_is_written_with_the_values_of_every_seed(
         record["tasks"]["arithmetic"]["variants"]["baseline"]["val_loss_at_context"]["256"] is None
     )
     pictures = {file.name for file in files if file.suffix == ".png"}
-    kinds = ("curves", "losses", "parameters", "contexts")
+    kinds = ("curves", "losses")
     assert pictures == {f"{task}-{kind}.png" for task in suite.tasks for kind in kinds}
     text = (tmp_path / "report.md").read_text("utf-8")
     for file in files:
@@ -183,10 +181,5 @@ def test_a_plot_is_shown_with_its_own_task_and_no_name_is_a_formula(
             folder = tmp_path / variant / f"seed-{seed}"
             folder.mkdir(parents=True)
             (folder / "metrics.jsonl").write_text('{"step": 1, "tokens": 1, "loss": 2.0}\n')
-    for figure in (
-        draw_curves(first, tmp_path),
-        draw_losses(first),
-        draw_parameters(first),
-        draw_contexts(first),
-    ):
+    for figure in (draw_curves(first, tmp_path), draw_losses(first)):
         figure.savefig(io.BytesIO())

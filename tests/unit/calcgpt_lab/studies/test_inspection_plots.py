@@ -47,7 +47,7 @@ def test_the_command_writes_all_plots_and_numbers(
     data = ("--data", data_folder / "test.txt", "--n", 7)
     ended = run_cli("inspect", tiny_folder, "12.5*3", "--out", out, "--json", file, *data)
     assert ended.code == 0
-    written = {"attention.png", "attention-layer-0.png", "activations.png"}
+    written = {"attention-layer-0.png", "activations.png"}
     assert {path.name for path in out.iterdir()} == written
     for path in out.iterdir():
         assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
@@ -62,9 +62,9 @@ def test_the_command_writes_all_plots_and_numbers(
     assert f"{layer['before']['mean']:.4f}" in ended.out.splitlines()[-1]
 
 
-def test_one_head_of_one_layer_of_a_shipped_model_is_drawn(run_cli: RunCli, tmp_path: Path) -> None:
-    chosen = ("--layer", 2, "--head", 0, "--n", 8, "--out", tmp_path)
-    ended = run_cli("inspect", resolve("calculator"), "12.5*3", *chosen)
-    assert (ended.code, ended.err, ended.out.splitlines()[0]) == (0, "", "37.5")
-    names = {"attention.png", "attention-layer-2-head-0.png", "activations.png"}
-    assert {path.name for path in tmp_path.iterdir()} == names
+def test_the_heads_of_a_shipped_model_are_drawn(run_cli: RunCli, tmp_path: Path) -> None:
+    chosen = ("--n", 8, "--out", tmp_path)
+    ended = run_cli("inspect", resolve("calculator"), "2+3", *chosen)
+    assert (ended.code, ended.err, ended.out.splitlines()[0]) == (0, "", "5")
+    names = {f"attention-layer-{layer}.png" for layer in range(3)}
+    assert {path.name for path in tmp_path.iterdir()} == {*names, "activations.png"}
