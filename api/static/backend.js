@@ -6,7 +6,7 @@ import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
 import { breaksTie } from "./engine/fractions.js";
-import { Limits } from "./engine/limits.js";
+import { byId } from "./format.js";
 import { store } from "./state.js";
 
 const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
@@ -17,7 +17,7 @@ const PROGRESS = 100; // milliseconds between two reports on a model that is loa
 /** @import { Refutation, Tried } from "./engine/proof.js" */
 
 /** service: whether there is a service; models: only without one, the manifests of the models, with their files.
- * @typedef {{service: boolean, models: (service.Manifest & {default: boolean, file: string})[]}} Host */
+ * @typedef {{service: boolean, models: (service.Manifest & service.Model & {file: string})[]}} Host */
 
 /** @type {Promise<Host> | undefined} */ let host;
 /** @type {service.Model[]} */ let listed = []; // the models of the last list
@@ -72,11 +72,17 @@ async function start() {
 start().catch(() => {}); // the next calculation tries again and reports the error
 
 /** Caches a page without a service, so that it works offline. This fetches all its files, so call it
- * after the page has shown its first answer. */
+ * after the page has shown its first answer. Says so when a new version has replaced the one that this page is. */
 export async function cachePage() {
   await new Promise((begin) => (globalThis.requestIdleCallback ?? setTimeout)(begin)); // when the answer is painted
+  const { serviceWorker } = navigator;
   try {
-    if (!(await getHost()).service) await navigator.serviceWorker?.register("sw.js");
+    if ((await getHost()).service) return;
+    await serviceWorker?.register("sw.js");
+    if (!serviceWorker?.controller) return; // it is the first version
+    serviceWorker.oncontrollerchange = () => {
+      byId("error").textContent = "There is a new version of this page: reload it.";
+    };
   } catch {} // for example in a private window
 }
 
@@ -85,9 +91,7 @@ export async function cachePage() {
  * @throws {service.ServiceError} */
 export async function listModels() {
   const { service: hasService, models } = await getHost();
-  listed = hasService
-    ? await service.listModels()
-    : models.map((model) => ({ ...model, domain: new Limits(model).domain }));
+  listed = hasService ? await service.listModels() : models;
   return [...listed];
 }
 
@@ -163,16 +167,6 @@ export async function dissect(model, text, position) {
   const off = offOf(model);
   for await (const { data } of engine.run("dissect", { model, text, position, off })) return { ...data, off };
   throw new service.ServiceError("The engine gave no answer.");
-}
-
-/** Returns the activations of neurons for each character of a text from `start` on.
- * @type {(model: string, text: string, start: number, neurons: import("./engine/dissect.js").Neuron[],
- *   signal: AbortSignal) => Promise<number[][]>} */
-export async function follow(model, text, start, neurons, signal) {
-  const activations = [];
-  const payload = { model, text, start, neurons, off: offOf(model) };
-  for await (const { data } of engine.run("follow", payload, signal)) activations.push(data);
-  return activations;
 }
 
 /** Tries a model without the parts `off` in all cases, in workers of their own, so that the page still answers. onTried:

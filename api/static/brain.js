@@ -9,6 +9,7 @@ import { describe, fateOf, harmOf, harmsOf, nameOf, namesOf, neuronsOf, partsOf 
 import { messageOf } from "./client.js";
 import { OPERATIONS } from "./engine/operations.js";
 import { byId, createButton, createElement, createIcon, formatNumbers, formatResult, targetOf } from "./format.js";
+import { makeOneStop } from "./keypad.js";
 import { store } from "./state.js";
 
 const INTRODUCTION =
@@ -112,10 +113,13 @@ export class Brain {
       layers.addEventListener(kind, (event) => this.#describe(targetOf(event).closest("button")?.dataset.part));
     }
     const bar = createElement("div", "bar", this.#outcome, this.#note, this.#reset);
+    this.#body.replaceChildren(createElement("p", "", INTRODUCTION), layers, this.#about, bar);
     const goals = this.#map?.goals ?? [];
     this.#goal = goals.length ? new GoalOfTheDay(goalOf(goals, Date.now()), this.#ask) : null;
-    const goal = this.#goal ? [this.#goal.element] : [];
-    this.#body.replaceChildren(...goal, createElement("p", "", INTRODUCTION), layers, this.#about, bar);
+    if (this.#goal) {
+      this.#body.prepend(this.#goal.element);
+      this.#outcome.after(this.#goal.verdict);
+    }
     this.#draw();
   }
 
@@ -124,6 +128,7 @@ export class Brain {
     const group = createElement("div", "layer", ...parts.map((part) => this.#cell(part)));
     group.role = "group";
     group.ariaLabel = name;
+    makeOneStop(group);
     return group;
   }
 

@@ -1,9 +1,6 @@
 // Shows the events of a calculation at a speed that people can follow.
 
 const SLOW_RATE = 14; // characters a second in slow motion
-// All events that wait are shown within so many frames.
-const CATCH_UP_FRAMES = 2;
-const FRAMES_PER_SECOND = 60; // if a browser draws fewer, each shows more events
 const SLICE = 12; // milliseconds of a frame
 
 /** Queues events and shows them in animation frames.
@@ -13,7 +10,6 @@ export class Playback {
   #frame = 0;
   #lastTime = 0;
   #budget = 0; // the number of characters that may be shown now
-  #perFrame = 1; // characters
   #show;
   #isSlow;
   #onEmpty = () => {};
@@ -75,9 +71,7 @@ export class Playback {
   /** @param {number} now */
   #onFrame(now) {
     const elapsed = Math.max(0, Math.min(0.1, (now - this.#lastTime) / 1000));
-    const frames = reducedMotion.matches ? 1 : CATCH_UP_FRAMES;
-    this.#perFrame = Math.max(this.#perFrame, this.#queue.length / frames);
-    this.#budget += elapsed * (this.#isSlow() ? SLOW_RATE : this.#perFrame * FRAMES_PER_SECOND);
+    this.#budget = this.#isSlow() ? this.#budget + elapsed * SLOW_RATE : Infinity;
     const end = performance.now() + SLICE;
     while (performance.now() < end) {
       const [event] = this.#queue;
@@ -88,11 +82,6 @@ export class Playback {
     this.#budget = Math.min(this.#budget, 1);
     this.#frame = 0;
     if (this.#queue.length) this.#schedule();
-    else {
-      this.#perFrame = 1;
-      this.#onEmpty();
-    }
+    else this.#onEmpty();
   }
 }
-
-const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");

@@ -35,6 +35,8 @@ from calcgpt.inference.browser import (
     with_address,
     with_policy,
 )
+from calcgpt.inference.limits import limits_of
+from datagen.slots import MAX_LAYOUT
 
 PAGE = Path(__file__).resolve().parents[2] / "api" / "static"
 BACKEND = Path("static") / "backend.json"
@@ -67,7 +69,10 @@ def export_page(
         for checkpoint, manifest in zip(checkpoints, manifests, strict=True):
             file = f"models/{checkpoint.name}.safetensors"
             write_bytes(staging / file, save(checkpoint.stored_arrays))
-            models.append({**manifest, "default": not models, "file": quote(file)})
+            domain = limits_of(checkpoint, MAX_LAYOUT).describe()
+            models.append(
+                {**manifest, "domain": domain, "default": not models, "file": quote(file)}
+            )
         write_json(staging / BACKEND, {"service": False, "models": models})
         _remove_service(staging)
         page = staging / "index.html"

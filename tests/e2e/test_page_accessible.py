@@ -173,6 +173,7 @@ def test_a_screen_reader_reads_the_answer_once(page: Page) -> None:
     spoken = page.locator("#nodes .line .unseen").all_text_contents()
     assert re.fullmatch(r"work: \+521\+3", spoken[1])
     assert spoken[2].startswith("row by row: ;3")
+    expect(page.get_by_role("row", name="125 × 3 = 375", exact=True)).to_have_count(1)
     hidden = page.locator("#nodes .seen")
     assert set(hidden.evaluate_all("all => all.map(e => e.ariaHidden)")) == {"true"}
     for control in page.get_by_role("button").all():

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import new_context, static_host
+from browser import answered, calculate, new_context, static_host
 
 from calcgpt.export import web
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
+expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
 # Registers the worker, or looks for a new one, and waits until it controls the page.
 UPDATE = """async name => {
@@ -35,6 +35,7 @@ UPDATE = """async name => {
 }"""
 READ = "file => fetch(file).then(response => response.text())"
 NAMES = "() => caches.keys()"
+VERSION = r'(?<=")[0-9a-f]{16}(?=")'
 
 
 @pytest.fixture
@@ -66,9 +67,8 @@ def write_page(folder: Path, text: str) -> str:
         (folder / name).write_text(text)
     shutil.copy(web.PAGE / web.MARKER, folder)
     web._fill_service_worker(folder, "models/default.safetensors")
-    match = re.search(r'"([0-9a-f]{16})"', (folder / web.MARKER).read_text())
-    assert match
-    return match[1]
+    [version] = re.findall(VERSION, (folder / web.MARKER).read_text())
+    return str(version)
 
 
 def test_a_new_version_has_none_of_the_files_of_the_old_one(
@@ -81,6 +81,23 @@ def test_a_new_version_has_none_of_the_files_of_the_old_one(
     page.evaluate(UPDATE, version)
     page.evaluate(UPDATE, write_page(tmp_path / "page", "new"))
     assert [page.evaluate(READ, file) for file in files] == ["new"] * 3
+
+
+def test_an_old_tab_says_that_there_is_a_new_version(
+    context: BrowserContext, host: str, tmp_path: Path, exported_folder: Path
+) -> None:
+    worker = shutil.copytree(exported_folder, tmp_path / "page") / web.MARKER
+    page = opened(context, f"{host}/page/")
+    [version] = re.findall(VERSION, worker.read_text())
+    page.evaluate(UPDATE, version)
+    calculate(page, "1+2")
+    answered(page, "3")
+    new = "0123456789abcdef"
+    worker.write_text(re.sub(VERSION, new, worker.read_text()))
+    page.wait_for_function("() => navigator.serviceWorker.oncontrollerchange")
+    page.evaluate(UPDATE, new)
+    alert = page.get_by_role("alert")
+    expect(alert).to_have_text("There is a new version of this page: reload it.")
 
 
 def test_two_pages_on_a_host_keep_their_files(

@@ -36,19 +36,19 @@ from tools.javascript.names import (
 TRANSLATED = (
     *("numerals", "expression_tree", "expression_errors", "expression_stack"),
     *("expression", "closed_form", "separation", "sensitivity", "simplify", "real"),
-    *("function_values", "exact", "programs", "planners", "planning"),
+    *("function_values", "exact", "limits", "programs", "planners", "planning"),
 )
 HAND = {
     "calcgpt.base.errors": "errors",
     "calcgpt.errors": "errors",
     "calcgpt.inference.balls": "balls",
     "calcgpt.inference.effort": "effort",
-    "calcgpt.inference.limits": "limits",
     "calcgpt.inference.spelling": "text",
     "datagen.arithmetic": "arithmetic",
     "datagen.layout": "layout",
     "datagen.notation": "arithmetic",
     "datagen.operations": "operations",
+    "datagen.slots": "layout",
     "fractions": "fractions",
     "math": "math",
 }

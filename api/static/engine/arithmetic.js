@@ -119,6 +119,9 @@ function textOf({ units, places }) {
   return `${units < 0n ? "-" : ""}${digits.slice(0, -places)}.${digits.slice(-places)}`;
 }
 
+/** Whether a number is short enough for an operand. @param {Decimal} number */
+export const isOperand = (number) => numberText(number).length <= MAX_WIDTH;
+
 /** Returns an answer as people write it, or `nan` for null. @param {Decimal | null} value */
 export function answerText(value) {
   return value ? numberText(value) : "nan";

@@ -7,9 +7,9 @@ import { fractionText, plainText, roundTo } from "./exact.js";
 import { parse } from "./expression.js";
 import { Style } from "./expression_stack.js";
 import { show } from "./expression_tree.js";
-import { Layout, shapeOf } from "./layout.js";
-import { KIND } from "./operations.js";
-import { MAX_SHOWN_WORK } from "./limits.js";
+import { Layout, MAX_LAYOUT, shapeOf } from "./layout.js";
+import { MAX_SHOWN_WORK, ScratchpadLimits } from "./limits.js";
+import { KIND, OPERATIONS } from "./operations.js";
 import { makePlan } from "./planning.js";
 import { forget } from "./python.js";
 import { Text } from "./text.js";
@@ -24,6 +24,13 @@ import { Text } from "./text.js";
  * @typedef {{places?: number | null, percent?: "relative" | "plain", decimal_comma?: boolean,
  * angle?: "radians" | "degrees"}} Options */
 
+/** Returns the limits of a model with these characters. room: of a question and its work.
+ * @type {(vocabulary: string, room?: number) => ScratchpadLimits} */
+export function limitsOf(vocabulary, room = MAX_LAYOUT) {
+  /** @type {any} */ const operations = Object.keys(OPERATIONS).filter((sign) => vocabulary.includes(sign));
+  return new ScratchpadLimits(room, operations);
+}
+
 /** An expression, its questions to the model, and the answers so far. */
 export class Computation {
   #model;
@@ -35,7 +42,7 @@ export class Computation {
   /** @type {(Decimal | null)[]} */ #values = []; // the values of the answers, by step; null if it is not a number
 
   /** @param {string} text
-   * @param {{model: string, limits: import("./limits.js").Limits} & Options} options
+   * @param {{model: string, limits: import("./limits.js").ScratchpadLimits} & Options} options
    * @param {Map<string, import("./expression_tree.js").Expression>} [names] those of `parse`
    * @throws {ExpressionError} if the text is not an expression or has no value, or if an operation on the right
    * numbers is outside the limits */

@@ -66,7 +66,7 @@ function mistakeAt(at, wrote) {
 
 /** Returns a small problem that a network answers wrong, and the case in which it is wrong first, or null if it is
  * right in MAX_PROBLEMS random ones. They are of the operations that write characters of a kind.
- * @type {(memory: Memory, limits: import("./limits.js").Limits, kind: number) => Refutation | null} */
+ * @type {(memory: Memory, limits: import("./limits.js").ScratchpadLimits, kind: number) => Refutation | null} */
 export function findProblem(memory, limits, kind) {
   const name = Object.keys(KIND).find((key) => KIND[key] === kind) ?? "";
   const signs = SIGNS.find(([kinds]) => kinds.test(name))?.[1] ?? "+-*/";

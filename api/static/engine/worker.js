@@ -1,10 +1,9 @@
 // The worker that runs the models, so that the page stays responsive. It runs one task at a time. A
 // cancelled task ends after the next few characters.
 
-import { Computation } from "./computation.js";
-import { dissect, follow } from "./dissect.js";
+import { Computation, limitsOf } from "./computation.js";
+import { dissect } from "./dissect.js";
 import { ExpressionError } from "./errors.js";
-import { Limits } from "./limits.js";
 import { Network } from "./network.js";
 import { findProblem, tryCases } from "./proof.js";
 import { WeightsError, readWeights } from "./weights.js";
@@ -53,7 +52,7 @@ const TASKS = {
   /** Calculates an expression. The events are those of the service's stream. */
   *calculate({ model, expression, off = [], ...options }) {
     const memory = memoryOf(model, off);
-    const limits = new Limits(loadedModel(model).manifest);
+    const limits = limitsOf(loadedModel(model).manifest.vocabulary);
     const computation = new Computation(expression, { model, limits, ...options });
     const { expression: whole, outline: nodes } = computation;
     yield { name: "start", data: { expression: whole, model, places: computation.places, nodes } };
@@ -82,11 +81,6 @@ const TASKS = {
     yield { name: "dissection", data: dissect(memoryOf(model, off), text, position) };
   },
 
-  /** Follows neurons through a text. */
-  *follow({ model, text, start, neurons, off }) {
-    for (const data of follow(memoryOf(model, off), text, start, neurons)) yield { name: "active", data };
-  },
-
   /** Tries some of all cases. */
   *tryCases({ model, start, n, off }) {
     yield { name: "tried", data: tryCases(memoryOf(model, off), start, n) };
@@ -94,7 +88,7 @@ const TASKS = {
 
   /** Finds a problem that goes wrong. */
   *findProblem({ model, kind, off }) {
-    const limits = new Limits(loadedModel(model).manifest);
+    const limits = limitsOf(loadedModel(model).manifest.vocabulary);
     yield { name: "problem", data: findProblem(memoryOf(model, off), limits, kind) };
   },
 };

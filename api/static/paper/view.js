@@ -90,7 +90,10 @@ export class SheetView {
     const note = createElement("span", "note", ...side.flatMap((cell) => [this.#drawCell(cell), " "]), labelElement);
     const carries = [...row.carries].sort((a, b) => b.column - a.column).map((cell) => this.#drawCell(cell));
     const above = carries.length ? [createPart("carries", "row", ...carries)] : [];
-    const element = createPart("row", "rowgroup", ...above, createPart("digits", "row", ...digits, note));
+    for (const part of above) part.ariaLabel = "carries";
+    const line = createPart("digits", "row", ...digits, note);
+    line.ariaLabel = label; // or readers would name it by the explanations of all its cells
+    const element = createPart("row", "rowgroup", ...above, line);
     const isInformative = side.length || (row.isDerived ? /:/ : /[=:]|rounded|nothing|at once/).test(label);
     const isBroken = row.names[0] === "broken";
     const classes = { derived: row.isDerived, ruled: row.hasLine, "plain-to-see": !isInformative, broken: isBroken };

@@ -10,6 +10,7 @@ from typing import Any
 from expressions import with_functions
 from fake_decoder import right_with_work, wrong_at
 from readings import rows
+from real_numbers import HARD, IDENTITIES, UNDECIDED
 
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
@@ -65,10 +66,9 @@ AROUND = (
 )
 # Computes what `described` returns, on the page's side.
 DESCRIBE = """async (asked) => {
-    const { Computation } = await import("/static/engine/computation.js");
-    const { Limits } = await import("/static/engine/limits.js");
+    const { Computation, limitsOf } = await import("/static/engine/computation.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
-    const limits = new Limits({ vocabulary: "+-*/", domain: null }, 4096);
+    const limits = limitsOf("+-*/", 4096);
     const begin = (text, options) =>
         new Computation(text, { model: "model", limits, ...options });
     const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
@@ -156,6 +156,7 @@ def test_what_the_page_has_from_python_is_up_to_date() -> None:
 
 def test_the_page_reads_and_plans_what_python_does() -> None:
     table = [(row.typed, parsed_options(row.options)) for row in rows()]
+    table += [(text, {}) for text in (*IDENTITIES, *HARD, *UNDECIDED)]  # decided by theorems
     texts = [*table, *drawn(N_DRAWN), *drawn_with_functions(N_DRAWN // 4)]
     expected = [described(text, options) for text, options in texts]
     asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
@@ -191,9 +192,8 @@ TYPED = (
 )
 # Computes what `whole` returns, on the page's side.
 CALCULATE = """async (asked) => {
-    const { Computation } = await import("/static/engine/computation.js");
-    const { Limits } = await import("/static/engine/limits.js");
-    const limits = new Limits({ vocabulary: "+-*/", domain: null }, 4096);
+    const { Computation, limitsOf } = await import("/static/engine/computation.js");
+    const limits = limitsOf("+-*/", 4096);
     return asked.map(([text, options, outputs]) => {
         try {
             const computation = new Computation(text, { model: "model", limits, ...options });

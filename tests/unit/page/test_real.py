@@ -1,12 +1,9 @@
-"""The page's real numbers: what they are decided to be, and that their balls contain them."""
+"""The balls of the page's real numbers contain them."""
 
 import random
-from fractions import Fraction
-from typing import Any
 
 from expressions import with_functions
 from flint import arb, ctx, fmpz
-from real_numbers import HARD, IDENTITIES, UNDECIDED
 
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.effort import Effort
@@ -22,6 +19,7 @@ EVALUATE = """async (asked) => {
     const { evaluate } = await import("/static/engine/exact.js");
     const { parse } = await import("/static/engine/expression.js");
     const { Text } = await import("/static/engine/text.js");
+    // For each the kind of the error or, of the value, the fraction or the ball.
     return asked.map(([text, bits]) => {
         try {
             return bounded(() => {
@@ -40,24 +38,6 @@ EVALUATE = """async (asked) => {
 }"""
 
 
-def on_the_page(asked: list[tuple[str, int]]) -> list[Any]:
-    """Returns the kind of the error or, of the value, the fraction or the ball."""
-    return in_node(EVALUATE, asked)  # type: ignore[no-any-return]
-
-
-def test_equality_is_shown_by_the_same_theorems() -> None:
-    known = IDENTITIES | {text: Fraction(value) for text, value in HARD.items()}
-    found = on_the_page([(text, 128) for text in known])
-    for text, fraction in zip(known, found, strict=True):
-        assert isinstance(fraction, list), text
-        assert Fraction(*(int(part, 16) for part in fraction)) == known[text], text
-
-
-def test_the_same_is_undecided() -> None:
-    found = on_the_page([(text, 128) for text in UNDECIDED])
-    assert found == ["undecided"] * len(UNDECIDED)
-
-
 def value_of(text: str) -> Real | str:
     """Returns the value of a text, or the kind of the error."""
     try:
@@ -71,7 +51,7 @@ def test_a_ball_contains_the_number() -> None:
     draw = random.Random(0)
     asked = [(with_functions(draw, 2), draw.choice(BITS)) for _ in range(N_DRAWN)]
     n_balls = 0
-    for (text, bits), found in zip(asked, on_the_page(asked), strict=True):
+    for (text, bits), found in zip(asked, in_node(EVALUATE, asked), strict=True):
         value = value_of(text)
         if found == "too-long" or isinstance(value, str):
             assert found in (value, "too-long"), text
