@@ -27,15 +27,14 @@ from calcgpt.inference.results import Confidence, confidence
 from calcgpt.metrics import Accuracy, Scores
 from calcgpt.tokenizer import Tokenizer
 from calcgpt_lab.data.problems import Line
-from calcgpt_lab.model.base import LanguageModel
-from calcgpt_lab.model.decoding import Sampling, TokenDecoder
+from calcgpt_lab.model.decoding import Model, Sampling, TokenDecoder
 from datagen.operations import SIGNS
 
 BATCH_SIZE = 500  # prompts that are decoded together
 
 
 def answer(
-    model: LanguageModel | Decoder,
+    model: Model | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
@@ -99,7 +98,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: LanguageModel | Decoder,
+    model: Model | Decoder,
     tokenizer: Tokenizer,
     lines: Sequence[Line],
     sampling: Sampling | None = None,
@@ -109,7 +108,7 @@ def evaluate(
     """Lets the model answer every line and scores the answers. Arguments and errors are those of
     `answer`, and there must be a line."""
     check_types(
-        model=(model, LanguageModel, Decoder),
+        model=(model, Model, Decoder),
         tokenizer=(tokenizer, Tokenizer),
         sampling=(sampling, Sampling, None),
         progress=(progress, Callable),

@@ -6,19 +6,35 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.base.errors import ConfigError, DataError, check_integer, check_types
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.config import ModelConfig
 from calcgpt.inference.decoding import Decoder, Floats, Writing, Written
 from calcgpt.tokenizer import Tokenizer
-from calcgpt_lab.model.base import LanguageModel
 from datagen.sampling import MAX_SEED
 
 NO_TOKEN = -1  # the stop token if no token ends a text
 Ints = NDArray[np.int64]
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A model that decodes with a cache, as those of torch do. This module needs no torch: what
+    scores with another engine imports it, too."""
+
+    config: ModelConfig
+
+    def new_cache(self, batch: int, n_token: int) -> Any:
+        """Returns an empty cache for `batch` sequences of at most `n_token` tokens. Its method
+        `select(rows)` keeps only these rows."""
+
+    def next_logits(self, tokens_BT: Ints, cache: Any) -> Floats:
+        """Returns the logits (B, V) of what follows tokens that are added to the cache."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ class Generation:
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: Model,
         prompts_BP: Ints,
         stop_token: int,
         max_new_tokens: int | None = None,
@@ -105,7 +121,7 @@ class Generation:
 
 
 def generate(
-    model: LanguageModel,
+    model: Model,
     prompts_BP: Ints,
     stop_token: int,
     max_new_tokens: int | None = None,
@@ -125,7 +141,7 @@ def generate(
 class TokenDecoder(Decoder):
     """Writes texts token by token. Tokens are characters."""
 
-    def __init__(self, model: LanguageModel, tokenizer: Tokenizer) -> None:
+    def __init__(self, model: Model, tokenizer: Tokenizer) -> None:
         """Raises DataError unless each token is one character."""
         self.model, self.block_size = model, model.config.block_size
         self.tokenizer = tokenizer.require_characters()
