@@ -9,6 +9,7 @@ import { describe, fateOf, harmOf, harmsOf, nameOf, namesOf, neuronsOf, partsOf 
 import { messageOf } from "./client.js";
 import { OPERATIONS } from "./engine/operations.js";
 import { byId, createButton, createElement, createIcon, formatNumbers, formatResult, targetOf } from "./format.js";
+import { makeOneStop } from "./keypad.js";
 import { store } from "./state.js";
 
 const INTRODUCTION =
@@ -124,6 +125,7 @@ export class Brain {
     const group = createElement("div", "layer", ...parts.map((part) => this.#cell(part)));
     group.role = "group";
     group.ariaLabel = name;
+    makeOneStop(group);
     return group;
   }
 
