@@ -23,6 +23,7 @@ Ids = npt.NDArray[np.uint8 | np.uint16]
 CodePoints = npt.NDArray[np.uint8 | np.uint32]
 MAX_VOCABULARY = 2**16  # an id fits in 16 bits
 # Characters of problems and their files. `calcgpt train` joins the lines of a file in a stream.
+MARKS = "".join({*ALPHABET} - {*OPERATIONS} | {"-"})  # of problems, whatever their operations
 NOTATION = frozenset((*WORK_ALPHABET, *OPERATIONS, " ", "\n"))
 
 
@@ -76,7 +77,7 @@ class Tokenizer(ABC):
         """Whether each of these characters is a token."""
         return False
 
-    def is_notation(self, characters: str = ALPHABET) -> bool:
+    def is_notation(self, characters: str = MARKS) -> bool:
         """Whether all tokens are characters of the notation of problems, and all of `characters`
         are tokens. A model of plain text may have these too, but it also has other characters."""
         return False
@@ -170,7 +171,7 @@ class CharTokenizer(Tokenizer):
     def has_characters(self, characters: str) -> bool:
         return set(characters) <= set(self.vocabulary)
 
-    def is_notation(self, characters: str = ALPHABET) -> bool:
+    def is_notation(self, characters: str = MARKS) -> bool:
         return self.has_characters(characters) and set(self.vocabulary) <= NOTATION
 
     def to_json(self) -> str:

@@ -23,7 +23,6 @@ USUAL_PLACES = 2  # of an answer, where a question does not say
 MAX_INT64 = 2**63 - 1
 _UNIT = 10**USUAL_PLACES
 
-
 ADD, SUB, MUL, DIV = range(4)  # codes of operations in arrays
 
 
@@ -143,8 +142,7 @@ def is_rounded(problem: Problem) -> bool:
     if problem.op.divides and not problem.b.units:
         return False
     numerator, denominator = _exact(problem)
-    rest: int = numerator * 10**problem.places % denominator
-    return rest != 0
+    return bool(numerator * 10**problem.places % denominator)
 
 
 def _exact(problem: Problem) -> tuple[int, int]:
@@ -316,22 +314,15 @@ def slow_rows(problems: ProblemArray) -> NDArray[np.intp]:
     slow = problems.places != USUAL_PLACES
     a, b = problems.a, problems.b
     if problems.scale != USUAL_PLACES or a.dtype == object or b.dtype == object:
-        for operand in (a, b):
-            slow |= ~in_hundredths(operand, problems.scale, 2**50)
         factor = 10 ** (problems.scale - USUAL_PLACES)
+        for operand in (a, b):
+            slow |= (np.abs(operand) >= 2**50 * factor) | (operand % factor != 0)
         a, b = (np.where(slow, 0, x // factor).astype(np.int64) for x in (a, b))
     if all(x.min(initial=0) > -(2**31) and x.max(initial=0) < 2**31 for x in (a, b)):
         return np.flatnonzero(slow)  # even a product is below 2**62
     a, b = (np.abs(x).astype(np.uint64) for x in (a, b))
     large = _attribute("grows", problems) & (a > 2**62 // np.maximum(b, 1))
     return np.flatnonzero(slow | large | (np.maximum(a, b) >= 2**50))
-
-
-def in_hundredths(operands: NDArray[Any], scale: int, limit: int) -> NDArray[np.bool_]:
-    """Returns which operands, in units of 10**-scale, have at most two places and are below `limit`
-    hundredths in magnitude; (n,)."""
-    factor = 10 ** (scale - USUAL_PLACES)
-    return np.asarray((np.abs(operands) < limit * factor) & (operands % factor == 0), np.bool_)
 
 
 def _answers_int64(problems: ProblemArray) -> NDArray[np.int64]:

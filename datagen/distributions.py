@@ -24,6 +24,7 @@ from calcgpt.base.errors import check_integer
 from calcgpt.base.plugins import look_up
 from datagen import everyday_problems, tricky_5_problems
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
+from datagen.operations import OPERATIONS
 from datagen.sampling import (
     MAX_SEED,
     Decimals,
@@ -100,7 +101,7 @@ def balanced(words: Words) -> ProblemArray:
     sampler = Sampler(words)
     a, a_point = _operand(sampler)
     b, b_point = _operand(sampler)
-    return ProblemArray(a, a_point, sampler.below(4).astype(np.uint8), b, b_point)
+    return ProblemArray(a, a_point, sampler.below(len(OPERATIONS)).astype(np.uint8), b, b_point)
 
 
 def _operand(sampler: Sampler) -> tuple[Integers, Flags]:
@@ -125,7 +126,7 @@ def wide(words: Words, max_digits: int, max_places: int = DRAWN_PLACES) -> Probl
     """
     sampler = Sampler(words)
     a, b = (_wide_operand(sampler, max_digits, max_places) for _ in range(2))
-    return problem_array(a, sampler.below(4), b, any_places(sampler))
+    return problem_array(a, sampler.below(len(OPERATIONS)), b, any_places(sampler))
 
 
 def _wide_operand(sampler: Sampler, max_digits: int, max_places: int) -> Decimals:

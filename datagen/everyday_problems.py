@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from datagen.arithmetic import ADD, DIV, MUL, POWERS_OF_TEN, SUB, ProblemArray
+from datagen.operations import OPERATIONS
 from datagen.sampling import (
     Decimals,
     Drawn,
@@ -64,14 +65,14 @@ def of_kind(kind: Kind, words: Words) -> ProblemArray:
 
 def _any(sampler: Sampler) -> Drawn:
     """Two numbers of any shape: 48.2 * 30751."""
-    return _number(sampler), sampler.below(4), _number(sampler)
+    return _number(sampler), sampler.below(len(OPERATIONS)), _number(sampler)
 
 
 def _prices(sampler: Sampler) -> Drawn:
     """A price, and another one or a quantity: 19.99 + 4.5, 249.95 * 12, 86.4 / 3."""
     a, price = _price(sampler), _price(sampler)
     quantity = Decimals.whole(sampler.any_length(1000))
-    op = sampler.below(4)
+    op = sampler.below(len(OPERATIONS))
     return a, op, select(op >= MUL, quantity, price)
 
 
@@ -99,7 +100,7 @@ def _constants(sampler: Sampler) -> Drawn:
     constant = Decimals.choice(CONSTANTS, sampler)
     other = select(sampler.one_in(4), Decimals.choice(CONSTANTS, sampler), _number(sampler))
     a, b = either_side(sampler, constant, other)
-    return a, sampler.below(4), b
+    return a, sampler.below(len(OPERATIONS)), b
 
 
 def _fractions(sampler: Sampler) -> Drawn:
@@ -112,7 +113,7 @@ def _round(sampler: Sampler) -> Drawn:
     """A round number up to 10**9, and another one or a number of any shape: 70000 / 250."""
     other = select(sampler.one_in(2), _round_number(sampler), _number(sampler))
     a, b = either_side(sampler, _round_number(sampler), other)
-    return a, sampler.below(4), b
+    return a, sampler.below(len(OPERATIONS)), b
 
 
 def _results(sampler: Sampler) -> Drawn:
@@ -125,7 +126,7 @@ def _results(sampler: Sampler) -> Drawn:
     a = Decimals(np.where(sampler.one_in(2), fraction, random), places)
     other = select(sampler.one_in(2), Decimals.whole(denominator), _number(sampler, 6, 3))
     a, b = either_side(sampler, a, other)
-    return a, sampler.below(4), b
+    return a, sampler.below(len(OPERATIONS)), b
 
 
 def _number(sampler: Sampler, max_digits: int = 9, max_places: int = 6) -> Decimals:
@@ -137,8 +138,7 @@ def _number(sampler: Sampler, max_digits: int = 9, max_places: int = 6) -> Decim
 def _price(sampler: Sampler) -> Decimals:
     """Returns amounts below 10,000 with two places, half of them with cents as in shops."""
     cents = np.where(sampler.one_in(2), _CENTS.take(sampler.below(len(_CENTS))), sampler.below(100))
-    units = 100 * (sampler.any_length(10_000) - sampler.one_in(8)) + cents
-    return _hundredths(units)
+    return _hundredths(100 * (sampler.any_length(10_000) - sampler.one_in(8)) + cents)
 
 
 def _hundredths(units: Integers) -> Decimals:

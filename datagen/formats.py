@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 
-from calcgpt.base.plugins import look_up
 from datagen import direct, work
 from datagen.arithmetic import ProblemArray
 
@@ -21,8 +20,3 @@ FORMATS: dict[str, RenderLines] = {
 def has_work(name: str) -> bool:
     """Whether worked steps stand before the answers in a format."""
     return name != "direct"
-
-
-def renderer(name: str) -> RenderLines:
-    """Returns what writes lines in the format of that name. Raises DataError if there is none."""
-    return look_up(FORMATS, name, "format")

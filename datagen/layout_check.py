@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calcgpt.base.errors import DataError
 from datagen.layout import new_layout
-from datagen.operations import BY_SIGN, SIGNS
+from datagen.operations import BY_SIGN
 from datagen.schema import FAMILIES, FAMILY_OF_KIND, Ints, Sizes, extents, reads, sizes_of
 from datagen.slots import LOWEST, NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 
@@ -24,6 +24,7 @@ class LayoutError(DataError):
     """A slot reads what its rule does not."""
 
 
+STATED = "+-*/"  # what `datagen.schema` states, and `calcgpt prove` proves
 SMALL_DIGITS, SMALL_PLACES, SMALL_ANSWERS = 8, 4, 8
 AT_ONCE = 2**16  # slots: the check of a layout with millions takes no more memory
 
@@ -33,7 +34,7 @@ def small_shapes() -> Iterator[Shape]:
     fields of WIDTH characters, and answers of at most SMALL_ANSWERS places. Operations that have
     one function of layouts have one shape."""
     operands = list(product(range(1, SMALL_DIGITS + 1), range(SMALL_PLACES + 1)))
-    different = {BY_SIGN[op].layout: op for op in SIGNS}.values()
+    different = {BY_SIGN[op].layout: op for op in STATED}.values()
     for op, a, b, places in product(different, operands, operands, range(SMALL_ANSWERS + 1)):
         yield Shape(op, *a, *b, places, WIDTH, WIDTH)
         if BY_SIGN[op].divides and b[0] == 1:

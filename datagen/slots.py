@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from functools import cached_property
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,6 +108,15 @@ class Kind(IntEnum):
     SUM_TOP = 56  # says whether the sum is negative, which the rules of all columns read
     MAGNITUDE_LOWEST = 57  # of a sum that is not rounded
     MAGNITUDE_TOP = 58
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Kind | None":
+        """Returns a kind of an operation of a user's own: what is free, up to N_KINDS."""
+        if not isinstance(value, int) or not len(cls) <= value < N_KINDS:
+            return None
+        kind = int.__new__(cls, value)
+        kind._name_, kind._value_ = f"OUTSIDE_{value}", value
+        return cast(Kind, cls._value2member_map_.setdefault(value, kind))
 
 
 class StepKind(StrEnum):

@@ -5,7 +5,6 @@ Equivalent problems, such as `3 + 5` and `5 + 3`, or `5 / 2` and `5.0 / 2`, have
 """
 
 import enum
-from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +20,6 @@ class Split(enum.StrEnum):
     VAL = "val"
     TEST = "test"
 
-
-DESCRIPTION = (
-    "by a hash of the operation and the operands' values (for + and * in either order): "
-    "1/32 of all problems are validation, 1/32 test, the rest training, whatever the seed"
-)
 
 # The values of the highest five bits of the hash that belong to a split.
 _SHARES = {Split.VAL: range(0, 1), Split.TEST: range(1, 2), Split.TRAIN: range(2, 32)}
@@ -94,15 +88,11 @@ def next_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def split_of(problem: Problem) -> Split:
     """Returns the split of a problem."""
-    return _split_of_hash(problem_hash(problem))
+    return split_of_hash(problem_hash(problem))
 
 
-def split_of_text(question: str) -> Split:
-    """Returns the split of a question that is not an arithmetic problem, by a hash of its text."""
-    return _split_of_hash(int.from_bytes(blake2b(question.encode(), digest_size=8).digest()))
-
-
-def _split_of_hash(value: int) -> Split:
+def split_of_hash(value: int) -> Split:
+    """Returns the split of what has this hash, of 64 bits."""
     bits = value >> _SHARE_SHIFT
     return next(split for split, share in _SHARES.items() if bits in share)
 

@@ -28,7 +28,7 @@ from calcgpt.base.files import write_text
 
 HERE = Path(__file__).parent
 PAGE = HERE / "ABLATIONS.md"
-SUITES = ("blog", "positions", "feedforward", "attention")
+SUITES = ("blog", "positions", "feedforward", "attention", "presets")
 SWEEP = "sweep"
 SPACE = HERE.parent / "calcgpt_lab" / "sweeps" / "blog.toml"
 

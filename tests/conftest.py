@@ -1,5 +1,4 @@
 """Fixtures that several tests share: a tiny data set, a tiny model with random weights.
-from calcgpt_lab.saving import save
 
 Every test is marked by the folder it stands in: `unit`, `parity` or `e2e`.
 """

@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
+import uvicorn
 from fastapi.testclient import TestClient
 from forks import PATIENCE
 from httpx2 import Response
 from server_forks import ForkedProcess
+from starlette.types import ASGIApp
 
 from api.app import create_app
+from api.connections import Connection
 from api.service import LoadedModel
 from api.settings import Settings
 
@@ -109,6 +113,29 @@ def events_of(text: str) -> list[tuple[str, dict[str, Any]]]:
         if "event" in fields:
             events.append((fields["event"], json.loads(fields["data"])))
     return events
+
+
+@contextmanager
+def in_thread(
+    app: ASGIApp, run: Callable[[uvicorn.Server], None] = uvicorn.Server.run, **options: Any
+) -> Iterator[uvicorn.Server]:
+    """Yields a server of an application, in a thread. It closes no connection too early."""
+    usual = {"http": Connection, "ws": "none", "timeout_keep_alive": PATIENCE}
+    usual |= {"log_config": None, "access_log": False}
+    server = uvicorn.Server(uvicorn.Config(app, port=0, **usual | options))
+    thread = Thread(target=run, args=(server,))
+    thread.start()
+    try:
+        wait_for(lambda: server.started or not thread.is_alive())
+        yield server
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE)
+
+
+def url_of(server: uvicorn.Server) -> str:
+    """Returns the URL of such a server."""
+    return f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
 
 
 class Server:

@@ -47,7 +47,7 @@ from calcgpt_lab.records import wilson_interval
 from calcgpt_lab.tables import text_table
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, Distribution, distribution, wide, wide_words
-from datagen.formats import renderer
+from datagen.formats import FORMATS
 from datagen.operations import OPERATIONS
 from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, problem_hashes
@@ -184,7 +184,7 @@ def score_set(
     scoring: Scoring, name: str, problems: ProblemArray, form: str, arguments: argparse.Namespace
 ) -> dict[str, Any]:
     """Scores a set, in a format, and returns its results."""
-    lines = map(split_line, renderer(form)(problems).decode("ascii").splitlines())
+    lines = map(split_line, FORMATS[form](problems).decode("ascii").splitlines())
     with progress_bar(len(problems), desc=name) as bar:
         evaluation = evaluate_in_shards(
             scoring,

@@ -169,16 +169,6 @@ export async function dissect(model, text, position) {
   throw new service.ServiceError("The engine gave no answer.");
 }
 
-/** Returns the activations of neurons for each character of a text from `start` on.
- * @type {(model: string, text: string, start: number, neurons: import("./engine/dissect.js").Neuron[],
- *   signal: AbortSignal) => Promise<number[][]>} */
-export async function follow(model, text, start, neurons, signal) {
-  const activations = [];
-  const payload = { model, text, start, neurons, off: offOf(model) };
-  for await (const { data } of engine.run("follow", payload, signal)) activations.push(data);
-  return activations;
-}
-
 /** Tries a model without the parts `off` in all cases, in workers of their own, so that the page still answers. onTried:
  * called with what came of some cases; what it returns is awaited. Returns null if the model is right in all, or else a
  * wrong case, and a problem in which it is the first, if one was found.

@@ -113,10 +113,13 @@ export class Brain {
       layers.addEventListener(kind, (event) => this.#describe(targetOf(event).closest("button")?.dataset.part));
     }
     const bar = createElement("div", "bar", this.#outcome, this.#note, this.#reset);
+    this.#body.replaceChildren(createElement("p", "", INTRODUCTION), layers, this.#about, bar);
     const goals = this.#map?.goals ?? [];
     this.#goal = goals.length ? new GoalOfTheDay(goalOf(goals, Date.now()), this.#ask) : null;
-    const goal = this.#goal ? [this.#goal.element] : [];
-    this.#body.replaceChildren(...goal, createElement("p", "", INTRODUCTION), layers, this.#about, bar);
+    if (this.#goal) {
+      this.#body.prepend(this.#goal.element);
+      this.#outcome.after(this.#goal.verdict);
+    }
     this.#draw();
   }
 

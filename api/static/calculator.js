@@ -196,7 +196,7 @@ async function lookInside() {
   });
   const chosen = runner.steps[store.state.step - 1];
   const steps = [...(chosen ? [chosen] : []), ...runner.steps.toReversed()];
-  await inside.open(steps.map((shown) => shown.describe(0)), models.modelInSteps(models.choice.model));
+  await inside.open(steps.map((shown) => shown.describe(0)));
 }
 
 /** Shows the work on paper, as raw text, or both. */

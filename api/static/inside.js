@@ -1,6 +1,6 @@
 // A look inside: how the model wrote one character of the calculation that is shown. The reader chooses the character.
 
-import { dissect, write } from "./backend.js";
+import { dissect } from "./backend.js";
 import { namesOf } from "./brain/parts.js";
 import { messageOf } from "./client.js";
 import { byId, createButton, createElement } from "./format.js";
@@ -26,7 +26,7 @@ import { store } from "./state.js";
  * @typedef {{title: string, text: (scene: Scene) => string[], draw: (scene: Scene) => HTMLElement[]}} View */
 
 /** @type {View[]} */ const VIEWS = [sources, neurons, layers, choice];
-const EXAMPLE = "$(0000000471*00000029.9)="; // where nothing that can be shown is there
+const NOTHING = "There is nothing to look into yet: calculate something first, such as 471×29.9.";
 
 export class Inside {
   /** @type {Subject | null} */ #subject = null;
@@ -69,31 +69,27 @@ export class Inside {
     document.body.append(this.#dialog);
   }
 
-  /** Opens the view. written: the calculations that are shown, the one to look into first; model: that of the example, if
-   * none of them can be shown.
-   * @type {(written: Written[], model: string) => Promise<void>} */
-  async open(written, model) {
+  /** Opens the view. @param {Written[]} written the calculations that are shown, the one to look into first */
+  async open(written) {
     if (!this.#dialog.open) this.#dialog.showModal();
     this.#title.focus();
     delete this.#dialog.dataset.drawn;
     this.#learned.open = false;
     store.set({ inside: 1 });
     for (const part of [this.#sentence, this.#work, this.#views]) part.replaceChildren();
-    this.#about.replaceChildren(createElement("p", "", "Loading the model …"));
-    try {
-      const told = written.find(isShowable) ?? (await calculateExample(model));
-      const subject = (this.#subject = new Subject(told));
-      const { at } = store.state;
-      if (at && told === written[0]) subject.choose(subject.start + at - 1);
-      subject.onChoose = () => {
-        if (told === written[0]) store.set({ at: subject.position - subject.start + 1 });
-        this.#draw();
-      };
-      this.#board = new Board(subject);
-      await this.#draw();
-    } catch (error) {
-      this.#fail(error);
-    }
+    const told = written.find(isShowable);
+    this.#about.replaceChildren(createElement("p", "", told ? "Loading the model …" : NOTHING));
+    this.#learned.hidden = !told;
+    if (!told) return;
+    const subject = (this.#subject = new Subject(told));
+    const { at } = store.state;
+    if (at && told === written[0]) subject.choose(subject.start + at - 1);
+    subject.onChoose = () => {
+      if (told === written[0]) store.set({ at: subject.position - subject.start + 1 });
+      this.#draw();
+    };
+    this.#board = new Board(subject);
+    await this.#draw();
   }
 
   /** Draws the views for the character that is followed. */
@@ -107,7 +103,7 @@ export class Inside {
       const dissection = await dissect(subject.model, subject.text, subject.position);
       if (request !== this.#request) return; // another character is drawn now
       const scene = { subject, dissection, board, signal };
-      if (!this.#work.childElementCount) this.#work.append(...board.elements);
+      if (!this.#work.childElementCount) this.#work.append(board.element);
       board.show();
       this.#about.replaceChildren(this.#aboutOf(scene));
       this.#sentence.replaceChildren(...colouredSentence(subject, dissection));
@@ -145,15 +141,6 @@ export class Inside {
 function createSection(view, scene) {
   const paragraphs = view.text(scene).map((text) => createElement("p", "", text));
   return createElement("section", "", createElement("h3", "", view.title), ...paragraphs, ...view.draw(scene));
-}
-
-/** Returns what a model writes for the example. @param {string} model @returns {Promise<Written>} */
-async function calculateExample(model) {
-  let output = "";
-  for await (const text of write(model, EXAMPLE)) output += text;
-  const written = { model, prompt: EXAMPLE, output };
-  if (!isShowable(written)) throw new Error("As it is now, the model writes no end, so there is nothing to show.");
-  return written;
 }
 
 /** Returns the sentence of the character that is followed, its operands in the colours of the heads that fetched them.

@@ -20,6 +20,7 @@ from calcgpt.inference.real import (
 from calcgpt.inference.spelling import MAX_FACTORIAL, MESSAGES
 from datagen.arithmetic import Number, divide_half_even
 from datagen.notation import number_text
+from datagen.operations import OUTSIDE, Operation
 
 FRACTION_DIGITS = 40  # of a fraction that is shown, numerator and denominator together
 _PERCENT = fraction(Fraction(1, 100))
@@ -96,12 +97,22 @@ def _value(node: Expression, *operands: Real) -> Real:
         return a * b
     if sign == "/":
         return a / b
+    if sign in OUTSIDE:
+        return _outside(OUTSIDE[sign], a, b)
     if sign in ("+%", "-%"):
         return a + a * b if sign == "+%" else a - a * b
     if sign == "mod" and (rest := _residue(a, b)) is not None:
         return rest
     quotient = fraction(Fraction((a / b).floor()))
     return quotient if sign == "//" else a - b * quotient
+
+
+def _outside(operation: Operation, a: Real, b: Real) -> Real:
+    """Returns the value of an operation of a user's own, which is known of fractions alone."""
+    if a.exact is None or b.exact is None:
+        raise UndecidedError
+    n, d = operation.exact(a.exact, b.exact, 1)
+    return fraction(Fraction(n) / Fraction(d))
 
 
 def _factorial(x: Real) -> Real:

@@ -55,9 +55,9 @@ def _answers(calculator: Calculator) -> list[bool]:
     """Returns whether the answer is right to each problem of SELF_TEST that is within the limits of
     the model, and whose operation its recipe teaches."""
     data = calculator.checkpoint.recipe.data
-    taught = [op for op, weight in data.operations.items() if weight] if data else [*SELF_TEST]
+    weights = data.operations if data else dict.fromkeys(SELF_TEST, 1)
     right = []
-    for problem in map(SELF_TEST.__getitem__, taught):
+    for problem in (SELF_TEST[op] for op in SELF_TEST if weights[op]):
         try:
             calculation = calculator.calculate(problem, USUAL_PLACES)  # short work
         except ExpressionError:  # a small model may take only short numbers

@@ -126,7 +126,8 @@ def sweep(
     from calcgpt.base.extras import require
 
     require("a sweep", "torch", "ray", "optuna")
-    from calcgpt_lab.studies.sweep import Resources, load_space
+    from calcgpt_lab.studies.space import load_space
+    from calcgpt_lab.studies.sweep import Resources
     from calcgpt_lab.studies.sweep import sweep as run
 
     loaded = load_space(space, trials=trials, seed=seed)

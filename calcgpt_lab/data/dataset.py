@@ -42,12 +42,17 @@ from calcgpt_lab.data.plan import (
 )
 from calcgpt_lab.parallel import Map, WorkersDiedError, make_map
 from datagen.operations import OPERATIONS, SIGNS
-from datagen.splits import DESCRIPTION, Split
+from datagen.splits import Split
 
 __all__ = ["DatasetPlan", "Manifest", "generate", "load_manifest"]
 
 MANIFEST = "manifest.json"
 NAMES = (MANIFEST, *(f"{split}.txt" for split in Split))
+# How the manifest explains `datagen.splits`.
+SPLITS = (
+    "by a hash of the operation and the operands' values (for + and * in either order): "
+    "1/32 of all problems are validation, 1/32 test, the rest training, whatever the seed"
+)
 STAGING = ".new"
 
 T = TypeVar("T")
@@ -75,7 +80,7 @@ class Manifest(BaseModel):
     operations: BySplit[dict[StrictStr, StrictInt]]
     bytes: BySplit[StrictInt]
     sha256: BySplit[StrictStr]
-    splits: StrictStr = DESCRIPTION
+    splits: StrictStr = SPLITS
     generator: StrictInt
     package_version: StrictStr
 

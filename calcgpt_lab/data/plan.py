@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.base.errors import DataError, check_integer
+from calcgpt.base.plugins import look_up
 from datagen import distributions
 from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
-from datagen.formats import renderer
+from datagen.formats import FORMATS
 from datagen.operations import OPERATIONS
 from datagen.sampling import MAX_SEED, bit_generator
 from datagen.splits import Split, is_in_split, problem_hashes
@@ -51,7 +52,7 @@ class DatasetPlan:
         check_integer("test", self.test, 1, MAX_HELD_OUT)
         check_integer("seed", self.seed, 0, MAX_SEED)
         distributions.distribution(self.distribution)  # raises DataError for an unknown name
-        renderer(self.format)  # as above
+        look_up(FORMATS, self.format, "format")  # as above
         if self.places is not None:
             check_integer("places", self.places, 0, MAX_ASKED_PLACES)
 
@@ -79,7 +80,7 @@ class Shard:
         """Adds the lines of these problems."""
         if plan.places is not None:
             problems = replace(problems, places=np.array(plan.places, np.uint16))
-        self.text.append(renderer(plan.format)(problems))
+        self.text.append(FORMATS[plan.format](problems))
         self.operations += np.bincount(problems.op, minlength=len(OPERATIONS))
 
 

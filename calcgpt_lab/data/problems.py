@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from calcgpt.base.errors import DataError, NotationError, as_path, check_integer
 from calcgpt.base.files import read_text, text_sha256
+from calcgpt.base.plugins import look_up
 from calcgpt.config import DataConfig
 from calcgpt_lab.data.plan import held_out_problems
 from datagen.arithmetic import ProblemArray, concatenate
 from datagen.distributions import DISTRIBUTIONS, distribution
-from datagen.formats import renderer
+from datagen.formats import FORMATS
 from datagen.notation import parse_answer, parse_prompt
 from datagen.operations import OPERATIONS
 from datagen.sampling import bit_generator
@@ -100,7 +101,7 @@ class FreshProblems:
 
     def __init__(self, config: DataConfig, seed: int) -> None:
         self.config, self.seed = config, seed
-        self._render_lines = renderer(config.format)
+        self._render_lines = look_up(FORMATS, config.format, "format")
         self.names = sorted(config.mixture, key=list(DISTRIBUTIONS).index)
         self.validation = config.validation
         self._mixture = np.array([config.mixture[name] for name in self.names])

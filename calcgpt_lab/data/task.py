@@ -10,6 +10,7 @@ never trained on. For a file they are chosen by the seed, for a function by a ha
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 from typing import Any, Self, TypeAlias
@@ -27,7 +28,7 @@ from calcgpt.base.plugins import code_of, described, imports_from, load_installe
 from calcgpt.variants import register
 from calcgpt_lab.data.problems import Line
 from datagen.sampling import MAX_SEED
-from datagen.splits import Split, split_of_text
+from datagen.splits import Split, split_of_hash
 
 ALL = "all"
 SPLITS = (*map(str, Split), ALL)
@@ -288,6 +289,11 @@ def _task_of_python(path: Path, name: str) -> Task:
         key for key, value in vars(module).items() if isinstance(value, Task) or callable(value)
     ]
     raise ConfigError(f"{path} has no task {name!r}{did_you_mean(name, names)}")
+
+
+def split_of_text(question: str) -> Split:
+    """Returns the split of a question that is not an arithmetic problem, by a hash of its text."""
+    return split_of_hash(int.from_bytes(blake2b(question.encode(), digest_size=8).digest()))
 
 
 def _check_split(split: str) -> None:

@@ -29,6 +29,7 @@ from calcgpt_lab.data.sources import DataFolder
 from calcgpt_lab.plots import check_matplotlib
 from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.ablation_report import write_report
+from calcgpt_lab.studies.estimate import say_estimate, step_seconds
 from calcgpt_lab.studies.job import Job
 from calcgpt_lab.studies.suite import Suite
 from calcgpt_lab.training.devices import pick_device
@@ -95,6 +96,8 @@ def ablate(
         if n_process is None and devices[0].startswith("cuda"):
             n_process = len(devices)
         at_a_time = n_process or max(1, usable_cores() // threads)
+        if progress and missing:
+            _say_estimate(missing, at_a_time, torch.device(devices[0]), threads)
         failures = run_jobs(missing, at_a_time, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
         scores = [score for job in jobs_in_out() if (score := job.score())]
@@ -103,6 +106,20 @@ def ablate(
         name, reason = next(iter(failures.items()))
         raise TrainingError(f"{len(failures)} of {len(missing)} runs failed; {name}: {reason}")
     return files
+
+
+def _say_estimate(jobs: Sequence[Job], n_process: int, device: torch.device, threads: int) -> None:
+    """Says how long the jobs will take, by the first steps of the first job of each task. Says
+    nothing if one of these cannot be trained: that is an error of its job."""
+    firsts = {job.task: job for job in reversed(jobs)}
+    with suppress(UserError):
+        seconds = {
+            task: step_seconds(job.recipe, DataFolder.load(job.data), device, threads)
+            for task, job in firsts.items()
+        }
+        say_estimate(
+            "runs", [seconds[job.task] * job.recipe.train.steps for job in jobs], n_process
+        )
 
 
 def _seeds(out: Path, task: str, variant: str) -> list[int]:

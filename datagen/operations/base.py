@@ -1,15 +1,21 @@
 """What an operation is."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
+from calcgpt.base.errors import ConfigError
 from datagen.operations.parts import Question
 from datagen.rules import Rule
 from datagen.slots import Kind, Layout, Shape, StepKind
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+def no_work(*_: Any) -> Any:
+    """Raises ConfigError: an operation without worked steps has no layout."""
+    raise ConfigError("an operation has no worked steps: use the format 'direct'")
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Operation(str):
     """An operation on two numbers. As a string it is its sign in the notation of problems.
 
@@ -17,7 +23,8 @@ class Operation(str):
     1 / `unit`; b is not 0 if the operation `divides`. It works with Python's integers and with
     arrays. `layout` puts the slots of the worked steps after those of the question. `length`
     returns how many it puts, at once: clients of a service choose the shapes. `rules` write the
-    slots, but for those of `datagen.rules.COMMON`. The page runs translations of the three
+    slots, but for those of `datagen.rules.COMMON`. Without these three, it has no worked steps, and
+    models answer it at once. The page runs translations of the three
     functions (`make tables`), so they use only what `tools.javascript` understands.
     """
 
@@ -27,14 +34,14 @@ class Operation(str):
     # As people write it. The first is its sign in expressions.
     spellings: tuple[str, ...]
     # Words before two numbers: those words, the word between, whether the second comes first.
-    pairs: tuple[tuple[str, str, bool], ...]
+    pairs: tuple[tuple[str, str, bool], ...] = ()
     rank: int  # precedence
     exact: Callable[[Any, Any, int], tuple[Any, Any]]
-    layout: Callable[[Layout, Shape, Question], None]
-    length: Callable[[Shape], int]
-    rules: dict[StepKind, dict[Kind, Rule]]
-    colour: str  # of plots; see `calcgpt_lab.plots.PALETTE`
-    marker: str  # of plots
+    layout: Callable[[Layout, Shape, Question], None] = no_work
+    length: Callable[[Shape], int] = no_work
+    rules: dict[StepKind, dict[Kind, Rule]] = field(default_factory=dict)
+    colour: str = "black"  # of plots; see `calcgpt_lab.plots.PALETTE`
+    marker: str = "D"  # of plots
     commutes: bool = False
     grows: bool = False  # a result may have as many digits as both operands together
     divides: bool = False  # there is no result if b is 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -64,6 +65,7 @@ def complete(suite: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert ended.exit_code == 0, ended.stderr
     assert str(out / "report.md") in ended.stdout.splitlines()
     assert "sums learned seed 2: done" in ended.stderr
+    assert re.search(r"^4 runs, \d at a time: about 0:00:\d\d if all are ", ended.stderr, re.M)
     return out
 
 

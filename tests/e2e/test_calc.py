@@ -294,7 +294,6 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
 IMPORTS = """
 import atexit, sys
 from calcgpt.cli import cli
-from calcgpt_lab.saving import save
 atexit.register(lambda: print(sorted({"torch", "numba", "llvmlite"} & sys.modules.keys())))
 cli.main(sys.argv[1:])
 """

@@ -1,4 +1,4 @@
-"""The commands of docs/guide/ and docs/VARIANTS.md work as they are written, in their order."""
+"""The commands of docs/guide/, docs/VARIANTS.md and the course work as they are written."""
 
 import re
 import shlex
@@ -15,7 +15,11 @@ from ray_cluster import RayCluster
 from serving import server
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-PAGES = [*sorted(GUIDE.glob("*.md")), GUIDE.parent / "VARIANTS.md"]
+PAGES = [
+    *sorted(GUIDE.glob("*.md")),
+    GUIDE.parent / "VARIANTS.md",
+    GUIDE.parent / "course/README.md",
+]
 # Fewer steps and problems than on the pages: what stands on the left is replaced. A model that has
 # learned nothing writes to the end of its context.
 FEW = (
@@ -29,6 +33,11 @@ SHORT = {
     " --set model.block_size=20",
     "--recipe adder": "--recipe adder --set train.steps=3 --set train.eval_batches=1"
     " --set train.eval_problems=5 --set model.block_size=144",
+    "--suite blog": f"--suite blog --only tinyshakespeare/gqa --seed 42 {FEW}",
+    "--suite positions": f"--suite positions --only tinyshakespeare/shaw --seed 42 {FEW}",
+    "--suite presets": f"--suite presets --only tinyshakespeare/llama --seed 42 {FEW}",
+    "datagen data/blog": "datagen data/blog --train 500 --val 50 --test 50",
+    "sweep blog": "sweep nano --trials 2",
     "--suite nano": "--suite nano --set train.steps=10 --set train.eval_problems=0",
     "seeds = [1, 2]": "seeds = [1]",
     "--trials 3": "--trials 2",
@@ -110,6 +119,8 @@ def test_every_command_of_the_page_works(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
+    Path("data").mkdir()
+    Path("data/tinyshakespeare.txt").write_text("To be, or not to be.\n" * 2000, "utf-8")
     lines = [shortened(line) for line in commands(page)]
     assert any(line.startswith("calcgpt ") for line in lines)
     for line in lines:

@@ -121,11 +121,11 @@ def test_the_goal_of_the_day_is_met_and_its_link_has_a_page(
         page.locator(f'[data-part="{part}"]').evaluate("e => e.click()")
         expect(page.locator("#brain .bar")).to_contain_text("Off: ")
         page.locator("#running").wait_for(state="hidden")
-    status = box.get_by_role("status")
+    status = page.locator("#brain .verdict-line").get_by_role("status")
     expect(status).to_contain_text("✓ Done: it says ")
     expect(status).to_contain_text("You tried 3 parts.")
     assert violations(page) == []
-    box.get_by_role("button", name="Share the result").click()
+    page.get_by_role("button", name="Share the result").click()
     expect(status).to_have_text("Copied.")
     text, _, link = page.evaluate("navigator.clipboard.readText()").rpartition(" ")
     assert re.fullmatch(r"CalcGPT, January 2: I made it say .* found at try 3\.", text)

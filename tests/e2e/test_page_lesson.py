@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +19,9 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 
 
 def test_each_card_says_what_the_model_says_without_a_connection(
-    exported: Page, host_address: str
+    open_page: Callable[..., Page], host_address: str
 ) -> None:
-    page = exported
-    page.set_viewport_size({"width": 360, "height": 740})
-    page.goto(host_address)
+    page = open_page(host_address, viewport={"width": 360, "height": 740})
     page.get_by_role("link", name="A lesson of twenty minutes").click()
     answered(page, "16")
     lesson = page.get_by_role("region", name="A lesson of twenty minutes")
@@ -32,6 +31,7 @@ def test_each_card_says_what_the_model_says_without_a_connection(
     for number in range(1, 7):
         expect(lesson.get_by_role("heading")).to_contain_text(f"{number} of 6: ")
         expect(lesson.get_by_role("button", name=re.compile("see", re.I))).to_be_disabled()
+        page.locator("#work[aria-busy=false]").wait_for()
         assert violations(page) == [], number
         lesson.get_by_role("radio").last.check()
         lesson.get_by_role("button", name=re.compile("see", re.I)).click()

@@ -6,22 +6,21 @@ import json
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
-from typing import Any
 
 import pytest
 import uvicorn
 from forks import PATIENCE
-from serving import Server, events_of, server, wait_for
+from serving import Server, events_of, in_thread, server, wait_for
 from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app
-from api.connections import Connection, LocalConnection, SlowClients
+from api.connections import LocalConnection, SlowClients
 from api.middleware import RequestLog
 from api.settings import Settings
 from api.telemetry import Metrics
@@ -217,34 +216,13 @@ def test_requests_in_one_piece_are_begun_one_after_the_other(running: Server) ->
     assert "Traceback" not in running.log
 
 
-@contextmanager
-def serving(
-    app: ASGIApp,
-    protocol: type[Connection] = Connection,
-    max_connections: int | None = None,
-    keep_alive: int = PATIENCE,
-) -> Iterator[uvicorn.Server]:
-    """A server of an application, in a thread. It closes no connection too early."""
-    options: dict[str, Any] = {"log_config": None, "lifespan": "off"}
-    options |= {"timeout_keep_alive": keep_alive, "limit_concurrency": max_connections}
-    service = uvicorn.Server(uvicorn.Config(app, port=0, http=protocol, **options))
-    thread = Thread(target=service.run)
-    thread.start()
-    try:
-        wait_for(lambda: service.started)
-        yield service
-    finally:
-        service.should_exit = True
-        thread.join(PATIENCE)
-
-
 def connect_to(service: uvicorn.Server) -> socket.socket:
     """Returns a new connection to such a server."""
     return socket.create_connection(service.servers[0].sockets[0].getsockname(), PATIENCE)
 
 
 def test_a_connection_without_a_complete_head_is_closed() -> None:
-    with serving(create_app(Settings(), lambda: iter(())), LocalConnection) as service:
+    with in_thread(create_app(Settings(), lambda: iter(())), http=LocalConnection) as service:
         again, silent, slow = (connect_to(service) for _ in range(3))
         with again, silent, slow:
             slow.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
@@ -266,7 +244,10 @@ def test_a_closed_connection_does_not_wait_for_a_client_that_reads_nothing() -> 
         n_open = len(service.server_state.connections)
         answered.set()
 
-    with serving(app, LocalConnection, keep_alive=1) as service, connect_to(service) as connection:
+    with (
+        in_thread(app, http=LocalConnection, lifespan="off", timeout_keep_alive=1) as service,
+        connect_to(service) as connection,
+    ):
         connection.sendall(HEALTH)
         assert answered.wait(PATIENCE)
         assert n_open == 1
@@ -281,7 +262,10 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
         await PlainTextResponse("answered")(scope, receive, send)
 
     metrics = Metrics()
-    with serving(RequestLog(app, metrics, limit=2)) as service, ExitStack() as stack:
+    with (
+        in_thread(RequestLog(app, metrics, limit=2), lifespan="off") as service,
+        ExitStack() as stack,
+    ):
         first, second, third = (stack.enter_context(connect_to(service)) for _ in range(3))
         first.sendall(HEALTH)
         second.sendall(HEALTH)
@@ -297,7 +281,7 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
 
 def test_connections_beyond_the_limit_are_refused() -> None:
     app = create_app(Settings(), lambda: iter(()))
-    with serving(app, max_connections=2) as service, ExitStack() as stack:
+    with in_thread(app, limit_concurrency=2) as service, ExitStack() as stack:
         connections = [stack.enter_context(connect_to(service)) for _ in "123"]
         wait_for(lambda: len(service.server_state.connections) == 3)
         connections[2].sendall(HEALTH)
@@ -319,7 +303,7 @@ def test_what_is_refused_before_it_begins_is_counted(tiny_folder: Path) -> None:
 def test_a_body_that_is_given_up_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("api.app.SlowClients", partial(SlowClients, limit=1))
     incomplete = head("/v1/calculate", "Content-Length: 9") + b"1"
-    with serving(create_app(Settings(), lambda: iter(()))) as service:
+    with in_thread(create_app(Settings(), lambda: iter(()))) as service:
         with connect_to(service) as first:
             first.sendall(incomplete)
             wait_for(lambda: service.server_state.tasks)  # it is the first to wait

@@ -135,4 +135,6 @@ export const KIND = {json.dumps(kinds)};
  * exact: Function, layout: Function, length: Function}}>}} */
 export const OPERATIONS = {{
 {table}}};
+/** Those of a user's own, which a page does not have. @type {{Record<string, never>}} */
+export const OUTSIDE = {{}};
 """

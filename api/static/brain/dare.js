@@ -24,7 +24,7 @@ export const onPutBack = (onBack) => back.addEventListener("click", onBack);
 
 /** @type {(calculation: Calculation, manifest: Manifest) => string} */
 function textOf({ expression, result, exact, off = [] }, manifest) {
-  const equation = equationOf(shortenMiddle(expression, MAX_LENGTH), result ?? "").replaceAll(" ", "\u00a0");
+  const equation = equationOf(shortenMiddle(expression, MAX_LENGTH), result ?? "");
   const still = result === exact ? "It still says" : "Now it says";
   const says = result === null ? "Now its answer is no number." : `${still} ${equation}.`;
   return `I removed ${removedOf(off, manifest)}. ${says}`;

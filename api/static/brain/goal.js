@@ -13,9 +13,10 @@ const DAY = 86_400_000; // milliseconds
 /** Returns the goal of the day. @type {(goals: Goal[], now: number) => Goal} */
 export const goalOf = (goals, now) => goals[Math.floor(now / DAY) % goals.length];
 
-/** Returns a problem with an answer, as people write it: `7 × 8 = 70`. @type {(problem: string, answer: string) => string} */
+/** Returns a problem with an answer, as people write it, `7 × 8 = 70`, in one line. @type {(problem: string, answer: string) => string} */
 export const equationOf = (problem, answer) => {
-  return `${formatNumbers(problem).replace(/(?<=\d)[+−×÷]/, " $& ")} = ${formatNumbers(answer)}`;
+  const text = `${formatNumbers(problem).replace(/(?<=\d)[+−×÷]/, " $& ")} = ${formatNumbers(answer)}`;
+  return text.replaceAll(" ", "\u00a0");
 };
 
 /** Shows a goal, and checks each calculation. */
@@ -25,7 +26,8 @@ export class GoalOfTheDay {
   #tries = new Set(); // the parts without which its problem was calculated
   #status = createElement("p");
   #share = createButton("plain", "Share the result", () => this.#tell());
-  element;
+  /** What is to be done. */ element;
+  /** What came of it, which is shown beside the switches. */ verdict;
 
   /** @param {Goal} goal @param {(problem: string) => void} onBegin called when the reader begins */
   constructor(goal, onBegin) {
@@ -39,7 +41,8 @@ export class GoalOfTheDay {
     const tip = `Look for a ${what} of layer ${solution[0]}.`;
     const hint = createElement("details", "", createElement("summary", "", "Hint"), createElement("p", "", tip));
     const title = createElement("h3", "", `The goal of the day: make ${this.#equation} with one part off`);
-    this.element = createElement("div", "goal", title, begin, this.#status, this.#share, hint);
+    this.element = createElement("div", "goal", title, begin, hint);
+    this.verdict = createElement("div", "verdict-line", this.#status, this.#share);
   }
 
   /** Whether a calculation is of the problem of the goal. @param {string} expression */

@@ -12,28 +12,24 @@ import { layoutOf, tokensOf } from "./write.js";
 
 const NEURONS = 6; // so many are listed
 
-/** A neuron of a feed-forward network. layer, index: from 0. @typedef {{layer: number, index: number}} Neuron */
-
 /** A character with its logit and its probability.
  * @typedef {{text: string, logit: number, probability: number}} Ranked */
 
 /** How a character was written. sources: the positions that its rule reads; attention (layers, heads, sources): their
  * weights; ranked: all characters, the most probable first, at first and after each layer.
  *
- * lead: the logit of the most probable character less that of the next one. It is the sum of what came from the kind of
- * the slot (`start`), from the attention of all layers and from the feed-forward network of each layer. neurons: those
- * that added or took most, with their part of the lead, their activation, and what they add to the logit of each
- * character, in the order of `vocabulary`; nNeurons: how many there are in all.
+ * lead: the logit of the most probable character less that of the next one. feedForward: what the neurons of each layer
+ * added to it. neurons: those that added or took most, with their layer and index from 0, their part of the lead, their
+ * activation, and what they add to the logit of each character, in the order of `vocabulary`; nNeurons: of all layers.
  * @typedef {{layers: number, heads: number, sources: number[], attention: number[], vocabulary: string,
- * ranked: Ranked[][], lead: number, start: number, attended: number,
- * feedForward: number[], nNeurons: number,
- * neurons: (Neuron & {part: number, activation: number, effects: number[]})[]}} Dissection */
+ * ranked: Ranked[][], lead: number, feedForward: number[], nNeurons: number,
+ * neurons: {layer: number, index: number, part: number, activation: number, effects: number[]}[]}} Dissection */
 
 /** Takes apart how a model wrote line[position], a character after the question.
  * @type {(memory: Memory, line: string, position: number) => Dissection} */
 export function dissect(memory, line, position) {
   const { network, vocabulary } = memory;
-  const [{ sources, attention, streams, hidden }] = traced(memory, line, position, position + 1);
+  const { sources, attention, streams, hidden } = traceOf(memory, line, position);
   const ranked = streams.map((stream) => rank(network.readOut(stream), vocabulary));
   const [first, second] = ranked[network.nLayers];
   const readers = network.readers(streams[network.nLayers]);
@@ -49,8 +45,6 @@ export function dissect(memory, line, position) {
     return all.reduce((sum, neuron) => sum + (neuron.layer === layer ? neuron.part : 0), 0);
   });
   const lead = first.logit - second.logit;
-  const start = dot(direction, streams[0]);
-  const attended = feedForward.reduce((rest, part) => rest - part, lead - start);
   const neurons = all
     .sort((a, b) => Math.abs(b.part) - Math.abs(a.part))
     .slice(0, NEURONS)
@@ -59,31 +53,19 @@ export function dissect(memory, line, position) {
     });
   const { nLayers: layers, nHeads: heads } = network;
   const nNeurons = all.length;
-  return {
-    layers, heads, sources, attention, vocabulary, ranked,
-    lead, start, attended, feedForward, nNeurons, neurons,
-  };
+  return { layers, heads, sources, attention, vocabulary, ranked, lead, feedForward, nNeurons, neurons };
 }
 
-/** Yields the activations of neurons when the model wrote line[start], line[start + 1] and so on.
- * @type {(memory: Memory, line: string, start: number, neurons: Neuron[]) => Generator<number[]>} */
-export function* follow(memory, line, start, neurons) {
-  for (const { hidden } of traced(memory, line, start)) yield neurons.map(({ layer, index }) => hidden[layer][index]);
-}
-
-/** Yields how the network came to line[start], line[start + 1] and so on before `stop`, and the positions that it read.
- * @type {(memory: Memory, line: string, start: number, stop?: number) => Generator<Trace & {sources: number[]}>} */
-function* traced(memory, line, start, stop = line.length) {
+/** Returns how the network came to a character of a line, and the positions that it read.
+ * @type {(memory: Memory, line: string, position: number) => Trace & {sources: number[]}} */
+function traceOf(memory, line, position) {
   const layout = layoutOf(line);
-  const codes = memory.encode(line);
-  const slots = [...layout.slots, ...layout.answerSlots(line)];
-  for (const [kind, , , all] of slots.slice(start, stop)) {
-    /** @type {Trace} */ const trace = { attention: [], streams: [], hidden: [] };
-    memory.network.logits(kind, tokensOf(all, codes), trace);
-    const exists = all.map((source) => source >= 0);
-    const attention = trace.attention.filter((_, index) => exists[index % all.length]);
-    yield { ...trace, attention, sources: all.filter((_, index) => exists[index]) };
-  }
+  const [kind, , , all] = [...layout.slots, ...layout.answerSlots(line)][position];
+  /** @type {Trace} */ const trace = { attention: [], streams: [], hidden: [] };
+  memory.network.logits(kind, tokensOf(all, memory.encode(line)), trace);
+  const exists = all.map((source) => source >= 0);
+  const attention = trace.attention.filter((_, index) => exists[index % all.length]);
+  return { ...trace, attention, sources: all.filter((_, index) => exists[index]) };
 }
 
 /** Returns all characters with their logits and probabilities, the most probable first.

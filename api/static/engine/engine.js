@@ -20,7 +20,7 @@ export class Engine {
   }
 
   /** Yields the events of a task of the worker, `{name, data}`.
-   * @param {"calculate" | "write" | "dissect" | "follow" | "tryCases" | "findProblem"} task
+   * @param {"calculate" | "write" | "dissect" | "tryCases" | "findProblem"} task
    * @param {{model: string} & Record<string, any>} payload
    * @param {AbortSignal} [signal]
    * @throws {ServiceError} or AbortError after `signal` */

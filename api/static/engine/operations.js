@@ -43,3 +43,5 @@ export const OPERATIONS = {
   "*": { name: "multiplication", symbol: "\u00d7", spellings: ["*", "\u00d7", "\u2715", "\u2716", "\u2a2f", "\u2217", "\u00b7", "\u22c5", "\u2219", "\u2022", "x", "\uff58", "\uff38", "\u0445", "\u0425", "times", "multiplied by"], rank: 2, colour: "green", marker: "^", divides: false, has_point: false, toString: () => "*", exact: exactProduct, layout: productLayout, length: productLength },
   "/": { name: "division", symbol: "\u00f7", spellings: ["/", "\u00f7", "\u2215", "\u2044", "\u2797", ":", "over", "divided by"], rank: 2, colour: "purple", marker: "v", divides: true, has_point: true, toString: () => "/", exact: exactQuotient, layout: quotientLayout, length: quotientLength },
 };
+/** Those of a user's own, which a page does not have. @type {Record<string, never>} */
+export const OUTSIDE = {};

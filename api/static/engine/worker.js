@@ -2,7 +2,7 @@
 // cancelled task ends after the next few characters.
 
 import { Computation, limitsOf } from "./computation.js";
-import { dissect, follow } from "./dissect.js";
+import { dissect } from "./dissect.js";
 import { ExpressionError } from "./errors.js";
 import { Network } from "./network.js";
 import { findProblem, tryCases } from "./proof.js";
@@ -79,11 +79,6 @@ const TASKS = {
   /** Takes apart how the model wrote a character. */
   *dissect({ model, text, position, off }) {
     yield { name: "dissection", data: dissect(memoryOf(model, off), text, position) };
-  },
-
-  /** Follows neurons through a text. */
-  *follow({ model, text, start, neurons, off }) {
-    for (const data of follow(memoryOf(model, off), text, start, neurons)) yield { name: "active", data };
   },
 
   /** Tries some of all cases. */

@@ -42,9 +42,9 @@ export function createShareBar(share, isSigned = false, colour = "var(--accent)"
 }
 
 /** Returns radio buttons, one of which is chosen. labels: the elements beside them; onChoose: called at once for the
- * chosen one, and then for each that the reader chooses (`isAsked`).
+ * chosen one.
  * @type {(name: string, labels: (Node | string)[][], chosen: number,
- *   onChoose: (index: number, isAsked: boolean) => void) => HTMLElement} */
+ *   onChoose: (index: number) => void) => HTMLElement} */
 export function createChoices(name, labels, chosen, onChoose) {
   const group = createElement("div", "choices");
   group.role = "radiogroup";
@@ -52,10 +52,10 @@ export function createChoices(name, labels, chosen, onChoose) {
   const radios = labels.map((parts, index) => {
     const radio = createElement("input");
     Object.assign(radio, { type: "radio", name: `inside ${name}`, checked: index === chosen });
-    radio.addEventListener("change", () => onChoose(index, true));
+    radio.addEventListener("change", () => onChoose(index));
     return createElement("label", "", radio, ...parts);
   });
   group.append(...radios);
-  onChoose(chosen, false);
+  onChoose(chosen);
   return group;
 }

@@ -268,6 +268,14 @@ def test_operations_of_long_numbers_count_as_several(monkeypatch: pytest.MonkeyP
         assert "7 operations; the limit is 5" in problem(refused, 422, "too-many-items")["detail"]
 
 
+def test_planning_counts_too_also_of_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calculator, "EFFORT_OF_READING", USUAL_LENGTH)  # an operation a character
+    with client_of(calculator_model(), rate_limit="9/day") as client:
+        assert ask(client, "1+1").status_code == 200  # four
+        problem(ask(client, "1+"), 422, "syntax")  # three
+        problem(ask(client, "1+1"), 429, "rate-limited")
+
+
 @given(st.lists(st.tuples(st.integers(0, 10**30), st.sampled_from("+*/")), min_size=1, max_size=4))
 def test_no_operation_counts_for_more_characters_than_a_usual_one(
     terms: list[tuple[int, str]],

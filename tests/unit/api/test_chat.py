@@ -177,16 +177,6 @@ RETURNED = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
             "stop": ["\nObservation:", "\n\tObservation:"],
             "temperature": 0.7,
         },
-        {  # LangChain, `with_structured_output`
-            "messages": [said([{"type": "text", "text": "6*7"}])],
-            "model": "exact",
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "Answer", "schema": PARAMETERS, "strict": True},
-            },
-            "max_completion_tokens": 256,
-            "seed": 7,
-        },
         {  # LiteLLM, with parts of other models and what a user saw before
             "messages": [
                 said([IMAGE, {"type": "text", "text": "What is it?"}]),
@@ -208,7 +198,7 @@ RETURNED = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
             "metadata": {"trace": "1"},
         },
     ],
-    ids=["tools", "structured", "litellm"],
+    ids=["tools", "litellm"],
 )
 def test_what_clients_send_is_accepted(client: TestClient, body: dict[str, Any]) -> None:
     """Bodies as the clients write them by default."""

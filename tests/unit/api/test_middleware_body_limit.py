@@ -4,8 +4,6 @@ import asyncio
 import http.client
 import json
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,6 +15,7 @@ from asgi import request, run
 from forks import PATIENCE
 from hypothesis import example, given
 from hypothesis import strategies as st
+from serving import in_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
@@ -28,24 +27,6 @@ from api.settings import Settings
 
 LIMIT = 1000
 HUGE = 20_000_000
-
-SERVER = """
-import socket, uvicorn
-from starlette.requests import Request
-from starlette.responses import Response
-from api.middleware import BodyLimit
-from api.connections import SlowClients
-from api.connections import Connection
-
-async def echo(scope, receive, send):
-    await Response(await Request(scope, receive).body())(scope, receive, send)
-
-listener = socket.create_server(("127.0.0.1", 0))
-print(listener.getsockname()[1], flush=True)
-app = BodyLimit(echo, limit=1000)
-config = uvicorn.Config(app, http=Connection, lifespan="off", log_level="error")
-uvicorn.Server(config).run(sockets=[listener])
-"""
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,12 +57,13 @@ class Exchange:
 
 
 def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]]:
-    """Returns the `receive` of a client that sends these chunks. With `ends`, it then ends the body
-    and disconnects. Otherwise it stays silent."""
+    """Returns the `receive` of a client that sends these chunks. With `ends`, it then ends the
+    body, a single chunk at once, and disconnects. Otherwise it stays silent."""
+    goes_on = not ends or len(chunks) > 1
     messages: list[Message] = [
-        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
+        {"type": "http.request", "body": chunk, "more_body": goes_on} for chunk in chunks
     ]
-    if ends:
+    if ends and len(chunks) != 1:
         messages.append({"type": "http.request"})
 
     async def receive() -> Message:
@@ -177,14 +159,15 @@ def test_a_disconnect_before_the_end_of_the_body_gets_no_response() -> None:
 # --- at the wire ---
 
 
+async def echo_at_once(scope: Scope, receive: Receive, send: Send) -> None:
+    await Response(await Request(scope, receive).body())(scope, receive, send)
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A process that serves an echo behind the guard, as the service does, and its port."""
-    command = [sys.executable, "-c", SERVER]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        yield process, int(process.stdout.readline())
-        process.terminate()
+def port() -> Iterator[int]:
+    """The port of a server that answers with the body behind the guard."""
+    with in_thread(BodyLimit(echo_at_once, LIMIT), lifespan="off") as server:
+        yield server.servers[0].sockets[0].getsockname()[1]
 
 
 def pieces() -> Iterator[bytes]:
@@ -213,23 +196,21 @@ def by_httpx_in_chunks(port: int) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("post", [by_http_client_in_chunks, by_urllib, by_httpx_in_chunks])
 def test_a_client_with_a_huge_body_can_read_the_refusal(
-    server: tuple[subprocess.Popen[str], int], post: Callable[[int], tuple[int, bytes]]
+    port: int, post: Callable[[int], tuple[int, bytes]]
 ) -> None:
-    status, body = post(server[1])
+    status, body = post(port)
     assert status == 413
     assert json.loads(body)["type"] == "urn:calcgpt:problem:too-large"
 
 
-def test_the_next_request_is_answered(server: tuple[subprocess.Popen[str], int]) -> None:
-    with httpx.Client(base_url=f"http://127.0.0.1:{server[1]}", timeout=PATIENCE) as client:
+def test_the_next_request_is_answered(port: int) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
         assert client.post("/", content=bytes(HUGE)).status_code == 413
         assert client.post("/", content=b"5").content == b"5"
 
 
-def test_a_client_that_expects_100_continue_is_refused_at_once(
-    server: tuple[subprocess.Popen[str], int],
-) -> None:
-    with socket.create_connection(("127.0.0.1", server[1]), timeout=PATIENCE) as client:
+def test_a_client_that_expects_100_continue_is_refused_at_once(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as client:
         client.sendall(
             b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000000\r\n"
             b"Expect: 100-continue\r\n\r\n"

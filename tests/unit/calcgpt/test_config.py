@@ -18,8 +18,8 @@ from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS
 from calcgpt_lab.recipe import commented_toml, load_recipe, recipe_names
 from calcgpt_lab.training.optim import OPTIMIZERS, SCHEDULES
-from datagen import formats
 from datagen.distributions import DISTRIBUTIONS
+from datagen.formats import FORMATS
 
 DATA = "data.mixture.blog=1"  # a recipe has no [data] without it
 
@@ -36,7 +36,7 @@ TABLES: dict[str, tuple[Any, Mapping[str, Any] | tuple[str, ...]]] = {
     "train.optimizer": (config.Optimizer, OPTIMIZERS),
     "train.schedule": (config.Schedule, SCHEDULES),
     "tokenizer": (config.TokenizerName, TOKENIZERS),
-    "data.format": (config.Format, formats.FORMATS),
+    "data.format": (config.Format, FORMATS),
     "data.validation": (config.Distribution, DISTRIBUTIONS),
 }
 
@@ -44,12 +44,10 @@ TABLES: dict[str, tuple[Any, Mapping[str, Any] | tuple[str, ...]]] = {
 REFUSED = {
     # Parts that do not fit together.
     "n_kv_head=3": "n_head 4 is not divisible by n_kv_head 3",
-    "n_kv_head=8": "n_head 4 is not divisible by n_kv_head 8",
     "n_embd=30": "n_embd 30 is not divisible by n_head 4",
     "n_head=64 n_kv_head=1": "n_embd 32 is not divisible by n_head 64",
     "n_embd=20": "rope needs an even head width, not 5",
     "n_embd=20 position=learned+rope": "rope needs an even head width, not 5",
-    "n_embd=20 position=coupled+rope": "rope needs an even head width, not 5",
     "n_embd=15 n_head=1 n_kv_head=1 position=sinusoidal": "need an even n_embd, not 15",
     "block_size=1000000 n_embd=96": "block_size must be at most 699050 with position 'rope'",
     "block_size=1000000 position=sinusoidal": "block_size must be at most 524288 with position",
@@ -57,26 +55,19 @@ REFUSED = {
     "position=t5-buckets max_distance=16": "max_distance 16 must be above half of n_bucket 32",
     "position=t5-buckets max_distance=1 n_bucket=2": "max_distance 1 must be above half of",
     "position=coupled n_place=8 place_offset=8": "place_offset 8 must be below n_place 8",
-    "position=coupled+rope place_offset=32": "place_offset 32 must be below n_place 32",
     "position=coupled row_marks=[3,3]": "row_marks must be different token ids",
-    "position=coupled+rope row_marks=[1,2,1]": "row_marks must be different token ids",
     # A name is wrong even where the architecture makes no use of it.
     "architecture=bigram position=nope": "unknown position 'nope'; valid names: ",
     # Numbers out of range.
     "row_marks=[-1]": "model.row_marks.0: Input should be greater than or equal to 0",
-    "row_marks=[99999999999]": "model.row_marks.0: Input should be less than 65536",
     "rope_base=1": "model.rope_base: Input should be greater than 1",
     "rope_base=inf": "model.rope_base: Input should be a finite number",
     "dropout=1": "model.dropout: Input should be less than 1",
-    "dropout=-0.1": "model.dropout: Input should be greater than or equal to 0",
     # Values of another kind.
     "attention_kernel=flash": "unknown attention_kernel 'flash'; valid names: sdpa, plain",
     "window=2.5": "model.window: Input should be a valid integer, not 2.5",
     "n_layer=four": "model.n_layer: Input should be a valid integer",
-    "n_layer=[4]": "model.n_layer: Input should be a valid integer",
     "qkv_bias=perhaps": "model.qkv_bias: Input should be true or false, not 'perhaps'",
-    'row_marks=["="]': "model.row_marks.0: Input should be a valid integer",
-    "norm_bias=1": "model.norm_bias: Input should be true or false, not 1",
     "norm_possition=pre": "unknown field 'model.norm_possition'; valid fields: architecture, ",
 }
 
@@ -84,10 +75,7 @@ REFUSED = {
 REFUSED_ELSEWHERE = {
     "train.grad_accum=3": "batch_size 16 is not divisible by grad_accum 3",
     "train.batch_size=1000001": "train.batch_size: Input should be less than or equal to 1000000",
-    "train.steps=100000000": "train.steps: Input should be less than or equal to 99999999",
     "train.lr=-1": "train.lr: Input should be greater than 0, not -1",
-    "train.lr=nan": "train.lr: Input should be a finite number",
-    "train.seed=-1": "train.seed: Input should be greater than or equal to 0",
     "train.steps=null": "train.steps: Input should be a valid integer, not null",
     "train=3": "train: must be a table",
     "model.feedforward=SwiGLU": "did you mean 'swiglu'?",
@@ -148,31 +136,24 @@ def test_values_at_the_limits_are_accepted(words: str) -> None:
     load_recipe("nano", of_model(words))
 
 
-@pytest.mark.parametrize("override", REFUSED_ELSEWHERE)
-def test_training_that_cannot_work_is_refused(override: str) -> None:
-    assert REFUSED_ELSEWHERE[override] in refusal(override)
-
-
 @pytest.mark.parametrize(
     ("overrides", "reason"),
     [
+        *(([override], reason) for override, reason in REFUSED_ELSEWHERE.items()),
         (["data.format=direct"], "data.mixture: Field required"),
         (["data.mixture={}"], "data.mixture: Dictionary should have at least 1 item"),
         (["data.mixture.blog=0"], "data.mixture.blog: Input should be greater than 0"),
         (["data.mixture.blogg=1"], "unknown distribution 'blogg'; valid names: blog"),
-        ([DATA, "data.validation=x"], "unknown distribution 'x'; valid names: blog"),
-        ([DATA, "data.format=x"], "unknown format 'x'; valid names: direct, scratchpad"),
         ([DATA, "data.digits=7"], "unknown field 'data.digits'; valid fields: format, mixture"),
         ([DATA, "data.operations.^=1"], "unknown operation '^'; valid names: +, -"),
         ([DATA, "data.operations.+=-1"], "data.operations.+: Input should be gr"),
-        ([DATA, "data.mixtures.blog=1"], "valid fields: format, mixture"),
         (
             [DATA, "data.operations={'+'=0, '-'=0, '*'=0, '/'=0}"],
             "data.operations: one operation needs a weight above 0",
         ),
     ],
 )
-def test_data_that_cannot_be_drawn_is_refused(overrides: list[str], reason: str) -> None:
+def test_what_cannot_be_trained_on_is_refused(overrides: list[str], reason: str) -> None:
     assert reason in refusal(*overrides)
 
 
@@ -182,10 +163,10 @@ def test_the_default_weight_of_an_operation_is_1() -> None:
     assert data.operations == {"+": 1.0, "-": 1.0, "*": 3.0, "/": 1.0}
 
 
-@pytest.mark.parametrize(("format_", "has_work"), [("direct", False), ("scratchpad", True)])
-def test_the_format_says_whether_there_are_worked_steps(format_: str, has_work: bool) -> None:
-    assert load_recipe("nano", (DATA, f"data.format={format_}")).has_work == has_work
-    assert not load_recipe("nano").has_work
+def test_the_format_says_whether_there_are_worked_steps() -> None:
+    formats = {f: load_recipe("nano", (DATA, f"data.format={f}")).has_work for f in FORMATS}
+    assert formats.pop("direct") is load_recipe("nano").has_work is False
+    assert all(formats.values())
 
 
 def test_a_recipe_with_data_survives_json() -> None:

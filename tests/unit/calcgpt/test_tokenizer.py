@@ -108,7 +108,8 @@ def test_every_tokenizer_is_read_back_as_what_it_was(name: str) -> None:
         (ALPHABET, True),
         (WORK_ALPHABET, True),
         (ALPHABET + "\n", True),
-        (ALPHABET.replace("*", ""), False),
+        (ALPHABET.replace("*", ""), True),  # a model that does not multiply
+        (ALPHABET.replace("=", ""), False),
         (ALPHABET + "bcdefg", False),  # a text that has all of them, too
     ],
 )

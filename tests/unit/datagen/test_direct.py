@@ -20,7 +20,8 @@ def expected(batch: list[Problem]) -> bytes:
     return "".join(f"{render(problem)}\n" for problem in batch).encode()
 
 
-@given(st.lists(problems, max_size=20))
+@settings(max_examples=300)
+@given(st.lists(problems, max_size=20) | st.lists(problems | any_problems, max_size=8))
 @example([])
 @example([Problem(a, op, b) for a in EXTREMES for op in OPERATIONS for b in EXTREMES])
 def test_lines_are_those_of_the_scalar_renderer(batch: list[Problem]) -> None:
@@ -50,13 +51,6 @@ def test_small_decimals_as_operand_and_as_answer(point: bool, signs: tuple[int, 
 def test_many_chunks() -> None:
     batch = [Problem(whole(i), MULTIPLICATION, LARGEST) for i in range(100)]
     assert render_lines(ProblemArray.from_problems(batch), chunk=7) == expected(batch)
-
-
-@settings(max_examples=300)
-@given(st.lists(problems | any_problems, max_size=8))
-def test_lines_of_any_width_and_places(batch: list[Problem]) -> None:
-    array = ProblemArray.from_problems(batch)
-    assert render_lines(array) == expected(batch)
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,6 @@ HUNDREDTHS = ("blog", "calculator", "tricky-5")
 LONGEST = {"wide": 20, "wide-12": 12, "wide-16": 16, "wide-40": 40}  # digits; Python integers
 
 
-@pytest.fixture(scope="module")
-def sample() -> ProblemArray:
-    return blog(random_words(3, N, seed=1))
-
-
 def draw(name: str, count: int) -> ProblemArray:
     """The first problems, up to 24,576 of them, of a distribution."""
     (problems,) = DISTRIBUTIONS[name](bit_generator(0, 0, 0), count)
@@ -142,39 +137,6 @@ PINNED = {
 def test_pinned_bytes(name: str) -> None:
     # A change of these bytes must raise `plan.GENERATOR_VERSION`.
     assert hashlib.sha256(render_lines(draw(name, 1000))).hexdigest()[:16] == PINNED[name]
-
-
-def test_operations_and_points_of_the_blog(sample: ProblemArray) -> None:
-    for code in range(4):
-        assert share_is(sample.op == code, 1 / 4)
-        assert share_is(sample.a_point & (sample.op == code), 1 / 10)
-    assert share_is(sample.a_point, 2 / 5)
-    assert share_is(sample.b_point, 2 / 5)
-    assert share_is(sample.a_point & sample.b_point, 4 / 25)
-
-
-def test_whole_operands_are_uniform_over_1_to_1000(sample: ProblemArray) -> None:
-    for operand, point in ((sample.a, sample.a_point), (sample.b, sample.b_point)):
-        whole, remainders = np.divmod(operand[~point], 100)
-        assert not remainders.any()
-        assert (whole.min(), whole.max()) == (1, 1000)
-        counts = np.bincount(whole, minlength=1001)[1:]
-        expected = counts.sum() / 1000
-        chi_square = float(((counts - expected) ** 2 / expected).sum())
-        assert 999 - 6 * (2 * 999) ** 0.5 < chi_square < 999 + 6 * (2 * 999) ** 0.5
-
-
-def test_scaled_operands_are_an_integer_times_a_uniform_factor(sample: ProblemArray) -> None:
-    scaled = sample.a[sample.a_point]
-    assert scaled.min() >= 0
-    assert scaled.max() <= 100_000
-    assert (scaled % 100 != 0).mean() > 0.98
-    # n * r, with n uniform over 1..1000 and r over [0, 1): its mean is 500.5 / 2.
-    assert abs(scaled.mean() / 100 - 250.25) < 5
-    # It is at most x with probability (x + x * sum of 1/n for n from x + 1 to 1000) / 1000.
-    for x in (10, 100, 500):
-        probability = (x + x * sum(1 / n for n in range(x + 1, 1001))) / 1000
-        assert abs((scaled <= 100 * x).mean() - probability) < 0.01
 
 
 def test_a_problem_depends_on_its_words_alone() -> None:

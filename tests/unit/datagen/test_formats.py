@@ -6,10 +6,9 @@ from datagen_strategies import any_problems, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calcgpt.base.errors import DataError
 from datagen import notation, work
 from datagen.arithmetic import Problem, ProblemArray
-from datagen.formats import FORMATS, renderer
+from datagen.formats import FORMATS
 from datagen.splits import problem_hash
 
 
@@ -18,7 +17,7 @@ from datagen.splits import problem_hash
 @pytest.mark.parametrize("name", FORMATS)
 def test_many_problems_are_written_as_one_at_a_time(name: str, some: list[Problem]) -> None:
     columns = ProblemArray.from_problems(some)
-    written = renderer(name)(columns)
+    written = FORMATS[name](columns)
     assert written.decode("ascii").splitlines() == [one_line(name, problem) for problem in some]
 
 
@@ -30,11 +29,3 @@ def one_line(name: str, problem: Problem) -> str:
     return work.render([prompt], choices if name == "scratchpad-second-choices" else None)[
         0
     ].decode()
-
-
-def test_an_unknown_format_is_refused_with_the_valid_ones() -> None:
-    with pytest.raises(
-        DataError,
-        match="unknown format 'steps'; valid names: direct, scratchpad, scratchpad-second-choices",
-    ):
-        renderer("steps")

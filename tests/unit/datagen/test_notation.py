@@ -7,13 +7,13 @@ from functools import partial
 from itertools import product
 
 import pytest
-from datagen_strategies import any_numbers, any_problems, fits, large_numbers, problems
+from datagen_strategies import any_numbers, any_problems, fits, problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calcgpt.base.errors import NotationError, UserError
 from datagen import notation
-from datagen.arithmetic import MAX_PLACES, Number, Problem, answer
+from datagen.arithmetic import Number, Problem, answer
 from datagen.notation import (
     ALPHABET,
     WIDTH,
@@ -29,36 +29,13 @@ from datagen.notation import (
 from datagen.operations import (
     ADDITION,
     DIVISION,
-    MULTIPLICATION,
     OPERATIONS,
-    Operation,
 )
 
-LINES = [
-    ("$(0000753.78+0000000910)=87.3661000$", "753.78 + 910 = 1663.78"),
-    ("$(0000000782+0000000021)=3080000000$", "782 + 21 = 803"),
-    ("$(0000002.08-0000136.22)=41.431-000$", "2.08 - 136.22 = -134.14"),
-    ("$(0000313.46*0000000217)=28.0208600$", "313.46 * 217 = 68020.82"),
-    ("$(0000000573*0000351.77)=12.4651020$", "573 * 351.77 = 201564.21"),
-    ("$(0000000400/0000000344)=61.1000000$", "400 / 344 = 1.16"),
-    ("$(0000000471/0000000299)=85.1000000$", "471 / 299 = 1.58"),
-    ("$1(0000000001/0000000003)=3.00000000$", "1 / 3 = 0.3"),
-    ("$8(0000000001/0000000003)=33333333.0$", "1 / 3 = 0.33333333"),
-    ("$9(0000000001/0000000003)=333333333.0$", "1 / 3 = 0.333333333"),
-    ("$3(000000.001+0000000001)=100.100000$", "0.001 + 1 = 1.001"),
-    ("$0(0000000007/0000000002)=4000000000$", "7 / 2 = 4"),
-    ("$0(00000000.5-0000000000)=0000000000$", "0.5 - 0 = 0"),
-    ("$12(0000000001/0000000003)=333333333333.0$", "1 / 3 = 0.333333333333"),
-    ("$30(0000000002/0000000003)=76" + 28 * "6" + ".0$", "2 / 3 = 0." + 29 * "6" + "7"),
-    ("$(0000000.05-12345678901)=59.00987654321-$", "0.05 - 12345678901 = -12345678900.95"),
-    (
-        "$4(0.123456789*-10000000000)=0.0987654321-$",
-        "0.123456789 * -10000000000 = -1234567890.0",
-    ),
-]
-
 edits = st.tuples(
-    st.integers(0, 300), st.sampled_from(["change", "insert", "remove"]), st.sampled_from(ALPHABET)
+    st.integers(0, 300),
+    st.sampled_from(["change", "insert", "remove"]),
+    st.sampled_from([*ALPHABET, "\n"]),
 )
 
 
@@ -79,14 +56,6 @@ def refused_at(read: Callable[..., object], *arguments: object) -> int:
     return caught.value.position
 
 
-@pytest.mark.parametrize(("line", "equation"), LINES)
-def test_known_lines(line: str, equation: str) -> None:
-    problem = parse(line)
-    assert render(problem) == line
-    a, b, result = map(answer_text, (problem.a, problem.b, answer(problem)))
-    assert f"{a} {problem.op} {b} = {result}" == equation
-
-
 @settings(max_examples=300)
 @given(problems | any_problems)
 def test_parse_is_the_inverse_of_render(problem: Problem) -> None:
@@ -94,6 +63,7 @@ def test_parse_is_the_inverse_of_render(problem: Problem) -> None:
     assert parse(line) == problem
     prompt, equals, field = line.partition("=")
     assert parse_prompt(prompt + equals) == problem
+    assert refused_at(parse_prompt, f"{prompt}=0") == len(prompt) + 1
     assert parse_answer(field[:-1], problem.places) == answer(problem)
 
 
@@ -129,19 +99,10 @@ def test_a_number_is_written_as_python_writes_it(number: Number) -> None:
 @pytest.mark.parametrize(
     ("field", "position"),
     [
-        ("00000-0012", 7),  # zeros after the minus sign
-        ("000001.500", 9),
         ("0000001.50", 9),  # a trailing zero
-        ("00000000-0", 9),
-        ("000000-0.0", 9),
-        ("000000012.", 9),
-        ("000000000-", 9),
-        (".000000001", 0),
         (f"0.{1:010000}", 10_000),  # more than 9,999 places
         (f"1.{12:010000}", 10_001),
-        ("12345678901.", 12),
         ("01234567891", 10),  # longer than ten characters, and padded
-        ("0000-123.45", 10),
     ],
 )
 def test_operands_that_are_not_canonical(field: str, position: int) -> None:
@@ -212,13 +173,6 @@ def test_a_hostile_text_is_refused_at_once(text: str) -> None:
         assert refused_at(read, text) <= 2 * notation.MAX_WIDTH + 9
 
 
-@pytest.mark.parametrize("end", ["", "\n", "$", "0"])
-def test_a_line_ends_where_it_should(end: str) -> None:
-    line = LINES[0][0]
-    text = line + end if end else line[:-1]
-    assert refused_at(parse, text) == (len(line) if end else len(line) - 1)
-
-
 @pytest.mark.parametrize(
     "number",
     [
@@ -254,34 +208,6 @@ def test_the_longest_operands(number: Number) -> None:
         problem = Problem(number, op, number, 9_999)
         assert parse(render(problem)) == problem
         assert parse_answer(render_answer(answer(problem)), 9_999) == answer(problem)
-
-
-@settings(max_examples=20)
-@given(large_numbers, st.sampled_from(OPERATIONS), large_numbers, st.integers(0, MAX_PLACES))
-def test_numbers_of_thousands_of_digits(a: Number, op: Operation, b: Number, places: int) -> None:
-    problem = Problem(a, op, b, places)
-    assert parse(render(problem)) == problem
-    assert parse_answer(render_answer(answer(problem)), places) == answer(problem)
-
-
-@pytest.mark.parametrize("places", [1, 2, 9, 10, 30])
-def test_an_answer_has_no_more_places_than_its_question_says(places: int) -> None:
-    digits = ("123456789" * 4)[:places]
-    assert parse_answer(f"{digits}.0".ljust(10, "0"), places) == Number(int(digits[::-1]), places)
-    assert refused_at(parse_answer, f"{digits}1.0".ljust(10, "0"), places) == places + 1
-
-
-def test_answers_longer_than_the_field_are_not_padded() -> None:
-    large = Number(9_999_999_999)
-    line = render(Problem(large, MULTIPLICATION, large))
-    assert line == "$(9999999999*9999999999)=10000000008999999999$"
-    assert parse(line) == Problem(large, MULTIPLICATION, large)
-    assert parse_answer("10000000008999999999") == Number(99999999980000000001)
-    for padded in ("100000000089999999990", "00000000000", "3210000000000"):
-        with pytest.raises(NotationError):
-            parse_answer(padded)
-    with pytest.raises(NotationError):
-        parse_answer("9" * 20_201)
 
 
 def starts(texts: Iterable[str]) -> set[str]:

@@ -32,13 +32,6 @@ def test_below(word: int, bound: int) -> None:
     assert sampler.below(np.array([bound, 1])).tolist() == [(word & 2**32 - 1) * bound >> 32, 0]
 
 
-def test_samples_are_uniform_and_independent() -> None:
-    sampler = Sampler(random_words(2, N, seed=3))
-    both = sampler.below(6) * 6 + sampler.choice((0, 1, 2, 3, 4, 5))
-    assert_uniform(np.bincount(both, minlength=36))
-    assert abs(sampler.one_in(8).mean() - 1 / 8) < 0.005
-
-
 @given(WORD, st.integers(1, 2**31 - 1) | st.sampled_from([10**k for k in range(10)]))
 def test_any_length_stays_within_its_top(word: int, top: int) -> None:
     drawn = Sampler(np.array([[word]], np.uint64)).any_length(top).item()
@@ -74,28 +67,6 @@ def test_numbers_of_a_length(data: st.DataObject) -> None:
     assert drawn.dtype == (np.int64 if longest <= 18 else object)
     assert [len(str(number)) for number in drawn.tolist()] == lengths
     assert all(number > 0 for number in drawn.tolist())
-
-
-@pytest.mark.parametrize("longest", [9, 18, 27])
-def test_numbers_of_a_length_are_uniform(longest: int) -> None:
-    digits = 1 + np.arange(N) % longest
-    drawn = Sampler(random_words(2, N, seed=3)).of_length(digits, longest)
-    for length in {1, 2, longest - 9, longest} - {0}:
-        numbers = drawn[digits == length].tolist()
-        for position in range(min(length, 12)):
-            counts = np.bincount([int(str(number)[position]) for number in numbers], minlength=10)
-            assert_uniform(counts[1 if position == 0 else 0 :], len(numbers))
-    equal = drawn[digits == 1]
-    assert abs(np.corrcoef(equal[:-1].astype(int), equal[1:].astype(int))[0, 1]) < 0.05
-
-
-def test_powers_of_ten() -> None:
-    top = np.where(np.arange(N) % 2, 100_000, 999)
-    drawn = Sampler(random_words(1, N, seed=3)).power_of_ten(100, top)
-    assert set(drawn[top == 999]) == {100}
-    values, counts = np.unique(drawn[top == 100_000], return_counts=True)
-    assert values.tolist() == [100, 1000, 10_000, 100_000]
-    assert_uniform(counts, N // 2)
 
 
 def test_a_mixture_gives_each_part_its_share_and_the_other_words() -> None:

@@ -13,7 +13,7 @@ from datagen import notation
 from datagen.arithmetic import Number, Problem
 from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
-from datagen.operations import MULTIPLICATION, RULES, STEP_KIND
+from datagen.operations import MULTIPLICATION, RULES
 from datagen.slots import Kind, StepKind
 from datagen.work import render
 from datagen.work_errors import (
@@ -157,11 +157,6 @@ def test_quotient_digits_are_those_of_the_layout(prompt: str) -> None:
     slots = [*plan][plan.prompt_length :]
     assert positions == {i for i, slot in enumerate(slots) if slot.kind is Kind.QUOTIENT_DIGIT}
     assert quotient_digits(prompt, text[:20]) == {p for p in positions if p < 20}
-
-
-def test_every_rule_has_a_kind_of_step() -> None:
-    assert STEP_KIND.keys() == RULES.keys()
-    assert set(STEP_KIND.values()) == set(StepKind) - {StepKind.ANSWER}
 
 
 def test_the_longest_operands_have_a_shape() -> None:

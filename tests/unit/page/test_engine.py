@@ -30,7 +30,7 @@ LOAD = """
     const { readWeights } = await import("/static/engine/weights.js");
     const { Network } = await import("/static/engine/network.js");
     const { Memory } = await import("/static/engine/write.js");
-    const { dissect, follow } = await import("/static/engine/dissect.js");
+    const { dissect } = await import("/static/engine/dissect.js");
     const load = (file, off) => new Network(readWeights(read(file)), off);
 """
 
@@ -123,10 +123,9 @@ def test_without_a_part_torch_is_wrong_in_the_same_cases(calculator: Checkpoint,
         assert mistake["wrote"] not in mistake["right"]
 
 
-DISSECT = f"""async ({{ file, vocabulary, line, start, position, neurons }}, read) => {{ {LOAD}
+DISSECT = f"""async ({{ file, vocabulary, line, position }}, read) => {{ {LOAD}
     const memory = new Memory(load(file), vocabulary);
-    const active = [...follow(memory, line, start, neurons)];
-    return {{ ...dissect(memory, line, position), active }};
+    return dissect(memory, line, position);
 }}"""
 
 
@@ -151,11 +150,10 @@ def traced(checkpoint: Checkpoint, line: str) -> tuple[list[NDArray[np.float32]]
 def test_it_takes_a_character_apart_as_torch(prompt: bytes) -> None:
     checkpoint = Checkpoint.load(resolve("calculator"))  # of its own: the hooks stay
     [line] = render([prompt])
-    start, position = len(prompt), len(prompt) + 20
-    neurons = [{"layer": 0, "index": 3}, {"layer": 2, "index": 87}]
+    position = len(prompt) + 20
     vocabulary = checkpoint.tokenizer.require_characters().vocabulary
-    asked = {"file": WEIGHTS, "vocabulary": vocabulary, "line": line.decode(), "start": start}
-    found = in_node(DISSECT, {**asked, "position": position, "neurons": neurons})
+    asked = {"file": WEIGHTS, "vocabulary": vocabulary, "line": line.decode()}
+    found = in_node(DISSECT, {**asked, "position": position})
 
     attention, streams, hidden = traced(checkpoint, line.decode())
     at = position - 1
@@ -172,11 +170,9 @@ def test_it_takes_a_character_apart_as_torch(prompt: bytes) -> None:
         order = np.argsort(-expected)
         assert [one["text"] for one in ranked] == [vocabulary[token] for token in order]
         np.testing.assert_allclose([one["logit"] for one in ranked], expected[order], atol=1e-3)
-    active = [
-        [hidden[n["layer"]][t, n["index"]] for n in neurons]
-        for t in range(start - 1, len(line) - 1)
-    ]
-    np.testing.assert_allclose(found["active"], active, rtol=1e-4, atol=1e-4)
+    active = [hidden[n["layer"]][at, n["index"]] for n in found["neurons"]]
+    shown = [n["activation"] for n in found["neurons"]]
+    np.testing.assert_allclose(shown, active, rtol=1e-4, atol=1e-4)
 
     best, second = np.argsort(-logits[-1])[:2]
     head = model.head.weight.detach().numpy() * model.norm.weight.detach().numpy()
@@ -190,8 +186,7 @@ def test_it_takes_a_character_apart_as_torch(prompt: bytes) -> None:
     np.testing.assert_allclose(
         [n["part"] for n in found["neurons"]], parts.ravel()[largest], atol=1e-3
     )
-    total = found["start"] + found["attended"] + sum(found["feedForward"])
-    assert total == pytest.approx(logits[-1][best] - logits[-1][second], abs=1e-3)
+    assert found["lead"] == pytest.approx(logits[-1][best] - logits[-1][second], abs=1e-3)
 
 
 EXPRESSIONS = [

@@ -16,7 +16,6 @@ from calcgpt.base.files import (
     check_output_folder,
     locked,
     new_folder,
-    parse_json,
     read_json,
     read_text,
     sha256,
@@ -30,20 +29,14 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_text_is_written_in_utf8_and_replaces_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "file.txt"
-    path.write_text("before")
-    write_text(path, "12 × 3\n")
-    assert path.read_bytes() == "12 × 3\n".encode()
-    assert names(tmp_path) == ["file.txt"]
-
-
-def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+def test_text_replaces_what_was_there_or_leaves_it(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("before")
     with pytest.raises(UnicodeEncodeError):
         write_text(path, "a lone surrogate cannot be written: \ud800")
     assert path.read_text() == "before"
+    write_text(path, "12 × 3\n")
+    assert path.read_bytes() == "12 × 3\n".encode()
     assert names(tmp_path) == ["file.txt"]
 
 
@@ -165,6 +158,8 @@ def test_a_text_has_the_hash_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_bytes("\ufeff12 × 3\r\n\r5\n".encode())
     assert text_sha256(read_text(path)) == sha256(path)
+    path.write_bytes(b"abc")  # the example of FIPS 180-2, appendix B.1
+    assert sha256(path).startswith("ba7816bf8f01cfea414140de5dae2223")
 
 
 def test_a_text_may_have_as_many_bytes_as_the_limit(
@@ -213,12 +208,6 @@ def test_a_file_without_a_json_object_is_one_line(
         assert "\n" not in str(caught.value)
 
 
-def test_json_text_from_another_source_is_named_in_the_error() -> None:
-    assert parse_json("[1]", "line 3") == [1]
-    with pytest.raises(DataError, match=r"^line 3: not JSON: "):
-        parse_json("{", "line 3")
-
-
 def test_a_locked_folder_is_refused_until_it_is_free(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     with locked(folder, "training"):
@@ -242,12 +231,13 @@ def test_a_folder_that_nobody_can_write_to_needs_no_lock(
         assert names(tmp_path) == []
 
 
-def test_a_folder_appears_with_its_content(tmp_path: Path) -> None:
-    with new_folder(tmp_path / "new" / "folder") as staging:
-        (staging / "a").write_text("1")
-        assert not (tmp_path / "new" / "folder").exists()
-    assert names(tmp_path / "new") == ["folder"]
-    assert (tmp_path / "new" / "folder" / "a").read_text() == "1"
+def test_a_folder_appears_with_its_content_and_replaces_the_old_one_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    for name in ("old", "new"):
+        with new_folder(folder) as staging:
+            (staging / name).write_text("1")
+            assert not (folder / name).exists()
+        assert (names(folder.parent), names(folder)) == (["folder"], [name])
 
 
 def test_the_files_of_a_folder_are_on_the_disk_before_it_appears(
@@ -263,14 +253,6 @@ def test_the_files_of_a_folder_are_on_the_disk_before_it_appears(
         (staging / "below").mkdir()
         (staging / "below" / "file").write_text("123")
     assert synced == [(3, False)]
-
-
-def test_a_folder_replaces_the_old_one_whole(tmp_path: Path) -> None:
-    for name in ("old", "new"):
-        with new_folder(tmp_path / "folder") as staging:
-            (staging / name).write_text(name)
-    assert names(tmp_path) == ["folder"]
-    assert names(tmp_path / "folder") == ["new"]
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
@@ -289,12 +271,6 @@ def test_a_failure_leaves_the_old_folder_and_nothing_else(
         fail()
     assert names(tmp_path) == ["folder"]
     assert names(tmp_path / "folder") == ["old"]
-
-
-def test_sha256_is_that_of_the_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"abc")  # the example of FIPS 180-2, appendix B.1
-    assert sha256(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 @pytest.fixture
@@ -317,24 +293,16 @@ def refuse_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return refuse
 
 
-def test_a_folder_that_cannot_be_replaced_is_put_back(
-    tmp_path: Path, refuse_renames: Callable[[bool], Path]
+@pytest.mark.parametrize("put_back_too", [False, True])
+def test_a_folder_that_cannot_be_replaced_is_put_back_or_kept(
+    put_back_too: bool, tmp_path: Path, refuse_renames: Callable[[bool], Path]
 ) -> None:
-    target = refuse_renames(False)
-    with pytest.raises(OSError, match="no"), new_folder(target) as staging:
-        (staging / "new").write_text("new")
-    assert [file.name for file in tmp_path.iterdir()] == ["folder"]
-    assert (target / "old").read_text() == "old"
-
-
-def test_a_folder_that_cannot_be_put_back_is_kept(
-    tmp_path: Path, refuse_renames: Callable[[bool], Path]
-) -> None:
-    target = refuse_renames(True)
+    target = refuse_renames(put_back_too)
     with pytest.raises(OSError, match="no"), new_folder(target) as staging:
         (staging / "new").write_text("new")
     [kept] = tmp_path.iterdir()
-    assert (kept / "folder" / "old").read_text() == "old"
+    assert (kept == target) != put_back_too
+    assert ((kept / "folder" if put_back_too else kept) / "old").read_text() == "old"
 
 
 @pytest.mark.parametrize(

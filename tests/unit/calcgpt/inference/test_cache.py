@@ -123,18 +123,6 @@ def test_a_pipe_in_the_cache_is_not_read(folder: Path) -> None:
     assert read_cached(folder / "a.o") is None
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
-def test_what_is_cached_is_used_again_with_any_umask(folder: Path, umask: int) -> None:
-    made: list[int] = []
-    before = os.umask(umask)
-    try:
-        for _ in range(2):
-            cache.cached("a.o", counting(made), "the code")
-    finally:
-        os.umask(before)
-    assert len(made) == 1
-
-
 @pytest.mark.parametrize("has_home", [True, False])
 def test_if_nothing_can_be_cached_there_is_one_warning(
     has_home: bool, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

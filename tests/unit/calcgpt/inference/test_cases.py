@@ -4,7 +4,6 @@ import dataclasses
 import sys
 from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -31,11 +30,10 @@ from calcgpt_lab.data.cases import case_arrays
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.sources import next_cases
 from datagen import layout_check
-from datagen.arithmetic import Number, Problem
+from datagen.arithmetic import Problem
 from datagen.cases import all_cases
 from datagen.layout import new_layout
 from datagen.notation import WORK_ALPHABET, render, render_prompt
-from datagen.operations import OPERATIONS
 from datagen.slots import MAX_SOURCES, Kind, Layout, Shape
 
 PROMPTS = [
@@ -109,28 +107,6 @@ def test_answers_are_right(problem: Problem) -> None:
     prompt, line = render_prompt(problem), render(problem)
     (text,) = written(shared_decoder(), [prompt])
     assert prompt + text.rpartition("=")[2] == line
-
-
-def test_2000_random_problems_of_up_to_60_digits_are_right() -> None:
-    random = Random(0)
-
-    def number(most: int) -> Number:
-        n = random.randint(1, most)
-        digits = int(random.choice("123456789") * n), 10**n - random.randint(1, 99)
-        units = random.choice((*digits, 10 ** (n - 1), random.randrange(10**n)))
-        places = random.choice((0, 0, random.randint(0, min(n, 30))))
-        return Number.from_units(random.choice((1, -1)) * units, places, places > 0)
-
-    problems = []
-    for _ in range(2_000):
-        op = random.choice(OPERATIONS)
-        most = 60 if op.rank == 1 else 20
-        problems.append(Problem(number(most), op, number(most), random.choice((0, 2, 2, 8, 30))))
-    prompts = [render_prompt(problem) for problem in problems]
-    for problem, prompt, text in zip(
-        problems, prompts, written(shared_decoder(), prompts), strict=True
-    ):
-        assert prompt + text.rpartition("=")[2] == render(problem)
 
 
 @cache
@@ -211,15 +187,6 @@ def test_work_that_no_rule_reads_is_an_error_and_not_an_answer(live: bool) -> No
     (text,) = written(decoder(strict=False, **broken), [prompt])
     assert text.startswith("+2n")
     assert text.endswith("$")
-
-
-def test_a_changed_weight_changes_the_answer() -> None:
-    head = proved().arrays["head.weight"].copy()
-    one, two = WORK_ALPHABET.index("1"), WORK_ALPHABET.index("2")
-    head[[one, two]] = head[[two, one]]
-    prompt = ["$(0000000012+0000000034)="]
-    assert written(decoder(), prompt)[0].endswith("=6400000000$")
-    assert written(decoder(**{"head.weight": head}), prompt)[0].startswith("+1")
 
 
 @pytest.mark.parametrize("name", shapes(ModelConfig(n_layer=3), 24))

@@ -320,6 +320,7 @@ def sums_problems(operands: list[tuple[int, int]]) -> list[Problem]:
         ("counts", {"train": 300, "val": 40}, "not a manifest: counts: test is missing"),
         ("sha256", {"train": 1, "val": "", "test": ""}, "not a manifest: sha256.train: "),
         ("distribution", "bolg", "unknown distribution 'bolg'"),
+        ("format", "steps", "unknown format 'steps'; valid names: direct, scratchpad, scratch"),
     ],
 )
 def test_a_missing_or_wrong_entry_in_a_manifest(

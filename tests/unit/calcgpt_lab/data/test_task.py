@@ -18,8 +18,8 @@ from calcgpt_lab.data import sources
 from calcgpt_lab.data import task as module
 from calcgpt_lab.data.batches import NO_LOSS, ProblemBatches
 from calcgpt_lab.data.sources import DrawnBatches, TaskData, for_task
-from calcgpt_lab.data.task import Task, TextTask, load_task
-from datagen.splits import Split, split_of_text
+from calcgpt_lab.data.task import Task, TextTask, load_task, split_of_text
+from datagen.splits import Split
 
 LINES = "".join(f"{n}+1={n + 1}\n" for n in range(100))
 

@@ -20,12 +20,10 @@ from ray import tune
 from calcgpt.base.errors import UserError
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.studies import sweep as module
+from calcgpt_lab.studies.space import Search, Space, load_space
 from calcgpt_lab.studies.sweep import (
     Resources,
     Rounds,
-    Search,
-    Space,
-    load_space,
     make_scheduler,
     make_search,
     run_trial,
@@ -134,7 +132,8 @@ def test_results_lead_the_search(space: Space) -> None:
 def test_ray_is_not_imported_before_its_settings_are_made() -> None:
     code = """
 import sys
-from calcgpt_lab.studies.sweep import load_space
+import calcgpt_lab.studies.sweep
+from calcgpt_lab.studies.space import load_space
 load_space("blog")
 assert "ray" not in sys.modules
 """
