@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache, partial
 from hashlib import sha256
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Network, ip_address
 from typing import cast
 
 from limits import RateLimitItem, parse_many
@@ -22,7 +22,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.http import ProblemError
+from api.http import CHARGE, CLIENT_BITS, ProblemError, client_of, is_api
 from api.telemetry import Metrics
 from calcgpt.base.errors import ConfigError
 
@@ -33,16 +33,9 @@ MAX_KEYS = 2  # of a request: some clients send one in each of the two headers
 EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
 ANY_HOST = {"/healthz", "/readyz", "/metrics"}
-MAX_ADDRESS = 64  # characters
 LOCAL = "local"  # names and addresses of this machine
-PREFIXES = (64, 56, 48)  # bits of IPv6 networks: the N-th may have N times the rate of a client
-CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
-
-
-def is_api(scope: Scope) -> bool:
-    """Returns whether a request is for a path under /v1/, wherever the application is mounted."""
-    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-    return path.startswith("/v1/")
+# Bits of IPv6 networks: the N-th may have N times the rate of a client.
+PREFIXES = (CLIENT_BITS, 56, 48)
 
 
 class Hosts:
@@ -318,14 +311,6 @@ def _too_many(what: str, seconds: int) -> ProblemError:
     )
 
 
-async def charge_for(scope: Scope, n_operations: int) -> None:
-    """Counts the operations of a request for the rate of its client, all or none. Raises
-    ProblemError: 422 if there are more than its rate ever allows at once, else 429 if there are too
-    many."""
-    if charge := scope.get("state", {}).get(CHARGE):
-        await charge(n_operations)
-
-
 async def _expire(storage: MemoryStorage) -> None:
     """Drops expired counters, some at a time, until cancelled."""
     while True:
@@ -349,32 +334,6 @@ def _open(uri: str) -> Storage:
             "storage of the library `limits`, and install its client library"
         )
     return storage
-
-
-def address_of(scope: Scope) -> str | None:
-    """Returns the address of a client, if it is known. A proxy may pass on what is none."""
-    client = scope.get("client")
-    return client and client[0][:MAX_ADDRESS]
-
-
-def client_of(scope: Scope) -> str:
-    """Returns the name of the client. An IPv6 network (/64) is one client: most users have one.
-    `Limiter` looks at larger networks, too."""
-    key_owner: str | None = scope.get("state", {}).get("api_client")
-    if key_owner:
-        return key_owner
-    return _network(address_of(scope) or "unknown")
-
-
-@lru_cache
-def _network(host: str) -> str:
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, IPv6Address):
-        return str(address.ipv4_mapped or IPv6Network((int(address), PREFIXES[0]), strict=False))
-    return host
 
 
 @lru_cache

@@ -16,14 +16,16 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.access import CHARGE, charge_for, client_of
 from api.connections import EventStream
 from api.fairness import Shift
 from api.http import (
+    CHARGE,
     QUESTION_RESPONSES,
     JsonRoute,
     ProblemError,
     RequestStack,
+    charge_for,
+    client_of,
     expression_problem,
     json_response,
     stream_responses,

@@ -1,4 +1,5 @@
-"""What the endpoints share: bodies of strict JSON, and errors as problem documents (RFC 9457).
+"""What the endpoints share: who asks, bodies of strict JSON, and errors as problem documents (RFC
+9457).
 
 A body must be JSON in UTF-8, as RFC 8259 requires between systems. Unexpected exceptions become a
 500 in `api.middleware.RequestLog`.
@@ -8,7 +9,9 @@ import json
 import re
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from http import HTTPStatus
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Request, Response
@@ -25,6 +28,7 @@ from api.telemetry import request_id
 from calcgpt.base.files import strict_json
 from calcgpt.errors import ExpressionError
 
+CHARGE = "charge"  # the key of `RateLimit`'s function in the state of a request
 STACK = "stack"  # the key of an ExitStack in the state of a request, closed when it ends
 CHARSET = re.compile(r';\s*charset\s*=\s*"?([^\s";]*)', re.IGNORECASE)
 MAX_MEMBERS = 1_000  # of an object: each unknown member gets an error message
@@ -40,6 +44,48 @@ TYPE = "urn:calcgpt:problem:"  # followed by the kind
 RETRY = {"Retry-After": "1"}
 PHRASES = {413: "Content Too Large", 422: "Unprocessable Content"}  # Python 3.11 has older ones
 METHODS = ("DELETE", "GET", "PATCH", "POST", "PUT")
+MAX_ADDRESS = 64  # characters
+CLIENT_BITS = 64  # of an IPv6 network that is one client
+
+
+def is_api(scope: Scope) -> bool:
+    """Returns whether a request is for a path under /v1/, wherever the application is mounted."""
+    path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+    return path.startswith("/v1/")
+
+
+def address_of(scope: Scope) -> str | None:
+    """Returns the address of a client, if it is known. A proxy may pass on what is none."""
+    client = scope.get("client")
+    return client and client[0][:MAX_ADDRESS]
+
+
+def client_of(scope: Scope) -> str:
+    """Returns the name of the client. An IPv6 network (/64) is one client: most users have one.
+    `api.access.Limiter` looks at larger networks, too."""
+    key_owner: str | None = scope.get("state", {}).get("api_client")
+    if key_owner:
+        return key_owner
+    return _network(address_of(scope) or "unknown")
+
+
+@lru_cache
+def _network(host: str) -> str:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        return str(address.ipv4_mapped or IPv6Network((int(address), CLIENT_BITS), strict=False))
+    return host
+
+
+async def charge_for(scope: Scope, n_operations: int) -> None:
+    """Counts the operations of a request for the rate of its client, all or none. Raises
+    ProblemError: 422 if there are more than its rate ever allows at once, else 429 if there are too
+    many."""
+    if charge := scope.get("state", {}).get(CHARGE):
+        await charge(n_operations)
 
 
 class ProblemError(Exception):

@@ -19,7 +19,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from api.access import address_of, is_api
 from api.connections import (
     ENDING,
     FLOW,
@@ -30,7 +29,16 @@ from api.connections import (
     SlowClients,
     poll,
 )
-from api.http import RETRY, STACK, ProblemError, ending_problem, full_problem, internal_problem
+from api.http import (
+    RETRY,
+    STACK,
+    ProblemError,
+    address_of,
+    ending_problem,
+    full_problem,
+    internal_problem,
+    is_api,
+)
 from api.telemetry import Metrics, request_id
 from calcgpt.inference.browser import PAGE_POLICY
 

@@ -7,9 +7,15 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from api.access import client_of
 from api.calculate import n_operations
-from api.http import QUESTION_RESPONSES, JsonRoute, ProblemError, RequestStack, json_response
+from api.http import (
+    QUESTION_RESPONSES,
+    JsonRoute,
+    ProblemError,
+    RequestStack,
+    client_of,
+    json_response,
+)
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
 from calcgpt.base.errors import DataError

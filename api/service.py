@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from api.access import charge_for, client_of
 from api.connections import poll
 from api.fairness import Admission, Shift, Turns
-from api.http import RETRY, ProblemError, internal_problem
+from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics

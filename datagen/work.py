@@ -26,7 +26,7 @@ from datagen.layout import layout, require_shape
 from datagen.operations import RULES
 from datagen.operations.quotients import second_quotient_digit
 from datagen.rules import Characters
-from datagen.slots import MAX_SOURCES, NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
+from datagen.slots import MAX_SOURCES, N_KINDS, NOWHERE, WIDTH, Kind, Layout, Shape, shape_cache
 from datagen.splits import next_words, problem_hashes
 
 # Limits of the lines that are written together: the characters of all lines, and the characters of
@@ -175,7 +175,7 @@ def _write_works(
         second = second_digits(choices, int(ordinals.max(initial=-1)) + 1)
     # No slot reads a later one, so positions are written in order. One call of a rule writes all
     # slots of a position that have the same kind and number of sources.
-    keys = (positions * len(Kind) + kinds) * len(text) + n_sources
+    keys = (positions * N_KINDS + kinds) * len(text) + n_sources
     order = np.argsort(keys, kind="stable")
     bounds = np.flatnonzero(np.diff(keys[order], prepend=-1, append=-1))
     flat = text.reshape(-1)

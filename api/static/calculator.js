@@ -4,6 +4,7 @@ import { parseHash } from "./address.js";
 import { cachePage, calculate, dissect } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
 import { Brain } from "./brain.js";
+import { takeBackClaim } from "./brain/dare.js";
 import { Field } from "./field.js";
 import { POINT, SYMBOLS, byId, createButton, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
@@ -48,6 +49,7 @@ const proof = new Proof(() => brain.off);
 const models = new Models({
   onChange(model) {
     byId("author").textContent = `GPT of ${formatCount(model.parameters)} parameters`;
+    if (model.default && model.id !== "calculator") takeBackClaim();
     brain.show(model);
     proof.show(model);
   },

@@ -39,6 +39,7 @@ from calcgpt.inference.results import (
 from calcgpt.inference.spelling import MAX_LENGTH
 from calcgpt.registry import resolve
 from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem, answer, is_rounded
+from datagen.layout_check import STATED
 from datagen.notation import NAN, answer_text, render_prompt
 
 EFFORT_OF_READING = 10  # microseconds a character
@@ -176,7 +177,7 @@ class Computation:
             result=plain_text(value) if value else text,
             exact=plain_text(right) if right else NAN,
             agrees=text == answer_text(right),
-            proved=self._is_proved,
+            proved=self._is_proved and question.problem.op in STATED,
             rounded=is_rounded(question.problem),
             confidence=confidence(question.prompt, output, probabilities),
         )

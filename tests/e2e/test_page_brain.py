@@ -15,7 +15,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt.registry import resolve
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, Route
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 LATE = datetime(2026, 1, 2, 23, 59, tzinfo=UTC)
@@ -99,6 +99,24 @@ def test_the_front_door_removes_a_neuron_and_puts_it_back(
         expect(dare).to_contain_text(f"I removed {removed}. ")
     page.goto(f"{host_address}/#q=7%2B8&off=3.1")
     expect(dare).to_contain_text("It still says 7 + 8 = 15.")
+
+
+def test_a_page_without_that_model_does_not_claim_it(
+    open_page: Callable[..., Page], host_address: str
+) -> None:
+    page = open_page(host_address)
+
+    def rename(route: Route) -> None:
+        content = route.fetch().json()
+        content["models"] = [{**content["models"][0], "id": "mine"}]
+        route.fulfill(json=content)
+
+    page.route("**/backend.json", rename)
+    page.reload()
+    expect(page.locator(".tagline")).to_have_text("A neural network calculates here.")
+    expect(page.get_by_role("link", name="Remove it")).to_have_count(0)
+    calculate(page, "7+8")
+    answered(page, "15")
 
 
 def test_the_goal_of_the_day_is_met_and_its_link_has_a_page(

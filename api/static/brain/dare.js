@@ -8,7 +8,7 @@ import { equationOf } from "./goal.js";
 const line = byId("dare");
 const door = byId("door");
 const back = byId("put-back", HTMLButtonElement);
-const CLAIM = line.textContent;
+let claim = line.textContent; // of the model `calculator`
 const MAX_LENGTH = 26; // characters of an expression
 
 /** Shows a dare, or without a calculation what the page is.
@@ -16,7 +16,14 @@ const MAX_LENGTH = 26; // characters of an expression
 export function showDare(calculation, manifest) {
   back.hidden = !calculation;
   door.hidden = Boolean(calculation);
-  line.textContent = calculation && manifest ? textOf(calculation, manifest) : CLAIM;
+  line.textContent = calculation && manifest ? textOf(calculation, manifest) : claim;
+}
+
+/** Takes back what the page says of the model `calculator`: another one is the default. */
+export function takeBackClaim() {
+  claim = line.textContent = "A neural network calculates here.";
+  line.parentElement?.replaceChildren(line);
+  door.remove();
 }
 
 /** Calls a function when the reader wants to put back what was removed. @param {() => void} onBack */
