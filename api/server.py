@@ -130,9 +130,10 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     model delay it.
     """
     # Errors are found here, where they become one line.
-    create_app(settings, loader(settings))
+    load = loader(settings)
+    create_app(settings, load)
     options = _options(settings)
-    model = next(loader(settings)()).name
+    model = next(load()).name
     health_listener = None
     if settings.health_port is not None:
         health_listener = listen(settings.host, settings.health_port)
