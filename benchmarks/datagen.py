@@ -24,7 +24,7 @@ from calcgpt_lab.data.dataset import DatasetPlan, generate
 from datagen import notation, work
 from datagen.arithmetic import Number, Problem
 from datagen.operations import OPERATIONS
-from datagen.splits import Split, split_of
+from datagen.splits import Split, problem_hash, split_of_hash
 
 PLAIN = "plain loop"
 LINES: dict[str, Callable[[Problem], bytes]] = {  # by format
@@ -50,7 +50,7 @@ def plain_loop(out: Path, plan: DatasetPlan) -> None:
     digests = {split: hashlib.sha256() for split in missing}
     while any(missing.values()):
         problem = Problem(draw_operand(rng), rng.choice(OPERATIONS), draw_operand(rng))
-        split = split_of(problem)
+        split = split_of_hash(problem_hash(problem))
         if not missing[split] or problem in held_out:
             continue
         if split != Split.TRAIN:

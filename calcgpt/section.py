@@ -63,8 +63,10 @@ def build(
 
 
 def reason_of(section: type[BaseModel], invalid: ValidationError, kind: str = "a table") -> str:
-    """Returns the first thing that is wrong with a table, in one line."""
-    error = invalid.errors(include_url=False)[0]
+    """Returns one thing that is wrong with a table, in one line."""
+    # An unknown field comes first: if it is misspelt, another one is missing.
+    errors = invalid.errors(include_url=False)
+    error = min(errors, key=lambda error: error["type"] != "extra_forbidden")
     field = ".".join(map(str, error["loc"]))
     if error["type"] == "literal_error":
         return _unknown_name(error)

@@ -108,17 +108,16 @@ for _number, _kinds in enumerate(FAMILIES.values()):
 
 def reads(kind: Kind, r: Ints, c: Ints, s: Sizes) -> list[Place]:
     """Returns the places that slots of a kind read, whose rows and columns are r and c."""
-    top, first = s.n + LOWEST, c == LOWEST
+    top = s.n + LOWEST
     match kind:
         case Kind.A_SIGN:
             return [("a field", 0, LOWEST + np.maximum(s.n_a, s.a_places + 1))]
         case Kind.B_SIGN | Kind.B_SIGN_OF_SUM:
             sign = ("b field", 0, LOWEST + np.maximum(s.n_b, s.b_places + 1))
             return [sign, ("operation", 0, LOWEST)] if kind is Kind.B_SIGN_OF_SUM else [sign]
-        case Kind.A_DIGIT:
-            return [("a field", 0, c - s.a_shift)]
-        case Kind.A_BELOW:
-            return [("a field", 0, c - s.a_shift), ("a", 0, c - 1)]
+        case Kind.A_DIGIT | Kind.A_BELOW:
+            mark = [("a", 0, c - 1)] if kind is Kind.A_BELOW else []
+            return [("a field", 0, c - s.a_shift), *mark]
         case Kind.B_DIGIT:
             return [("b field", 0, c - s.b_shift)]
         case Kind.ADD_OR_SUBTRACT | Kind.SIGN:
@@ -147,6 +146,19 @@ def reads(kind: Kind, r: Ints, c: Ints, s: Sizes) -> list[Place]:
             row = np.minimum(c - LOWEST + 1, s.n_b)
             mark = [("exact", 0, c - 1)] if kind is Kind.PRODUCT_BELOW else []
             return [("row", row, c + 1 - row), *mark]
+        case Kind.ROUNDING:
+            return [("exact", 0, c), ("exact", 0, c + 1), ("exact", 0, c - 1)]
+        case Kind.ROUNDED_RESULT | Kind.ROUNDED_TOP:
+            # The lowest reads the rounding in place of the column before.
+            lowest = c == s.drop + LOWEST
+            kept = np.where(lowest, NOWHERE, 0)
+            return [("exact", 0, c), ("exact", kept, c - 1), ("result or rounding", 0, c - 1)]
+    return _reads_of_quotients(kind, r, c, s)
+
+
+def _reads_of_quotients(kind: Kind, r: Ints, c: Ints, s: Sizes) -> list[Place]:
+    """The same for the slots that only a division has."""
+    match kind:
         case Kind.REMAINDER_COPY:
             return [("a", 0, s.down + c - LOWEST)]
         case Kind.BROUGHT_DOWN:
@@ -162,20 +174,13 @@ def reads(kind: Kind, r: Ints, c: Ints, s: Sizes) -> list[Place]:
             digit = [("sign", r, 0), ("quotient", r, 0), ("b", 0, at), ("remainder", r - 1, at - 1)]
             mark = [("remainder", r, c - 1)] if kind is Kind.LAST_DIGIT else []
             return [*digit, ("carry", r, at), *mark]
-        case Kind.ROUNDING:
-            return [("exact", 0, c), ("exact", 0, c + 1), ("exact", 0, c - 1)]
-        case Kind.ROUNDED_RESULT | Kind.ROUNDED_TOP:
-            # The lowest reads the rounding in place of the column before.
-            lowest = c == s.drop + LOWEST
-            kept = np.where(lowest, NOWHERE, 0)
-            return [("exact", 0, c), ("exact", kept, c - 1), ("result or rounding", 0, c - 1)]
         case Kind.QUOTIENT_ROUNDING:
             last = s.n_row + 1
             digits = [("sign", last, 0), ("quotient", last, 0), ("quotient", last - 1, 0)]
             return [*digits, ("remainder", last, s.width + LOWEST)]
         case Kind.QUOTIENT_RESULT:
             row = s.n_row + LOWEST - c
-            below = np.where(first, NOWHERE, row + 1)
+            below = np.where(c == LOWEST, NOWHERE, row + 1)
             digits = [("sign", row, 0), ("quotient", row, 0), ("sign", below, 0)]
             return [*digits, ("quotient", below, 0), ("result or rounding", 0, c - 1)]
     return []

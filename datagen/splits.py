@@ -86,11 +86,6 @@ def next_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return _mix_array(words + np.uint64(_INCREMENT))
 
 
-def split_of(problem: Problem) -> Split:
-    """Returns the split of a problem."""
-    return split_of_hash(problem_hash(problem))
-
-
 def split_of_hash(value: int) -> Split:
     """Returns the split of what has this hash, of 64 bits."""
     bits = value >> _SHARE_SHIFT

@@ -20,6 +20,7 @@ WORDS = 1 + KIND_WORDS  # one selects the kind
 Unsigned: TypeAlias = tuple[Integers, Code, Integers]
 Kind: TypeAlias = Callable[[Sampler, Integers], Unsigned]
 
+_ANY = (ADD, SUB, MUL, DIV)
 _LARGEST = 9_999_999  # hundredths
 _BLOG_LARGEST = 100_000
 
@@ -131,7 +132,7 @@ def _chain(sampler: Sampler, bound: Integers) -> tuple[Integers, Integers]:
 def _inner_zeros(sampler: Sampler, bound: Integers) -> Unsigned:
     """Operands with zeros inside or, a sixth of them, at the end: 400.04 * 10005, 100 / 3007."""
     a, b = _with_inner_zeros(sampler, bound), _with_inner_zeros(sampler, bound)
-    return a, _any_operation(sampler), b
+    return a, sampler.choice(_ANY), b
 
 
 def _with_inner_zeros(sampler: Sampler, bound: Integers) -> Integers:
@@ -147,7 +148,7 @@ def _with_inner_zeros(sampler: Sampler, bound: Integers) -> Integers:
 def _equal(sampler: Sampler, bound: Integers) -> Unsigned:
     """The same operand twice or, if one gets a sign, a number and its opposite."""
     a = _operand(sampler, bound)
-    return a, _any_operation(sampler), a
+    return a, sampler.choice(_ANY), a
 
 
 def _special(*values: int) -> Kind:
@@ -156,7 +157,7 @@ def _special(*values: int) -> Kind:
     def kind(sampler: Sampler, bound: Integers) -> Unsigned:
         other = np.where(sampler.one_in(16), sampler.choice(values), _operand(sampler, bound))
         a, b = _either_side(sampler, sampler.choice(values), other)
-        return a, _any_operation(sampler), b
+        return a, sampler.choice(_ANY), b
 
     return kind
 
@@ -183,11 +184,7 @@ def _unlike_lengths(sampler: Sampler, bound: Integers) -> Unsigned:
     long = _at_least(10_000, sampler, bound)
     short = (1 + sampler.below(9)) * sampler.choice((1, 10, 100))
     a, b = _either_side(sampler, long, short)
-    return a, _any_operation(sampler), b
-
-
-def _any_operation(sampler: Sampler) -> Integers:
-    return sampler.choice((ADD, SUB, MUL, DIV))
+    return a, sampler.choice(_ANY), b
 
 
 def _operand(sampler: Sampler, bound: Integers) -> Integers:

@@ -142,7 +142,8 @@ def draw(by_subject: dict[str, list[Mutant]], n: int, seed: int) -> dict[str, li
 def run(mutants: list[Mutant], processes: int) -> None:
     names = [mutant.name for mutant in mutants]
     command = [str(MUTMUT), "run", "--max-children", str(processes), *names]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}  # before it forks
+    # Before it forks. Numba cannot compile what mutmut has wrapped.
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_DISABLE_JIT": "1"}
     subprocess.run(command, env=environment, check=True, stdout=sys.stderr)  # nosec B603  # a program of ours
 
 

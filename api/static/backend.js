@@ -95,7 +95,8 @@ export async function listModels() {
   return [...listed];
 }
 
-/** Returns what the engine knows of a model besides its weights, after loading it. @param {string} model "": the default */
+/** Returns what the engine knows of a model besides its weights, after loading it.
+ * @param {string} model "": the default */
 export const manifestOf = async (model) => engine.load(await find(model));
 
 /** Returns whether the host of the page is a service. */

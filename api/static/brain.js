@@ -100,13 +100,14 @@ export class Brain {
     layers.style.setProperty("--layers", String(nLayers));
     for (let layer = 1; layer <= nLayers; layer += 1) {
       const title = `Layer ${layer}`;
-      layers.append(createElement("div", "", createElement("h3", "", title), this.#group(title, partsOf(layer, nHeads))));
+      const heads = this.#group(title, partsOf(layer, nHeads));
+      layers.append(createElement("div", "", createElement("h3", "", title), heads));
     }
     for (let layer = 1; layer <= nLayers; layer += 1) {
       const neurons = neuronsOf(this.#map, layer);
       const title = `${neurons.length} of ${nNeurons} neurons of layer ${layer}, the worst first`;
-      const group = createElement("details", "neurons", createElement("summary", "", title), this.#group(title, neurons));
-      if (neurons.length) layers.append(group);
+      const summary = createElement("summary", "", title);
+      if (neurons.length) layers.append(createElement("details", "neurons", summary, this.#group(title, neurons)));
     }
     layers.addEventListener("click", (event) => this.#switch(targetOf(event).closest("button")?.dataset.part));
     for (const kind of ["pointerover", "focusin"]) {

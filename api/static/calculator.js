@@ -345,8 +345,13 @@ nodes.addEventListener("point", (event) => {
   inspector.show(step, at, anchor, isChosen);
 });
 nodes.addEventListener("pointerover", (event) => {
-  if (event.pointerType === "mouse" && !targetOf(event).closest("[data-at]")) inspector.hide();
+  if (event.pointerType !== "mouse") return; // a finger may only scroll
+  if (targetOf(event).closest("[data-at]")) stepOf(event)?.pointAtElement(targetOf(event));
+  else inspector.hide();
 });
+for (const name of ["click", "focusin"]) {
+  nodes.addEventListener(name, (event) => stepOf(event)?.pointAtElement(targetOf(event), true));
+}
 nodes.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mouse" && inspector.hide());
 nodes.addEventListener("focusout", () => inspector.isTouched || inspector.hide());
 

@@ -115,14 +115,9 @@ export function shade(element, probability) {
 /** Returns a new SVG element. @type {(tag: string, attributes: Record<string, string>, text?: string) => SVGElement} */
 export function createSvg(tag, attributes, text = "") {
   const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  setAttributes(created, attributes);
+  for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
   created.textContent = text;
   return created;
-}
-
-/** @type {(element: Element, attributes: Record<string, string>) => void} */
-export function setAttributes(element, attributes) {
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
 }
 
 /** Returns a new button that submits no form.

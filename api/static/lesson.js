@@ -1,11 +1,11 @@
-// The lesson: six cards, each with a prediction first, then the switch, then why. A teacher's link to it shows only what
-// it needs. Printed, all cards are on one side and their answers on the back.
+// The lesson: six cards, each with a prediction first, then the switch, then why. A teacher's link to it shows only
+// what it needs. Printed, all cards are on one side and their answers on the back.
 
 import { byId, createButton, createElement, formatNumbers } from "./format.js";
 import { store } from "./state.js";
 
-/** A card. off: the part that is removed; choices: predictions, of which that at `right` is right; answer: what the model
- * then says.
+/** A card. off: the part that is removed; choices: predictions, of which that at `right` is right; answer: what the
+ * model then says.
  * @typedef {{title: string, question: string, off: string, ask: string, choices: string[], right: number,
  * answer: string, why: string}} Card */
 
@@ -118,7 +118,8 @@ export class Lesson {
     const leave = createButton("plain", "Leave the lesson", () => store.set({ lesson: 0 }));
     const print = createButton("plain", "Print it", () => window.print());
     const bar = createElement("p", "turn", see, back, next, print, leave);
-    this.#section.replaceChildren(heading, form, bar, result, ...(index === CARDS.length - 1 ? [toldTable()] : []), handout());
+    const more = index === CARDS.length - 1 ? [toldTable()] : [];
+    this.#section.replaceChildren(heading, form, bar, result, ...more, handout());
   }
 
   /** @param {number} index */
@@ -131,9 +132,9 @@ export class Lesson {
 
 /** Returns what is told and what is learned, in two columns. */
 function toldTable() {
-  const head = createElement("tr", "", createElement("th", "", "The network is told"), createElement("th", "", "It learned"));
+  const titles = ["The network is told", "It learned"].map((title) => createElement("th", "", title));
   const rows = TOLD.map((row) => createElement("tr", "", ...row.map((text) => createElement("td", "", text))));
-  return createElement("table", "", createElement("thead", "", head), createElement("tbody", "", ...rows));
+  return createElement("table", "", createElement("thead", "", createElement("tr", "", ...titles)), createElement("tbody", "", ...rows));
 }
 
 /** Returns all cards to be printed, and their answers for the back. */
@@ -147,7 +148,8 @@ function handout() {
     const first = `${title}: ${formatNumbers(question)} = ${formatNumbers(answer)}. `;
     return createElement("li", "", createElement("b", "", first), `${choices[right]}. ${why}`);
   });
-  const front = createElement("div", "", createElement("h2", "", "CalcGPT: predict, then try"), createElement("ol", "", ...cards));
-  const back = createElement("div", "", createElement("h2", "", "Answers"), createElement("ol", "", ...answers), toldTable());
-  return createElement("div", "handout", front, back);
+  const [front, back] = ["CalcGPT: predict, then try", "Answers"].map((title) => createElement("h2", "", title));
+  const first = createElement("div", "", front, createElement("ol", "", ...cards));
+  const second = createElement("div", "", back, createElement("ol", "", ...answers), toldTable());
+  return createElement("div", "handout", first, second);
 }

@@ -7,8 +7,9 @@ import { store } from "./state.js";
 // On a phone, the share menu is more useful than the clipboard.
 export const canShare = "share" in navigator && matchMedia("(pointer: coarse)").matches;
 
-/** Returns the link to what the page shows. The preview of a link cannot see its hash, so one with parts off leads through
- * a page of its own: that of its goal, if the page was exported (calcgpt/export/dares.py), or else one for all. */
+/** Returns the link to what the page shows. The preview of a link cannot see its hash, so one with parts off leads
+ * through a page of its own: that of its goal, if the page was exported (calcgpt/export/dares.py), or else one for
+ * all. */
 export async function linkToState() {
   const { off, question, model } = store.state;
   if (!off) return location.href.split("#")[0] + store.hash;

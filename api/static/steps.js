@@ -3,7 +3,7 @@
 
 import {
   IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, createIcon, describeConfidence, formatNumbers,
-  formatResult, formatSigns, groupDigits, shade, targetOf,
+  formatResult, formatSigns, groupDigits, shade,
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { headSources } from "./inside/heads.js";
@@ -76,12 +76,6 @@ export class Step {
     this.body.append(head, this.#status);
     this.element.append(this.body);
     this.body.addEventListener("toggle", () => this.draw());
-    this.element.addEventListener("pointerover", (event) => {
-      if (event.pointerType === "mouse") this.#pointAtElement(targetOf(event)); // a finger may only scroll
-    });
-    for (const name of ["click", "focusin"]) {
-      this.element.addEventListener(name, (event) => this.#pointAtElement(targetOf(event), true));
-    }
   }
 
   /** Shows that the model begins to write. @param {import("./client.js").Question} question */
@@ -226,7 +220,7 @@ export class Step {
     const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
     if (!shown) return false;
     shown.scrollIntoView({ block: "center" });
-    this.#pointAtElement(shown, true, at);
+    this.pointAtElement(shown, true, at);
     return true;
   }
 
@@ -303,7 +297,7 @@ export class Step {
   /** Dispatches the event `point` for the character that an element shows. index: the index of the
    * character, if the element is a copy of it.
    * @type {(target: Element, isChosen?: boolean, index?: number) => void} */
-  #pointAtElement(target, isChosen = false, index) {
+  pointAtElement(target, isChosen = false, index) {
     const anchor = target.closest("[data-at]");
     if (!(anchor instanceof HTMLElement)) return;
     const at = index ?? Number(anchor.dataset.at);

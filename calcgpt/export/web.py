@@ -73,7 +73,7 @@ def export_page(
             models.append(
                 {**manifest, "domain": domain, "default": not models, "file": quote(file)}
             )
-        write_json(staging / BACKEND, {"service": False, "models": models})
+        write_text(staging / BACKEND, json.dumps({"service": False, "models": models}))
         _remove_service(staging)
         page = staging / "index.html"
         html = bundle(page.read_text("utf-8"), staging / "static", models[0]["file"])

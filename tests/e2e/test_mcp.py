@@ -65,6 +65,7 @@ async def use(client: Any) -> None:
             ("calculate", {"expression": "1/3", "places": True}, "places: Input should be a valid"),
             ("calculate", {"places": 2}, "calculate: expression: Field required"),
             ("calculate", {"expression": "1", "place": 2}, "unknown field 'place'; valid fields: "),
+            ("calculate", {"expresion": "1"}, "unknown field 'expresion'; valid fields: "),
             ("calculator", {"expression": "1+1"}, "unknown tool 'calculator'"),
             ("calculate", {"expression": "1/0"}, "division by zero"),
             ("check_work", {"line": "1+1=2"}, "position 0"),

@@ -40,6 +40,11 @@ def test_a_part_is_switched_off_and_on_with_a_service(page: Page) -> None:
     expect(page.locator("#brain .about")).to_contain_text("99% of ×")
     assert page.url.endswith("&off=1.n51")
     assert violations(page) == []
+    groups = page.locator("#brain .layer")
+    expect(groups.locator("button[tabindex='0']")).to_have_count(groups.count())  # a stop each
+    switch.press("ArrowRight")
+    expect(groups.locator("button[tabindex='0']:focus")).to_have_count(1)
+    expect(switch).not_to_be_focused()
     page.get_by_role("button", name="All on again").click()
     answered(page, "5")
     expect(page.locator("#answer")).not_to_contain_text("Written without")

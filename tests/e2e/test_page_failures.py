@@ -156,9 +156,9 @@ def respond(response: dict[str, Any] | None, route: Route) -> None:
 
 def test_a_failure_is_one_clear_line(page: Page) -> None:
     stream = "**/v1/calculate/stream"
+    leave_to_service(page)
     for response, line in FAILURES:  # no line is part of the one before
-        page.unroute_all()
-        leave_to_service(page)
+        page.unroute(stream)
         page.route(stream, partial(respond, response))
         calculate(page, "1+1")
         expect(page.locator("#error .failure"), str(response)).to_contain_text(line)

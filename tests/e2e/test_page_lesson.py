@@ -36,7 +36,9 @@ def test_each_card_says_what_the_model_says_without_a_connection(
         lesson.get_by_role("radio").last.check()
         lesson.get_by_role("button", name=re.compile("see", re.I)).click()
         why = lesson.locator(".why")
-        expect(why).to_contain_text(re.compile(r"You predicted it\.|Right is: "))
+        is_last_right = number not in (1, 3)  # there, it is nearly the same, and the same
+        verdict = "You predicted it." if is_last_right else "Right is: "
+        expect(why).to_contain_text(verdict)
         answer = page.locator("#answer .value").inner_text()
         expect(why).to_contain_text(f" = {answer}. ")
         if number < 6:

@@ -1,5 +1,5 @@
 // The goal of the day: a small problem that is to come out wrong in one given way, by switching off one part of the
-// model. On one date (UTC) all readers have the same. calcgpt_lab/studies/goals.py found the goals by trying every part.
+// model. On one date (UTC) all readers have the same. calcgpt_lab/studies/goals.py found them by trying every part.
 
 import { createButton, createElement, formatNumbers } from "../format.js";
 import { canShare, linkToState, share } from "../link.js";
@@ -13,7 +13,8 @@ const DAY = 86_400_000; // milliseconds
 /** Returns the goal of the day. @type {(goals: Goal[], now: number) => Goal} */
 export const goalOf = (goals, now) => goals[Math.floor(now / DAY) % goals.length];
 
-/** Returns a problem with an answer, as people write it, `7 × 8 = 70`, in one line. @type {(problem: string, answer: string) => string} */
+/** Returns a problem with an answer, as people write it, `7 × 8 = 70`, in one line.
+ * @type {(problem: string, answer: string) => string} */
 export const equationOf = (problem, answer) => {
   const text = `${formatNumbers(problem).replace(/(?<=\d)[+−×÷]/, " $& ")} = ${formatNumbers(answer)}`;
   return text.replaceAll(" ", "\u00a0");
@@ -50,14 +51,15 @@ export class GoalOfTheDay {
     return formatNumbers(expression) === formatNumbers(this.#goal.problem);
   }
 
-  /** Checks a calculation without some parts. @type {(expression: string, result: string | null, off: string[]) => void} */
+  /** Checks a calculation without some parts.
+   * @type {(expression: string, result: string | null, off: string[]) => void} */
   check(expression, result, off) {
     if (!this.isOf(expression)) return;
     if (off.length === 1) this.#tries.add(off[0]);
     const isMet = off.length === 1 && result === this.#goal.answer;
     const n = this.#tries.size;
-    const tries = n === 1 ? "1 part" : `${n} parts`;
-    this.#status.textContent = isMet ? `✓ Done: it says ${this.#equation}. You tried ${tries}.` : `You tried ${tries}.`;
+    const tries = `You tried ${n === 1 ? "1 part" : `${n} parts`}.`;
+    this.#status.textContent = isMet ? `✓ Done: it says ${this.#equation}. ${tries}` : tries;
     this.#share.hidden = !isMet;
   }
 

@@ -75,7 +75,8 @@ function harmSentence({ right, unfinished }, n) {
   const shares = Object.entries(right).map(([sign, share]) => `${percent(share)} of ${OPERATIONS[sign].symbol}`);
   const each = Math.round(n / shares.length);
   const list = new Intl.ListFormat("en").format(shares);
-  return `Without it, ${list} are right, of ${each} problems each.${unfinished > MOST ? " It rarely stops writing." : ""}`;
+  const end = unfinished > MOST ? " It rarely stops writing." : "";
+  return `Without it, ${list} are right, of ${each} problems each.${end}`;
 }
 
 /** @param {Part} part */

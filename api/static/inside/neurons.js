@@ -22,7 +22,8 @@ export const neurons = {
     const items = listed.map(({ layer, index, part, effects }) => {
       const effectOf = (/** @type {string} */ digit) => effects[vocabulary.indexOf(digit)];
       const digits = [..."0123456789"].sort((a, b) => effectOf(b) - effectOf(a));
-      const words = `of the digits, it speaks most for ${digits[0]} and ${digits[1]}, and most against ${digits.at(-1)}`;
+      const [most, next] = digits;
+      const words = `of the digits, it speaks most for ${most} and ${next}, and most against ${digits.at(-1)}`;
       const name = createElement("span", "", `neuron ${index + 1} of layer ${layer + 1}`);
       const bar = createShareBar(part / largest, true, part < 0 ? AGAINST : FOR);
       return createElement("li", "", name, bar, formatSigned(part), createElement("span", "words", words));

@@ -77,6 +77,7 @@ export class SheetView {
   /** @param {ShownRow} row */
   #drawRow(row) {
     const { cells, sign, operator, side, label, point } = row;
+    const isLong = this.#grid.classList.contains("long");
     const digits = cells.map((cell) => this.#drawCell(cell));
     cells.forEach(({ column }, index) => digits[index].classList.toggle("point", column === point));
     if (sign) {
@@ -85,7 +86,7 @@ export class SheetView {
       digits.unshift(cell);
     }
     if (operator) digits.unshift(createTextCell(operator));
-    const labelElement = createElement("span", "label", ...groupDigits(label));
+    const labelElement = createElement("span", "label", ...(isLong ? [label] : groupDigits(label)));
     labelElement.role = "rowheader";
     const note = createElement("span", "note", ...side.flatMap((cell) => [this.#drawCell(cell), " "]), labelElement);
     const carries = [...row.carries].sort((a, b) => b.column - a.column).map((cell) => this.#drawCell(cell));

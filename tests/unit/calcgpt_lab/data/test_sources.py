@@ -23,7 +23,7 @@ from calcgpt_lab.data.sources import (
 from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.recipe import load_recipe
 from datagen.notation import parse
-from datagen.splits import Split, split_of
+from datagen.splits import Split, problem_hash, split_of_hash
 
 FRESH = ("data.format=direct", "data.mixture.blog=1")
 TOKENIZER = TOKENIZERS["scratchpad"]("")
@@ -94,7 +94,7 @@ def test_fresh_validation_problems_are_the_first_of_the_pool() -> None:
     )
     assert len(pool) == VALIDATION_POOL
     assert lines == [split_line(text) for text in pool[:50]]
-    assert {split_of(parse(text)) for text in pool} == {Split.VAL}
+    assert {split_of_hash(problem_hash(parse(text))) for text in pool} == {Split.VAL}
 
 
 def test_validation_problems_of_worked_steps_end_in_the_answer() -> None:
@@ -114,7 +114,7 @@ def test_fresh_batches_are_problems_of_their_split() -> None:
     assert isinstance(val, ProblemBatches)
     for source, split in ((train, Split.TRAIN), (val, Split.VAL)):
         rows = [TOKENIZER.decode(row) + "$" for row in source.batch(3, 100)[0]]
-        assert {split_of(parse(row)) for row in rows} == {split}
+        assert {split_of_hash(problem_hash(parse(row))) for row in rows} == {split}
 
 
 def test_fresh_problems_make_no_stream() -> None:
