@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 from calcgpt.base.errors import UserError, unknown_name
-from calcgpt.base.processes import usable_cores
 from calcgpt.cli import options
 from calcgpt_lab.cli import lab_options
 from calcgpt_lab.cli.completion import complete_recipe
@@ -44,7 +43,7 @@ RUN_LOG = "calcgpt_lab.training.run_folder"  # says whether --resume begins a ne
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or begin one.")
 @options.force_option("a run in --out")
 @lab_options.device_option
-@lab_options.threads_option("CPU threads.  [default: one for each core]")
+@lab_options.threads_option("CPU threads.  [default: 1 or one for each core, what is faster]")
 @click.option(
     "--wandb",
     "wandb_project",
@@ -82,8 +81,6 @@ def train(
 
     require("training", "torch", *(["wandb"] if wandb_project is not None else []))
 
-    from torch import get_num_threads
-
     from calcgpt_lab.data.task import load_task
     from calcgpt_lab.training.distributed import launched_rank, process_group
     from calcgpt_lab.training.train import train as run
@@ -108,7 +105,7 @@ def train(
             device=device,
             progress=not quiet,
             trackers=trackers,
-            threads=threads or min(get_num_threads(), usable_cores()),
+            threads=threads or 0,
         )
     if main:
         click.echo(f"the run is complete; its last checkpoint is {last}")

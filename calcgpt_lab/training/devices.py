@@ -27,6 +27,11 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
+def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Returns the tensor on the device. A copy to a GPU is only begun: it may still compute."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Within the block, products in float32 are not rounded to TF32, which training allows."""

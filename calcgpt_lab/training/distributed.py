@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,22 @@ if _SYNC_BUFFERS not in inspect.signature(nn.parallel.DistributedDataParallel).p
 
 class ProcessEndedError(TrainingError):
     """Another process of the run has ended too early."""
+
+
+class MicroBatch(NamedTuple):
+    """Inputs and targets, each (B, T), and what the model parses from them."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    features: torch.Tensor | None = None
+
+
+class StepBatch(NamedTuple):
+    """The micro-batches of this process in one step, and counts over all processes."""
+
+    micro_batches: list[MicroBatch]
+    n_target: int
+    shapes: list[tuple[int, int]]  # (B, T) of all micro-batches
 
 
 class SingleProcess:

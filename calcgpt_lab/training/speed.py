@@ -5,8 +5,9 @@ pass, over the peak rate of the device (PaLM; Chowdhery et al. 2022, appendix B)
 not raise it. Padding does, because padded positions count as tokens.
 """
 
+import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -34,6 +35,7 @@ PEAKS: dict[str, tuple[float, float]] = {
     "RTX 3090": (71e12, 35.6e12),
 }
 SIZE, RUNS = 768, 5  # of the product that is measured on other devices
+THREADS_SECONDS = 0.5  # on a busy machine, threads wait for each other only at some moments
 
 
 @cache
@@ -70,6 +72,26 @@ def synchronize_device(device: torch.device) -> None:
     """Waits until the device has finished all its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def fastest_threads(
+    work: Callable[[], object], cores: int, clock: Callable[[], float] = time.perf_counter
+) -> int:
+    """Returns the number of torch's threads with which some work is faster: 1, or `cores` if that
+    saves a tenth. Threads of small products wait for each other, above all if other programs run.
+    """
+    if cores == 1:
+        return 1
+    seconds: dict[int, list[float]] = {1: [], cores: []}  # in turns; the first one warms up
+    begun = clock()
+    while len(seconds[1]) < 3 or clock() - begun < THREADS_SECONDS:
+        for n_thread, times in seconds.items():
+            torch.set_num_threads(n_thread)
+            start = clock()
+            work()
+            times.append(clock() - start)
+    alone, together = (statistics.mean(times[1:]) for times in seconds.values())
+    return cores if together < 0.9 * alone else 1
 
 
 class Clock:

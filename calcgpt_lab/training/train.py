@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from tqdm import tqdm
@@ -40,11 +40,16 @@ from calcgpt_lab.records import cut_rows, validation_row
 from calcgpt_lab.saving import save
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
-from calcgpt_lab.training.devices import full_precision, pick_device
-from calcgpt_lab.training.distributed import SingleProcess, process_group
-from calcgpt_lab.training.environment import provenance, record_start
+from calcgpt_lab.training.devices import full_precision, pick_device, to_device
+from calcgpt_lab.training.distributed import (
+    MicroBatch,
+    SingleProcess,
+    StepBatch,
+    process_group,
+)
+from calcgpt_lab.training.environment import provenance, read_starts, record_start
 from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
-from calcgpt_lab.training.speed import Clock
+from calcgpt_lab.training.speed import Clock, fastest_threads
 from calcgpt_lab.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt_lab.training.trackers import TrackerFactory, Write, trackers_of
 from datagen.splits import Split
@@ -76,7 +81,7 @@ def train(
     none. `force` replaces a run in `out`; without it, no file of an earlier run is removed (see
     `RunFolder.check_start`). `trackers` receive the metrics in addition to the files of the run. If
     several processes train together, each of them calls this function. `threads` are torch's on a
-    CPU; None leaves their number as it is.
+    CPU; None leaves their number as it is, and 0 is 1 or one for each core, whatever is faster.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -86,7 +91,7 @@ def train(
     check_types(device=(device, str))
     check_items(trackers=(trackers, Callable))
     if threads is not None:
-        check_integer("threads", threads, 1, MAX_THREADS)
+        check_integer("threads", threads, 0, MAX_THREADS)
     data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
     recipe, run = recipe if isinstance(recipe, Recipe) else load_recipe(recipe), RunFolder(out)
     with process_group() as group, ExitStack() as stack:
@@ -108,27 +113,11 @@ def train(
             run.clear(resume)
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
-            torch.set_num_threads(threads)
+            torch.set_num_threads(threads or trainer.threads())
         with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
             if group.is_main:
                 trainer.announce(data, progress)
             return trainer.run(progress, trackers)
-
-
-class MicroBatch(NamedTuple):
-    """Inputs and targets, each (B, T), and what the model parses from them."""
-
-    inputs: torch.Tensor
-    targets: torch.Tensor
-    features: torch.Tensor | None = None
-
-
-class StepBatch(NamedTuple):
-    """The micro-batches of this process in one step, and counts over all processes."""
-
-    micro_batches: list[MicroBatch]
-    n_target: int
-    shapes: list[tuple[int, int]]  # (B, T) of all micro-batches
 
 
 class Trainer:
@@ -186,6 +175,16 @@ class Trainer:
         replays = self.group.world_size == self.config.grad_accum == 1
         mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
         return compiled(loss, self.model, dynamic=None, mode=mode)
+
+    def threads(self) -> int:
+        """Returns with how many threads of torch a run on a CPU continues, or begins."""
+        starts = read_starts(self.folder.path) if self.counters.step else []
+        if starts or self.group.world_size > 1:
+            return int(starts[-1]["threads"]) if starts else torch.get_num_threads()
+        with torch.random.fork_rng(devices=[]):
+            n_thread = fastest_threads(lambda: self._gradients(self.load(0)), usable_cores())
+        self.model.zero_grad(set_to_none=True)
+        return n_thread
 
     def announce(self, data: Path | AnyTask | None, progress: bool) -> None:
         """Records the start in the folder of the run. With `progress`, says what is trained, on
@@ -266,7 +265,7 @@ class Trainer:
         return total
 
     def load(self, step: int) -> StepBatch:
-        """Returns the batch of a step. Copies to a GPU are only begun: it may still compute."""
+        """Returns the batch of a step."""
         batch = self.train_batches.batch(step, self.config.batch_size)
         # The loss is the mean over the whole batch: micro-batches may differ in targets.
         n_target = int(has_loss(batch[1]).sum())
@@ -276,13 +275,8 @@ class Trainer:
         for inputs, targets in own_parts:
             features = self.model.text_features(inputs)
             tensors = [inputs, targets, *([] if features is None else [features])]
-            micro_batches.append(MicroBatch(*map(self._to_device, tensors)))
+            micro_batches.append(MicroBatch(*(to_device(t, self.device) for t in tensors)))
         return StepBatch(micro_batches, n_target, shapes)
-
-    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
-        if self.device.type != "cuda":
-            return tensor
-        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def _gradients(self, batch: StepBatch) -> torch.Tensor:
         """Computes the gradients of a batch. Returns this process's part of the mean loss."""
