@@ -56,16 +56,6 @@ _places = st.integers(0, 3) | st.integers(0, 9) | st.integers(0, MAX_ASKED_PLACE
 any_numbers = numbers | st.builds(
     lambda units, places: Number.from_units(units, places, places > 0), _units, _places
 )
-# Numbers of up to 6,000 digits: those of 64 random bits, repeated.
-large_numbers = st.builds(
-    lambda seed, n_digits, places, sign: Number.from_units(
-        sign * (seed * (10**n_digits // (10**19 - 1)) % 10**n_digits), places, places > 0
-    ),
-    st.integers(1, 2**64),
-    st.integers(1, 6_000),
-    st.integers(0, 3) | st.integers(0, 6_000),
-    st.sampled_from([-1, 1]),
-)
 any_problems = st.builds(
     Problem, any_numbers, st.sampled_from(OPERATIONS), any_numbers, _places
 ) | st.builds(

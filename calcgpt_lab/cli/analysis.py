@@ -154,6 +154,9 @@ def generate(checkpoint: str, prompt: str | None, tokens: int, **choices: Any) -
 
     The text ends after --tokens, or when the model's context is full.
     """
+    from calcgpt.base.extras import require
+
+    require("to generate", "torch")
     import torch
 
     from calcgpt.checkpoint import Checkpoint

@@ -50,7 +50,8 @@ def ablate(suite: str, out: Path, seeds: tuple[int, ...], quiet: bool, **choices
     """Train every variant of a suite with several seeds, and compare them in OUT/report.md.
 
     The same command continues after an interruption and does not repeat finished runs. Other seeds
-    add runs. Suites: attention, blog, feedforward, nano, positions.
+    add runs. Suites: attention, blog, feedforward, nano, positions,
+    presets.
     """
     from calcgpt.base.extras import require
 

@@ -34,5 +34,7 @@ def say_estimate(noun: str, seconds: Iterable[float], at_a_time: int) -> None:
     """Says how long runs will take, each of which takes some seconds."""
     runs = list(seconds)
     n = min(at_a_time, len(runs))
-    time_needed = f"about {duration(sum(runs) / n)} if all are trained to the end, and validations"
+    time_needed = (
+        f"about {duration(sum(runs) / n)} if all are trained to the end, without validation"
+    )
     print(f"{len(runs):,} {noun}, {n} at a time: {time_needed}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -34,10 +35,25 @@ def ray_cluster() -> Iterator[RayCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as browser:
-        yield browser
+_open_browser = ExitStack()
+_browsers: list[Browser] = []  # at most one
+
+
+@pytest.fixture(scope="module")
+def browser() -> Browser:
+    """The browser of all tests of the page that run one after the other."""
+    if not _browsers:
+        _browsers.append(_open_browser.enter_context(chromium()))
+        _open_browser.callback(_browsers.clear)
+    return _browsers[0]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(nextitem: pytest.Function | None) -> None:
+    """Closes the browser before a test without one: Playwright leaves an event loop that runs in
+    this thread, beside which no other can."""
+    if nextitem is None or "browser" not in nextitem.fixturenames:
+        _open_browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +135,7 @@ def open_page(browser: Browser, visit: Visit, request: pytest.FixtureRequest) ->
         context.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def window(browser: Browser) -> Iterator[Page]:
     """A window that several tests use, because a new one takes a second longer. No motion."""
     with new_context(browser, reduced_motion="reduce") as context:

@@ -25,6 +25,17 @@ def test_help_names_every_command_in_its_section(run_cli: RunCli) -> None:
         assert outcome.out.count(f"\n  {command} ") == 1
 
 
+def test_every_option_that_the_pages_name_exists(run_cli: RunCli) -> None:
+    """In backticks, alone or after a command. Those of other programs stand in code blocks."""
+    option = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+    commands = [[], *([name] for name in cli.list_commands(click.Context(cli)))]
+    names = {name for words in commands for name in option.findall(run_cli(*words, "--help").out)}
+    for page in [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]:
+        text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for quoted in re.findall(r"`((?:--|calcgpt )[^`\n]+)`", text):
+            assert {*option.findall(quoted)} <= names, f"{page}: {quoted}"
+
+
 def test_recipes_are_listed_and_shown(run_cli: RunCli) -> None:
     assert "\nblog-rope " in run_cli("recipes").out
     shown = run_cli("recipes", "blog").out

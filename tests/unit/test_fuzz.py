@@ -28,7 +28,7 @@ def test_no_input_breaks_a_promise(name: str) -> None:
         ("expression", "calcgpt.inference.expression_tree.show", lambda tree: "0"),
         ("notation", "datagen.notation.render_answer", lambda value: "0"),
         ("work", "datagen.work_errors.first_error_of_completion", lambda prompt, text: None),
-        ("checkpoint", "calcgpt.checkpoint._check_hash", lambda path, hashes: None),
+        ("checkpoint", "calcgpt.checkpoint.check_hash", lambda path, hashes: None),
         ("recipe", "calcgpt_lab.recipe._toml_value", lambda value: "1"),
     ],
 )
