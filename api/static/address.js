@@ -24,7 +24,7 @@ export const DEFAULT_STATE = {
   question: "", comma: 0, angle: "", model: "", places: "", view: "", off: "", lesson: 0, inside: 0, step: 0, at: 0,
 };
 
-/** Returns the state that the hash of an address describes, or null if it has no question.
+/** Returns the state that the hash of an address describes, or null if it has no question, lesson or part off.
  * @type {(hash: string) => State | null} */
 export function parseHash(hash) {
   const values = new Map();
@@ -33,7 +33,7 @@ export function parseHash(hash) {
     values.set(name, decode(rest.join("=")));
   }
   const question = [...(values.get("q") ?? "")].slice(0, MAX_LENGTH).join("");
-  if (!question) return null;
+  if (!question && !values.get("lesson") && !values.get("off")) return null;
   const state = Object.entries(DEFAULT_STATE).map(([name, defaultValue]) => {
     const value = values.get(name) ?? "";
     if (typeof defaultValue === "number") return [name, NUMBER.test(value) ? Math.trunc(Number(value)) : 0];

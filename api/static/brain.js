@@ -5,13 +5,16 @@ import { listOff } from "./address.js";
 import { manifestOf } from "./backend.js";
 import { onPutBack, showDare } from "./brain/dare.js";
 import { GoalOfTheDay, goalOf } from "./brain/goal.js";
-import { describe, fateOf, harmOf, harmsOf, nameOf, namesOf, neuronsOf, partsOf } from "./brain/parts.js";
+import { allParts, describe, fateOf, harmOf, harmsOf, nameOf, namesOf, neuronsOf, partsOf } from "./brain/parts.js";
 import { messageOf } from "./client.js";
 import { OPERATIONS } from "./engine/operations.js";
-import { byId, createButton, createElement, createIcon, formatNumbers, formatResult, targetOf } from "./format.js";
+import {
+  byId, createButton, createElement, createIcon, formatNumbers, formatResult, shortenMiddle, targetOf,
+} from "./format.js";
 import { makeOneStop } from "./keypad.js";
 import { store } from "./state.js";
 
+const MAX_NAMES = 40; // characters of the names of missing parts
 const INTRODUCTION =
   "Tap a part: the model writes the calculation again without it. Each says what goes wrong most then; the redder it is, the more answers are wrong, of the operations whose signs it has. Heads fetch characters; the neurons of a feed-forward step calculate with them.";
 
@@ -20,6 +23,7 @@ export class Brain {
   #panel = byId("brain", HTMLDetailsElement);
   #body = byId("brain-body");
   #model = "";
+  #missing = ""; // the parts of an address that the model does not have, until the reader was told
   #onChange;
   /** @type {import("./client.js").Manifest | null} of the model, when it is loaded */ #manifest = null;
   #about = createElement("p", "about");
@@ -55,6 +59,16 @@ export class Brain {
     return this.#model && this.#panel.hidden ? [] : listOff(store.state.off);
   }
 
+  /** Returns those of the parts of an address that the model has. The next result comes with the names of the others.
+   * @param {string} off */
+  async keepKnown(off) {
+    if (!off) return off;
+    const parts = listOff(off);
+    const known = allParts(await manifestOf(this.#model));
+    this.#missing = parts.filter((part) => !known.includes(part)).join(", ");
+    return parts.filter((part) => known.includes(part)).join();
+  }
+
   /** Yields the events of a calculation, and shows its result beside the switches, in the headline and with the goal.
    * @param {AsyncIterable<import("./client.js").CalculationEvent>} events */
   async *watch(events) {
@@ -62,6 +76,9 @@ export class Brain {
     for await (const event of events) {
       if (event.name === "result") {
         const { expression, result, exact, off = [], model } = event.data;
+        const missing = shortenMiddle(this.#missing, MAX_NAMES);
+        this.#missing = "";
+        if (missing) byId("error").textContent = `This model has no part ${missing}.`;
         if (off.length) showDare(event.data, await manifestOf(model));
         else showDare();
         this.#goal?.check(expression, result, off);
@@ -145,7 +162,7 @@ export class Brain {
     const signs = Object.keys(part.right).filter((sign) => fateOf(part, sign) !== "fine");
     const broken = createIcon("", "signs");
     broken.append(...signs.map((sign) => createElement("i", fateOf(part, sign), OPERATIONS[sign].symbol)));
-    button.append(createElement("span", "purpose", harmsOf(part)), broken);
+    button.append(createElement("span", "purpose", `breaks ${harmsOf(part)}`), broken);
     return button;
   }
 
@@ -176,7 +193,7 @@ export class Brain {
       if (button.dataset.part) button.ariaPressed = String(off.includes(button.dataset.part));
     }
     this.#note.textContent = off.length ? `Off: ${namesOf(off)}.` : "All parts are on.";
-    this.#reset.disabled = !off.length;
+    this.#reset.hidden = !off.length;
     this.#describe(off.at(-1));
     for (const part of off) {
       const group = this.#body.querySelector(`[data-part="${CSS.escape(part)}"]`)?.closest("details");

@@ -128,6 +128,7 @@ async function teach() {
   const { lesson: number } = store.state;
   byId("lesson").hidden = !number;
   document.body.classList.toggle("teaching", number > 0);
+  input.inputMode = number ? "text" : "none"; // it hides the keypad
   if (!number) return;
   const { Lesson } = await import("./lesson.js");
   lesson ??= new Lesson(calculateWithout);
@@ -168,7 +169,8 @@ async function playExample() {
 /** Shows the state that the address describes. Without one, removes the example if its model is not
  * listed, because the user could not ask it. */
 async function openAddress() {
-  const state = parseHash(location.hash);
+  const { hash } = location;
+  const state = parseHash(hash);
   if (!state) {
     const isShown = !byId("example").hidden && field.text === EXAMPLE;
     if (isShown && !models.has(exampleModel)) runner.clear();
@@ -176,9 +178,12 @@ async function openAddress() {
   }
   if (store.isOwnAddress || isEdited) return; // the user calculated or typed before the models were listed
   models.choose(state);
+  const off = await brain.keepKnown(state.off).catch(() => state.off); // the calculation says what failed
+  if (isEdited || location.hash !== hash) return; // meanwhile
+  if (!state.question) return store.set({ off, lesson: state.lesson });
   angle.value = state.angle === "degrees" ? state.angle : "";
   field.text = state.question;
-  const { question, model, places, ...opened } = state;
+  const { question, model, places, ...opened } = { ...state, off };
   if (!(await start({ opened, isKept: false }))) return;
   const step = stepAt(state.step);
   if (state.inside) {

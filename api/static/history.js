@@ -6,8 +6,9 @@ import { makeOneStop } from "./keypad.js";
 const KEY = "calcgpt.history";
 const LIMIT = 50;
 
-/** @typedef {import("./client.js").Calculation} Calculation
- * @typedef {Pick<Calculation, "expression" | "result" | "exact" | "verified" | "model" | "places">} Entry */
+/** An entry. isGiven: whether it has no operation, so that no model was needed.
+ * @typedef {import("./client.js").Calculation} Calculation
+ * @typedef {Pick<Calculation, "expression" | "result" | "exact" | "verified" | "model" | "places"> & {isGiven?: boolean}} Entry */
 
 export class History {
   /** @type {Entry[]} */ #entries = []; // newest first
@@ -40,11 +41,11 @@ export class History {
     this.#cursor = -1;
   }
 
-  /** Adds an entry at the top, unless it is already there. @param {Entry} entry */
-  add({ expression, result, exact, verified, model, places }) {
+  /** Adds a calculation at the top, unless it is already there. @param {Calculation} calculation */
+  add({ expression, result, exact, verified, model, places, nodes }) {
     const [last] = this.#entries;
     if (last?.expression === expression && last.model === model && last.result === result) return;
-    this.#entries.unshift({ expression, result, exact, verified, model, places });
+    this.#entries.unshift({ expression, result, exact, verified, model, places, isGiven: !nodes.length });
     this.#entries.length = Math.min(this.#entries.length, LIMIT);
     this.#save();
   }
@@ -77,17 +78,16 @@ export class History {
 
   /** @param {Entry} entry */
   #item(entry) {
-    const { expression, result, exact, verified, model } = entry;
+    const { expression, result, exact, verified, model, isGiven } = entry;
     const button = createButton(verified ? "" : "wrong", "", () => this.#onChoose(entry));
     button.translate = false;
-    const mark = createIcon(verified ? "✓" : "✗");
-    const outcome = createElement("span", "value", "=\u00a0", ...groupDigits(formatResult(result)), " ", mark);
-    button.append(
-      createElement("span", "expression", ...groupDigits(formatNumbers(expression))),
-      outcome,
-      createElement("span", "unseen", verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`),
-      createElement("span", "model", model),
-    );
+    const outcome = createElement("span", "value", "=\u00a0", ...groupDigits(formatResult(result)), " ");
+    button.append(createElement("span", "expression", ...groupDigits(formatNumbers(expression))), outcome);
+    if (!isGiven) {
+      outcome.append(createIcon(verified ? "✓" : "✗"));
+      const check = verified ? "agrees," : `wrong, exact is ${formatNumbers(exact)},`;
+      button.append(createElement("span", "unseen", check), createElement("span", "model", model));
+    }
     return createElement("li", "", button);
   }
 }

@@ -92,12 +92,14 @@ export class Lesson {
 
   /** Shows a card. @param {number} number from 1 */
   show(number) {
-    const index = Math.min(number, CARDS.length) - 1;
+    if (number > CARDS.length) return store.set({ lesson: CARDS.length }); // which shows it
+    const index = number - 1;
     const { title, ask, choices, right, question, off, why, answer } = CARDS[index];
+    if (!store.state.question) this.#calculate(question, "");
     const see = createButton("equals", off ? "Remove it, and see" : "See", async () => {
       await this.#calculate(question, off);
       const chosen = predictions.findIndex(({ checked }) => checked);
-      const verdict = chosen === right ? "You predicted it." : `Right is: ${choices[right]}.`;
+      const verdict = chosen === right ? "You predicted it." : `Right is “${choices[right]}”.`;
       result.textContent = `${formatNumbers(question)} = ${formatNumbers(answer)}. ${verdict} ${why}`;
       result.focus();
     });
@@ -113,7 +115,7 @@ export class Lesson {
     const next = createButton("plain", "Next", () => this.#goTo(index + 1));
     back.disabled = index === 0;
     next.disabled = index === CARDS.length - 1;
-    const heading = createElement("h2", "", `${index + 1} of ${CARDS.length}: ${title}`);
+    const heading = createElement("h2", "", `${index + 1} of ${CARDS.length}: ${title}: ${formatNumbers(question)}`);
     const form = createElement("fieldset", "", legend, ...labels);
     const leave = createButton("plain", "Leave the lesson", () => store.set({ lesson: 0 }));
     const print = createButton("plain", "Print it", () => window.print());
@@ -146,7 +148,8 @@ function handout() {
   });
   const answers = CARDS.map(({ title, question, answer, choices, right, why }) => {
     const first = `${title}: ${formatNumbers(question)} = ${formatNumbers(answer)}. `;
-    return createElement("li", "", createElement("b", "", first), `${choices[right]}. ${why}`);
+    const choice = choices[right].startsWith(answer) ? "" : `${choices[right]}. `;
+    return createElement("li", "", createElement("b", "", first), choice + why);
   });
   const [front, back] = ["CalcGPT: predict, then try", "Answers"].map((title) => createElement("h2", "", title));
   const first = createElement("div", "", front, createElement("ol", "", ...cards));

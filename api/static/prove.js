@@ -101,7 +101,9 @@ export class Proof {
       const verdict = refutation ? "makes mistakes" : "cannot make a mistake";
       this.#status.textContent = `On this device, this network ${verdict}${without}.`;
       this.#section.classList.add(refutation ? "refuted" : "proved");
-      this.#count.textContent = `${formatCount(n)} of ${formatCount(this.#bar.max)} cases are right.`;
+      this.#count.textContent = refutation
+        ? `It stopped at the first mistake. Right cases until then: ${formatCount(n)}.`
+        : `${formatCount(n)} of ${formatCount(this.#bar.max)} cases are right.`;
       this.#result.append(...(refutation ? counterexample(refutation, model, off) : induction(n, margin)));
     } catch (error) {
       if (run.signal.aborted || isAborted(error)) return;

@@ -29,6 +29,7 @@ def test_a_part_is_switched_off_and_on_with_a_service(page: Page) -> None:
     page.get_by_text("neurons of layer 1").click()
     switch = page.get_by_role("button", name="Switch off neuron 51 of layer 1: breaks ")
     expect(switch).to_have_attribute("aria-pressed", "false")
+    expect(switch).to_contain_text("breaks ")
     page.set_viewport_size({"width": 360, "height": 740})
     switch.press("Enter")
     answered(page, "3")
@@ -69,8 +70,11 @@ def test_a_part_that_does_not_exist_is_one_line(
 ) -> None:
     exported.goto(f"{host_address}/#q=7*8&off={off}")
     expect(exported.locator("#error")).to_contain_text("This model has no part")
-    exported.get_by_role("button", name="All on again").click()
     answered(exported, "56")
+    assert "off" not in exported.url
+    exported.reload()
+    answered(exported, "56")
+    expect(exported.locator("#error")).to_be_empty()
 
 
 def test_the_front_door_removes_a_neuron_and_puts_it_back(
@@ -99,6 +103,12 @@ def test_the_front_door_removes_a_neuron_and_puts_it_back(
         expect(dare).to_contain_text(f"I removed {removed}. ")
     page.goto(f"{host_address}/#q=7%2B8&off=3.1")
     expect(dare).to_contain_text("It still says 7 + 8 = 15.")
+    page.goto(f"{host_address}/#q={'9' * 20}*{'7' * 20}&off=3.1")
+    expect(dare).to_contain_text(re.compile(r"…\d+\s=\s\d+…"))
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    page.goto(f"{host_address}/#off=1.n9")
+    page.reload()
+    expect(page.locator("#brain .bar")).to_contain_text("Off: neuron 9 of layer 1.")
 
 
 def test_a_page_without_that_model_does_not_claim_it(
@@ -134,6 +144,8 @@ def test_the_goal_of_the_day_is_met_and_its_link_has_a_page(
     expect(box.get_by_role("heading")).to_contain_text(goal.answer.replace("-", "−"))
     box.get_by_role("button", name="Begin").click()
     expect(page.locator("#answer")).to_contain_text("Exact arithmetic agrees.")
+    expect(page.locator("#brain .bar")).not_to_contain_text("You tried")
+    expect(page.get_by_role("button", name="All on again")).to_be_hidden()
     others = [part for part in ("3.1", "3.2", "2.1") if part not in goal.parts]
     for part in (others[0], others[1], goal.parts[0]):  # each in place of the one before
         page.locator(f'[data-part="{part}"]').evaluate("e => e.click()")

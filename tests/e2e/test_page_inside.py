@@ -178,9 +178,13 @@ def test_the_look_inside_is_into_the_calculation_that_is_shown(
     calculate(page, "7")  # there is nothing to show
     again.press("Enter")
     expect(inside).to_contain_text("There is nothing to look into yet")
+    number_alone = page.locator("#history button").first
+    expect(number_alone).to_have_text("7=\u00a07")
     page.goto(f"{host_address}/#q=1%2B1&model=calculator")
     answered(page, "2")
     expect(inside).to_have_count(0)
+    page.goto(f"{host_address}/#q=7%2B8&model=calculator&inside=1")
+    shows(inside, "5")  # the lowest digit
 
 
 def test_the_look_is_into_the_model_without_the_parts_that_are_off(

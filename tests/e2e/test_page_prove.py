@@ -48,6 +48,7 @@ def test_without_a_part_there_is_a_problem_that_fails(
     exported.get_by_role("button", name="Prove it").click()
     status, result = exported.locator("#proof-status"), exported.locator("#proof-result")
     expect(status).to_contain_text("On this device, this network makes mistakes, without ")
+    expect(exported.locator("#proof-count")).to_contain_text("It stopped at the first mistake.")
     expect(result).to_contain_text("; it wrote ")
     width = exported.evaluate("document.documentElement.scrollWidth")
     assert width == 360

@@ -9,7 +9,7 @@ const line = byId("dare");
 const door = byId("door");
 const back = byId("put-back", HTMLButtonElement);
 let claim = line.textContent; // of the model `calculator`
-const MAX_LENGTH = 26; // characters of an expression
+const MAX_LENGTH = 26; // characters of an expression, and of its result
 
 /** Shows a dare, or without a calculation what the page is.
  * @type {(calculation?: Calculation, manifest?: Manifest) => void} */
@@ -31,7 +31,7 @@ export const onPutBack = (onBack) => back.addEventListener("click", onBack);
 
 /** @type {(calculation: Calculation, manifest: Manifest) => string} */
 function textOf({ expression, result, exact, off = [] }, manifest) {
-  const equation = equationOf(shortenMiddle(expression, MAX_LENGTH), result ?? "");
+  const equation = equationOf(shortenMiddle(expression, MAX_LENGTH), shortenMiddle(result ?? "", MAX_LENGTH));
   const still = result === exact ? "It still says" : "Now it says";
   const says = result === null ? "Now its answer is no number." : `${still} ${equation}.`;
   return `I removed ${removedOf(off, manifest)}. ${says}`;

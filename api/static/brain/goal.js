@@ -58,7 +58,7 @@ export class GoalOfTheDay {
     if (off.length === 1) this.#tries.add(off[0]);
     const isMet = off.length === 1 && result === this.#goal.answer;
     const n = this.#tries.size;
-    const tries = `You tried ${n === 1 ? "1 part" : `${n} parts`}.`;
+    const tries = n ? `You tried ${n === 1 ? "1 part" : `${n} parts`}.` : "";
     this.#status.textContent = isMet ? `✓ Done: it says ${this.#equation}. ${tries}` : tries;
     this.#share.hidden = !isMet;
   }

@@ -21,6 +21,14 @@ export function partsOf(layer, heads) {
   return [...Array.from({ length: heads }, (_, head) => `${layer}.${head + 1}`), `${layer}.ff`];
 }
 
+/** Returns the names of all parts of a model. @param {import("../client.js").Manifest} model */
+export function allParts({ layers, heads, neurons }) {
+  const partsOfLayer = (/** @type {number} */ layer) => {
+    return [...partsOf(layer, heads), ...Array.from({ length: neurons }, (_, neuron) => `${layer}.n${neuron + 1}`)];
+  };
+  return Array.from({ length: layers }, (_, index) => partsOfLayer(index + 1)).flat();
+}
+
 /** Returns the neurons of a layer that matter, by the map, the most harmful first.
  * @type {(map: SwitchMap | null, layer: number) => string[]} */
 export function neuronsOf(map, layer) {

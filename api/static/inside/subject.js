@@ -16,7 +16,7 @@ const NAMES = Object.fromEntries(
   Object.entries(KIND).map(([name, kind]) => [kind, name.toLowerCase().replaceAll("_", " ")]),
 );
 const INTERESTING = new Set(
-  ["PRODUCT_DIGIT", "FIRST_DIGIT", "SUM_DIGIT", "QUOTIENT_DIGIT"].map((name) => KIND[name]),
+  ["PRODUCT_DIGIT", "FIRST_DIGIT", "SUM_LOWEST", "SUM_DIGIT", "QUOTIENT_DIGIT"].map((name) => KIND[name]),
 );
 const PARTS_OF_A_STEP = /above|carr(y|ies)|borrow|÷/g;
 
