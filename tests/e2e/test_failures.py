@@ -163,6 +163,7 @@ def test_a_request_that_takes_too_long_is_504(hasty: Server, path: str) -> None:
     wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0)
 
 
+@pytest.mark.slow
 def test_thousands_of_requests_at_once_are_answered_or_refused(tiny_folder: Path) -> None:
     """These are more than the files that it may open at first."""
     # Not forked: a process as a person starts it, with nothing but its own memory. The deadline

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from browser import answered, calculate, stop_clock
+from browser import answered, calculate
 
 from datagen import work, work_errors
 from datagen.notation import WORK_ALPHABET, answer_text, parse_answer
@@ -226,7 +226,7 @@ def test_the_first_wrong_character_is_that_of_the_checker_and_is_red(plain_page:
     rng = random.Random(3)
     damaged = []
     for op in CHECKS:
-        for line in lines(op, seed=11)[:12]:
+        for line in lines(op, seed=11)[:5]:
             start = line.index("=") + 2  # without a sign it would begin like an answer without work
             for at in range(start, len(line)):
                 character = rng.choice([c for c in WORK_ALPHABET if c != line[at]])
@@ -390,23 +390,3 @@ def test_the_readout_follows_pointer_and_focus(page: Page) -> None:
     page.keyboard.press("Escape")  # closes it, and nothing else
     expect(box).to_be_hidden()
     answered(page, "14082.9")
-
-
-def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
-    page = open_page(motion=True)
-    stop_clock(page)
-    page.reload()
-    expect(page.locator("#example")).to_be_visible()
-    page.clock.run_for(1000)
-    page.locator(".sheet .cell").first.wait_for()
-    page.get_by_role("group", name="Keypad").get_by_role("button", name="7", exact=True).click()
-    expect(page.get_by_label("Expression")).to_have_value("7")
-    expect(page.locator("#example")).to_be_hidden()
-    expect(page.locator("#nodes .line")).to_have_count(0)
-    page.clock.resume()
-    page.reload()
-    answered(page, "14082.9")
-    expect(page.locator(".sheet .pointed")).to_have_text("6")
-    expect(page.locator(".sheet .arcs path")).not_to_have_count(0)
-    expect(page.locator("#history button")).to_have_count(0)
-    assert "#" not in page.url

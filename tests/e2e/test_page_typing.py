@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate, events_of_answer, hold, leave_to_service, press
+from browser import answered, calculate, events_of_answer, hold, leave_to_service, press, stop_clock
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
+OpenPage = Callable[..., "Page"]
 Held = tuple["Page", Callable[[], None], Callable[["Page", str], None]]
 NAMES = {
     "+": "plus",
@@ -180,3 +181,23 @@ def test_a_key_that_is_pressed_before_the_example_plays_keeps_it_away(page: Page
     page.evaluate("() => new Promise((then) => requestIdleCallback(then))")  # it would play now
     expect(page.get_by_label("Expression")).to_have_value("")
     expect(page.locator("#example")).to_be_hidden()
+
+
+def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
+    page = open_page(motion=True)
+    stop_clock(page)
+    page.reload()
+    expect(page.locator("#example")).to_be_visible()
+    page.clock.run_for(1000)
+    page.locator(".sheet .cell").first.wait_for()
+    page.get_by_role("group", name="Keypad").get_by_role("button", name="7", exact=True).click()
+    expect(page.get_by_label("Expression")).to_have_value("7")
+    expect(page.locator("#example")).to_be_hidden()
+    expect(page.locator("#nodes .line")).to_have_count(0)
+    page.clock.resume()
+    page.reload()
+    answered(page, "14082.9")
+    expect(page.locator(".sheet .pointed")).to_have_text("6")
+    expect(page.locator(".sheet .arcs path")).not_to_have_count(0)
+    expect(page.locator("#history button")).to_have_count(0)
+    assert "#" not in page.url

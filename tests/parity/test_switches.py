@@ -117,6 +117,7 @@ def test_the_map_belongs_to_its_weights(tmp_path: Path) -> None:
         Checkpoint.load(tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_what_breaks_without_a_part_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped map has what a measurement of a few problems finds, and what torch answers
     without a head: all that is counted as right, and hardly more."""

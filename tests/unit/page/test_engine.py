@@ -97,6 +97,7 @@ PROVE = """async ({ file, manifest, off }, read, startWorker) => {
 }"""
 
 
+@pytest.mark.slow
 def test_it_is_wrong_in_no_case_by_the_same_margin_as_python(calculator: Checkpoint) -> None:
     found = in_node(PROVE, {"file": WEIGHTS, "manifest": manifest_of(calculator)})
     n = len(all_cases().kinds)
