@@ -180,9 +180,9 @@ async function openAddress() {
   models.choose(state);
   const off = await brain.keepKnown(state.off).catch(() => state.off); // the calculation says what failed
   if (isEdited || location.hash !== hash) return; // meanwhile
-  if (!state.question) return store.set({ off, lesson: state.lesson });
   angle.value = state.angle === "degrees" ? state.angle : "";
   field.text = state.question;
+  if (!state.question) return store.begin({ off, lesson: state.lesson }, "opened"); // a lesson asks its own
   const { question, model, places, ...opened } = { ...state, off };
   if (!(await start({ opened, isKept: false }))) return;
   const step = stepAt(state.step);

@@ -103,8 +103,8 @@ def test_the_front_door_removes_a_neuron_and_puts_it_back(
         expect(dare).to_contain_text(f"I removed {removed}. ")
     page.goto(f"{host_address}/#q=7%2B8&off=3.1")
     expect(dare).to_contain_text("It still says 7 + 8 = 15.")
-    page.goto(f"{host_address}/#q={'9' * 20}*{'7' * 20}&off=3.1")
-    expect(dare).to_contain_text(re.compile(r"…\d+\s=\s\d+…"))
+    page.goto(f"{host_address}/#q=2%5E500&off=1.n9")
+    expect(dare).to_contain_text(re.compile(r"Now it says 2\^500\s=\s\d+…"))
     assert page.evaluate("document.documentElement.scrollWidth") == 360
     page.goto(f"{host_address}/#off=1.n9")
     page.reload()

@@ -73,7 +73,6 @@ def test_what_the_lesson_says_of_parts_is_measured(exported: Page, host_address:
     answered(exported, "15")
     assert exported.url.endswith("&lesson=6")
     exported.goto(f"{host_address}/#lesson=2")
-    exported.reload()
     answered(exported, "5")
     lesson.get_by_role("radio").first.check()
     lesson.get_by_role("button", name="Remove it, and see").click()
