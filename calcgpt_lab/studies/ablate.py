@@ -96,8 +96,6 @@ def ablate(
         if n_process is None and devices[0].startswith("cuda"):
             n_process = len(devices)
         at_a_time = n_process or max(1, usable_cores() // threads)
-        if progress and missing:
-            _say_estimate(missing, at_a_time, torch.device(devices[0]), threads)
         failures = run_jobs(missing, at_a_time, devices, threads, progress)
         write_json(out / "suite.json", suite.model_dump())
         scores = [score for job in jobs_in_out() if (score := job.score())]
@@ -159,6 +157,8 @@ def run_jobs(
     If a job fails or is killed, the others continue. On KeyboardInterrupt, the running jobs save
     their state first. Process i uses device i, modulo the number of devices.
     """
+    if progress and jobs:
+        _say_estimate(jobs, n_process, torch.device(devices[0]), threads)
     outcomes: dict[str, str] = {}
     waiting, slots = list(reversed(jobs)), list(reversed(range(n_process)))
     running: dict[Connection, tuple[Job, int, ForkServerProcess]] = {}
