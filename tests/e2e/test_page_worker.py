@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.sync_api", reason="the page needs playwright").expect
 
-# Registers the worker, or looks for a new one, and waits until it controls the page.
+# Registers the worker and looks for the new one until it controls the page. Once is not enough: a
+# look joins one that the browser began by itself, perhaps before the new files were there.
 UPDATE = """async name => {
     const registration = await navigator.serviceWorker.register("sw.js");
-    await registration.update();
     for (;;) {
+        await registration.update();
         await navigator.serviceWorker.ready;
         const names = await caches.keys();
         const { installing, waiting, active } = registration;
