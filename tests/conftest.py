@@ -63,7 +63,7 @@ TOGETHER = {
 # Files whose tests take minutes together: `make check` runs them, `make test` does not.
 SLOW = (
     *("test_ablate.py", "test_clients.py", "test_contract.py", "test_course.py"),
-    *("test_distributed.py", "test_guide.py", "test_proof.py", "test_*ray.py", "test_wandb.py"),
+    *("test_guide.py", "test_proof.py", "test_*ray.py", "test_wandb.py"),
     "e2e/test_sweep.py",
 )
 KINDS = {

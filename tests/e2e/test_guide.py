@@ -80,8 +80,6 @@ def run_shell(line: str) -> None:
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True)
     assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     assert "Traceback" not in done.stderr
-    if line.startswith("torchrun "):  # only one of its processes says so
-        assert done.stdout.count("the run is complete; its last checkpoint is ") == 1
 
 
 def check_page(words: list[str]) -> None:
