@@ -243,7 +243,7 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.final.update(step)
-        shapes = [part.inputs.shape[:2] for part in batch]
+        shapes = [(len(part.inputs), part.inputs.size(1)) for part in batch]
         self.clock.add(loss, shapes)
         self.counters.step += 1
         self.counters.tokens += sum(map(math.prod, shapes))

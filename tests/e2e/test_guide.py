@@ -96,8 +96,8 @@ def run_on_ray(line: str, cluster: RayCluster) -> None:
     """Runs a command that would start Ray. It uses a Ray that its process is connected to."""
     program = f"""
 from calcgpt.cli import cli
-from calcgpt_lab.ray_cluster import connected
-with connected({cluster.address!r}):
+from calcgpt_lab.studies.ray_cluster import connected
+with connected({cluster.address!r}, 2):
     cli.main(args={arguments(line)})
 """
     command = [sys.executable, "-c", program]
