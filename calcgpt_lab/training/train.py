@@ -208,21 +208,21 @@ class Trainer:
 
     def loop(self, log: Write, request: StopRequest, console: Console) -> None:
         """Trains, logs, validates and saves to the last step, or to a signal."""
-        config = self.config
-        while (self.counters.step < config.steps or self.needs_validation) and not request.signum:
+        config, signum = self.config, 0
+        while (self.counters.step < config.steps or self.needs_validation) and not signum:
             save = self.needs_validation  # of the step before a signal: nothing is trained first
             if not self.needs_validation:
                 self.train_step()
                 console.stepped()
             step, metrics = self.counters.step, {}
-            is_due = step == config.steps or step % config.checkpoint_interval == 0
-            save = save or is_due or request.signum != 0
+            save = save or step == config.steps or step % config.checkpoint_interval == 0
             if save or step % config.log_interval == 0:
                 self._log_training(log, console)
             if self._validates(step):
                 with self.clock.paused():
                     metrics = self._validation(log, request, console)
-            if save or request.signum:
+            signum = request.signum  # one that comes later ends the next step
+            if save or signum:
                 self._log_training(log, console)  # NaN is noticed before it is saved
                 with self.clock.paused():
                     self.save(metrics)
