@@ -184,8 +184,8 @@ class Inquiry:
         if not shift:
             shift = service.shift(decoder, self.asking.client, self.computation.cost)
         async with shift:
-            while questions := self.computation.questions():
-                for question in questions:
+            for node in range(len(self.computation.outline)):
+                if question := self.computation.question(node):
                     await self._ask(question, shift, listener)
         calculation = self.computation.calculation()
         model, verified = calculation.model, str(calculation.verified).lower()
@@ -213,13 +213,11 @@ class Inquiry:
 
     def _check(self, calculation: Calculation) -> None:
         """Raises ProblemError, with the evidence, if the answer does not meet the requirements."""
-        model, confidence = calculation.model, calculation.confidence.whole
-        options, result = (
-            self.asking.options,
-            calculation.result or "something that is not a number",
-        )
-        if not calculation.verified and (options.require_verified or options.on_wrong == "error"):
-            kind = "not-verified" if options.require_verified else "wrong-answer"
+        options, model = self.asking.options, calculation.model
+        confidence = calculation.confidence.whole
+        result = calculation.result or "something that is not a number"
+        if options.require_verified and not calculation.verified:
+            kind = "not-verified"
             detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
         elif not confidence >= options.min_confidence:  # NaN is not enough either
             kind = "not-confident"
@@ -229,8 +227,7 @@ class Inquiry:
             )
         else:
             return
-        if kind != "wrong-answer":
-            self.asking.service.metrics.abstentions.labels(model, kind).inc()
+        self.asking.service.metrics.abstentions.labels(model, kind).inc()
         raise ProblemError(422, detail, kind=kind, calculation=calculation.model_dump())
 
 
