@@ -7,8 +7,8 @@ is returned as its reasoning.
 import json
 import time
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -16,8 +16,8 @@ from fastapi.responses import Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.calculate import Asking
-from api.connections import EventStream
+from api.calculate import Asking, Inquiry
+from api.connections import EventStream, Write
 from api.http import (
     DONE,
     QUESTION_RESPONSES,
@@ -73,7 +73,7 @@ def router(service: Service) -> APIRouter:
             return json_response(run.response(await asking.calculated(body.expression, stack)))
         async with asking.planning(body.expression) as shift:
             inquiry = await asking.begin(body.expression, stack, shift)
-        return EventStream(run.stream(service.follow(stack, inquiry.answer)))
+        return EventStream(partial(run.stream, inquiry, stack))
 
     return routes
 
@@ -117,25 +117,21 @@ class ChatRun:
             calculation=CalculateResponse.model_validate(calculation),
         )
 
-    async def stream(
-        self, events: AsyncGenerator[BaseModel | ProblemError]
-    ) -> AsyncIterator[bytes]:
-        """Yields OpenAI's chunks for the events of an answer, the last of them `[DONE]` or an
-        error."""
-        yield self._chunk({"role": "assistant", "content": ""})
-        async with aclosing(events):
-            async for event in events:
-                if isinstance(event, ProblemError):
-                    yield error_event(event)
-                    return
-                if not isinstance(event, Calculation):
-                    yield self._chunk({"reasoning_content": _written(event)})
-                    continue
-                yield self._chunk({"content": _content(event)})
-                yield self._chunk({}, "stop", calculation=event.model_dump())
-                if self._request.stream_options.include_usage:
-                    yield self._event(choices=[], usage=self._usage(event).model_dump())
-        yield DONE
+    async def stream(self, inquiry: Inquiry, stack: ExitStack, write: Write) -> None:
+        """Writes the answer as OpenAI's chunks, the last of them `[DONE]` or an error."""
+        write(self._chunk({"role": "assistant", "content": ""}))
+        answer = inquiry.answer(
+            lambda event: write(self._chunk({"reasoning_content": _written(event)}))
+        )
+        outcome = await inquiry.asking.service.outcome(stack, answer)
+        if isinstance(outcome, ProblemError):
+            write(error_event(outcome))
+            return
+        write(self._chunk({"content": _content(outcome)}))
+        write(self._chunk({}, "stop", calculation=outcome.model_dump()))
+        if self._request.stream_options.include_usage:
+            write(self._event(choices=[], usage=self._usage(outcome).model_dump()))
+        write(DONE)
 
     def _usage(self, calculation: Calculation) -> ChatUsage:
         """Returns the numbers of tokens: read, written, and written as work."""
