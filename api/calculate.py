@@ -20,7 +20,6 @@ from pydantic import BaseModel
 from api.connections import EventStream, Write
 from api.fairness import Shift
 from api.http import (
-    CHARGE,
     QUESTION_RESPONSES,
     JsonRoute,
     ProblemError,
@@ -116,8 +115,6 @@ class Asking:
         try:
             with self.service.admission.enter(self.client, 1):  # until its operations are known
                 computation = await self.parsed(text, shift, effort, work)
-            if CHARGE in scope["state"]:
-                shift.pause()  # the storage of the rates may take long
         except ExpressionError:
             shift.pause()
             await charge_for(scope, n_operations(0, effort.characters))
