@@ -6,7 +6,6 @@ import logging
 import math
 import re
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -251,55 +250,36 @@ class Limiter:
 class RateLimit:
     """Answers 429 to requests under /v1/ that exceed the rate of their client.
 
-    A client is the owner of an API key or, without keys, an address. An endpoint that asks a model
-    calls `charge_for`, which counts all its operations together, or none if they are too many. Then
-    `Retry-After` says when they fit. If there is no room even for one operation, the request is
-    refused earlier, and `Retry-After` says when one fits. Any other request counts as one operation
-    when it ends. Requests in progress that are not counted yet take room as one operation each.
+    A client is the owner of an API key or, without keys, an address. A request counts as one
+    operation when it comes. An endpoint that asks a model calls `charge_for`, which counts its
+    other operations together, or none if they are too many. Then `Retry-After` says when all fit.
     """
 
     def __init__(self, app: ASGIApp, limiter: Limiter, metrics: Metrics) -> None:
         self._app = app
         self._limiter = limiter
         self._sheds = metrics.sheds.labels("rate")
-        self._uncounted: Counter[str] = Counter()  # requests in progress, by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or not is_api(scope):
             return await self._app(scope, receive, send)
-        client, is_uncounted = client_of(scope), True
+        client = client_of(scope)
+        if seconds := await self._limiter.hit(client):
+            return await self._refusal(seconds).response()(scope, receive, send)
+        scope.setdefault("state", {})[CHARGE] = partial(self._charge, client)
+        await self._app(scope, receive, send)
 
-        def forget() -> None:
-            nonlocal is_uncounted
-            is_uncounted = False
-            self._uncounted[client] -= 1
-            if not self._uncounted[client]:
-                del self._uncounted[client]
-
-        self._uncounted[client] += 1
-        try:
-            if seconds := await self._limiter.check(client, self._uncounted[client]):
-                forget()
-                self._sheds.inc()
-                refusal = _too_many("requests or operations", seconds)
-                return await refusal.response()(scope, receive, send)
-            scope.setdefault("state", {})[CHARGE] = partial(self._charge, client, forget)
-            await self._app(scope, receive, send)
-        finally:
-            if is_uncounted:
-                forget()
-                await self._limiter.hit(client)
-
-    async def _charge(self, client: str, forget: Callable[[], None], n_operations: int) -> None:
-        """Counts the operations of a request in place of the request. Raises what `charge_for`
-        raises."""
+    async def _charge(self, client: str, n_operations: int) -> None:
+        """Counts the operations of a request beyond the first. Raises what `charge_for` raises."""
         if n_operations > self._limiter.smallest.amount:
             detail = f"{n_operations:,} operations; the rate limit is {self._limiter.smallest}"
             raise ProblemError(422, detail, kind="too-many-items")
-        forget()
-        if seconds := await self._limiter.hit(client, n_operations):
-            self._sheds.inc()
-            raise _too_many("requests or operations", seconds)
+        if n_operations > 1 and await self._limiter.hit(client, n_operations - 1):
+            raise self._refusal(max(1, await self._limiter.check(client, n_operations)))
+
+    def _refusal(self, seconds: int) -> ProblemError:
+        self._sheds.inc()
+        return _too_many("requests or operations", seconds)
 
 
 def _too_many(what: str, seconds: int) -> ProblemError:

@@ -42,7 +42,7 @@ from calcgpt.inference.browser import OFF, manifest_of, with_address, with_modul
 
 log = logging.getLogger(__name__)
 
-API_VERSION = "4.1"  # of the document; docs/API.md says what it means
+API_VERSION = "5.0"  # of the document; docs/API.md says what it means
 DESCRIPTION = """
 A calculator whose answers come from a small GPT trained from scratch. Each answer comes with its
 evidence: what the model read and wrote, how sure it was, and whether exact arithmetic agrees. The
@@ -52,7 +52,7 @@ Every error is a problem document (RFC 9457). Its `type` is `about:blank` if the
 enough, or else `urn:calcgpt:problem:` and a kind:
 `syntax`, `decimal-comma`, `no-operation`, `too-long`, `too-many-places`,
 `out-of-range` and `division-by-zero`, each with its position in the expression;
-`wrong-answer`, `not-verified` and `not-confident`, each with the answer and its evidence;
+`not-verified` and `not-confident`, each with the answer and its evidence;
 `bad-question` and `other-task`, about models of a task of your own;
 `invalid-json`, `invalid-request`, `too-many-items`, `unknown-model`, `no-weights`,
 `unauthorized`, `too-large`, `too-slow`, `rate-limited`, `full`, `loading`, `ending`, `deadline`.

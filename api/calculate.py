@@ -6,9 +6,10 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import ExitStack, aclosing
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 from urllib.parse import unquote
 
@@ -16,7 +17,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.connections import EventStream
+from api.connections import EventStream, Write
 from api.fairness import Shift
 from api.http import (
     CHARGE,
@@ -72,7 +73,7 @@ EVENTS: dict[type[BaseModel], str] = {
 }
 
 _SHORT = re.compile(r"[-+*/().0-9 ]{0,100}")  # an expression that is planned within a few ms
-Listener = Callable[[BaseModel], Awaitable[None]]  # is called with the events of the stream
+Listener = Callable[[BaseModel], object]  # is called with the events of the stream
 # In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
 _HALVES = "".join(spelling.VULGAR)
 _SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*[0-9.(|{_HALVES}]")  # a + is a \0
@@ -184,8 +185,8 @@ class Inquiry:
         if not shift:
             shift = service.shift(decoder, self.asking.client, self.computation.cost)
         async with shift:
-            while questions := self.computation.questions():
-                for question in questions:
+            for node in range(len(self.computation.outline)):
+                if question := self.computation.question(node):
                     await self._ask(question, shift, listener)
         calculation = self.computation.calculation()
         model, verified = calculation.model, str(calculation.verified).lower()
@@ -198,28 +199,26 @@ class Inquiry:
         report = None
         if listener:
 
-            async def report(part: Written) -> None:
+            def report(part: Written) -> None:
                 of_each = zip(part.text, part.probabilities.tolist(), strict=True)
                 for text, probability in of_each:
-                    await listener(Token(node=node, text=text, probability=probability))
+                    listener(Token(node=node, text=text, probability=probability))
 
-            await listener(NodeStart(node=node, problem=question.text, prompt=prompt))
+            listener(NodeStart(node=node, problem=question.text, prompt=prompt))
         name, length = calculator.checkpoint.name, self.computation.lengths[node]
         write = self.asking.service.write
         written = await write(name, calculator.decoder, prompt, length, shift, report)
         result = self.computation.answer(node, *written)
         if listener:
-            await listener(NodeEnd(node=node, **dict(result)))
+            listener(NodeEnd(node=node, **dict(result)))
 
     def _check(self, calculation: Calculation) -> None:
         """Raises ProblemError, with the evidence, if the answer does not meet the requirements."""
-        model, confidence = calculation.model, calculation.confidence.whole
-        options, result = (
-            self.asking.options,
-            calculation.result or "something that is not a number",
-        )
-        if not calculation.verified and (options.require_verified or options.on_wrong == "error"):
-            kind = "not-verified" if options.require_verified else "wrong-answer"
+        options, model = self.asking.options, calculation.model
+        confidence = calculation.confidence.whole
+        result = calculation.result or "something that is not a number"
+        if options.require_verified and not calculation.verified:
+            kind = "not-verified"
             detail = f"{calculation.expression} is {calculation.exact}; {model} answers {result}"
         elif not confidence >= options.min_confidence:  # NaN is not enough either
             kind = "not-confident"
@@ -229,8 +228,7 @@ class Inquiry:
             )
         else:
             return
-        if kind != "wrong-answer":
-            self.asking.service.metrics.abstentions.labels(model, kind).inc()
+        self.asking.service.metrics.abstentions.labels(model, kind).inc()
         raise ProblemError(422, detail, kind=kind, calculation=calculation.model_dump())
 
 
@@ -283,7 +281,7 @@ def router(service: Service) -> APIRouter:
         asking = Asking(service, body, request)
         async with asking.planning(body.expression) as shift:
             inquiry = await asking.begin(body.expression, stack, shift, MAX_SHOWN_WORK)
-        return EventStream(_stream(inquiry, stack))
+        return EventStream(partial(_write_events, inquiry, stack))
 
     return routes
 
@@ -368,18 +366,18 @@ def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
-async def _stream(inquiry: Inquiry, stack: ExitStack) -> AsyncIterator[bytes]:
-    """Yields all events; `result` or `error` is the last. Closing it early cancels the work."""
+async def _write_events(inquiry: Inquiry, stack: ExitStack, write: Write) -> None:
+    """Writes all events; `result` or `error` is the last."""
     asking, computation = inquiry.asking, inquiry.computation
     model = asking.calculator.checkpoint.name
     expression, places, nodes = computation.expression, computation.places, computation.outline
-    yield _event(Start(expression=expression, model=model, places=places, nodes=nodes))
-    async with aclosing(asking.service.follow(stack, inquiry.answer)) as events:
-        async for event in events:
-            if isinstance(event, ProblemError):
-                yield format_sse_event(event="error", data_str=json.dumps(event.document()))
-            else:
-                yield _event(event)
+    write(_event(Start(expression=expression, model=model, places=places, nodes=nodes)))
+    answer = inquiry.answer(lambda event: write(_event(event)))
+    outcome = await asking.service.outcome(stack, answer)
+    if isinstance(outcome, ProblemError):
+        write(format_sse_event(event="error", data_str=json.dumps(outcome.document())))
+    else:
+        write(_event(outcome))
 
 
 def _event(data: BaseModel) -> bytes:

@@ -204,9 +204,8 @@ DESCRIPTIONS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body has a Content-Encoding, or a charset other than UTF-8.",
-    422: "The expression or the request is invalid; or the answer is wrong and `on_wrong` is "
-    "`error`, or it does not reach the requested confidence or verification; or the request asks "
-    "for too much work.",
+    422: "The expression or the request is invalid; or the answer does not reach the requested "
+    "confidence or verification; or the request asks for too much work.",
     429: "Too many requests from this client; `Retry-After` says when to try again.",
     503: "The model is still loading, or too many requests are in progress; `Retry-After` says "
     "when to try again.",

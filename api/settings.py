@@ -44,7 +44,6 @@ class Settings(BaseSettings):
     )
     plugin: str = Field("", description="A Python file that adds variants of models.")
     threads: int = Field(1, ge=1, le=1024, description="CPU threads of torch, in each process.")
-    force_threads: bool = Field(False, description="Allow more threads than there are cores.")
 
     max_connections: int = Field(
         10_000,
@@ -166,11 +165,8 @@ class Settings(BaseSettings):
             raise ValueError("max_items must not exceed max_pending: a batch must fit")
         if self.health_port and self.health_port == self.port:
             raise ValueError("--health-port must differ from --port")
-        if self.threads > usable_cores() and not self.force_threads:
-            raise ValueError(
-                f"{self.threads} threads are more than the {usable_cores()} cores; "
-                "--force-threads allows that"
-            )
+        if self.threads > (n := usable_cores()):
+            raise ValueError(f"{self.threads} threads are more than the {n} cores")
         return self
 
     def with_hosts(self) -> Self:
@@ -187,19 +183,6 @@ class Settings(BaseSettings):
     def masked(self) -> dict[str, Any]:
         """Returns all values as JSON, with secrets masked."""
         return self.model_dump(mode="json")
-
-    def environment(self) -> dict[str, str]:
-        """Returns environment variables with these settings, for worker processes. Not masked."""
-        values = self.model_dump()
-        values["api_keys"] = ",".join(key.get_secret_value() for key in self.api_keys)
-        values["rate_storage"] = self.rate_storage.get_secret_value()
-        values["cors_origins"] = ",".join(self.cors_origins)
-        values["hosts"] = ",".join(self.hosts)
-        return {
-            f"{PREFIX}{name}".upper(): str(value)
-            for name, value in values.items()
-            if value not in (None, "")
-        }
 
 
 def _origin(text: str) -> str:

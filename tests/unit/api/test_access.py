@@ -6,16 +6,16 @@ from ipaddress import IPv6Network
 from typing import Any
 
 import pytest
-from asgi import request, run, silent
+from asgi import run
+from fake_decoder import calculator_model
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from limits.aio.storage import MemoryStorage
-from serving import problem
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from serving import ask, client_of, problem
+from starlette.types import ASGIApp
 
 from api import access
 from api.access import ApiKeys, Limiter, RateLimit
@@ -156,25 +156,13 @@ async def test_a_client_that_waits_as_it_is_told_is_served(clock: Clock, rate: s
             assert await limiter.hit("a", cost) == 0
 
 
-async def test_requests_at_a_time_are_no_more_than_the_rate() -> None:
-    end, statuses = asyncio.Event(), list[int]()
-
-    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-        await end.wait()
-        await Response()(scope, receive, send)
-
-    async def keep(message: Message) -> None:
-        if "status" in message:
-            statuses.append(message["status"])
-
-    app = RateLimit(slow, Limiter("3/hour"), Metrics())
-    scope = request(path="/v1/items/5", client=("192.0.2.1", 5))
-    requests = [asyncio.create_task(app({**scope}, silent, keep)) for _ in range(5)]
-    await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
-    end.set()
-    await asyncio.gather(*requests)
-    await app(scope, silent, keep)
-    assert sorted(statuses) == [200] * 3 + [429] * 3
+def test_a_refusal_says_when_all_operations_fit(clock: Clock) -> None:
+    with client_of(calculator_model(), rate_limit="5/minute") as client:
+        assert ask(client, "1+2+3+4").status_code == 200
+        refused = ask(client, "1+2+3+4")  # it has counted as one
+        problem(refused, 429, "rate-limited")
+        clock.now += int(refused.headers["Retry-After"])
+        assert ask(client, "1+2+3+4").status_code == 200
 
 
 async def test_a_request_does_not_look_at_the_counters_of_all_clients(clock: Clock) -> None:

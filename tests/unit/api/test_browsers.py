@@ -36,7 +36,7 @@ def test_a_file_is_always_sent_whole(client: TestClient, path: str, value: str) 
 
 
 @pytest.mark.parametrize("path", FILES)
-@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', "*"])
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}'])
 def test_a_known_file_is_not_sent_again(client: TestClient, path: str, form: str) -> None:
     tag = client.get(path).headers["ETag"]
     again = client.get(path, headers={"If-None-Match": form.format(tag)})

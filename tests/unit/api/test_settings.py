@@ -55,23 +55,6 @@ def test_a_variable_that_is_no_setting_is_refused(
     assert "secret" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {},
-        {"api_keys": "one,two", "rate_limit": "5/minute", "rate_storage": "async+redis://:pw@h"},
-        {"others": False, "workers": 3, "cors_origins": "https://a.example", "deadline": 0.5},
-    ],
-)
-def test_workers_get_the_same_settings_from_the_environment(
-    monkeypatch: pytest.MonkeyPatch, flags: dict[str, Any]
-) -> None:
-    settings = load_settings(flags)
-    for name, value in settings.environment().items():
-        monkeypatch.setenv(name, value)
-    assert load_settings({}) == settings
-
-
 def test_secrets_are_not_shown() -> None:
     settings = load_settings({"api_keys": "key1,key2", "rate_storage": "async+redis://:pw@host"})
     for text in (json.dumps(settings.masked()), repr(settings), str(settings)):
@@ -116,10 +99,6 @@ def test_a_bad_value_is_one_line_that_names_the_flag(flags: dict[str, Any], mess
         load_settings(flags)
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
-
-
-def test_more_threads_than_cores_can_be_forced() -> None:
-    assert load_settings({"threads": 1_000, "force_threads": True}).threads == 1_000
 
 
 def test_origins_become_those_that_browsers_send() -> None:
