@@ -67,7 +67,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         (["train", "--recipe", "nano", "--out", "x", "--threads", "1025"], "1<=x<=1024"),
         (["info", "{tiny}", "--set", "model.n_layer=2"], "--set is for --recipe"),
         (["export", "absent", "x", "--to", "example", "--also", "direct"], "--also is for --to"),
-        (["export", "absent", "x", "--to", "snapshots", "--also", "direct"], "--also is for --to"),
         (["export", "absent", "x", "--to", "gguf", "--address", "https://a"], "--address is for"),
         (["export", "absent", "x", "--to", "web", "--address", "a.b"], "'a.b' is not the address"),
         (["calc", "1+1", "--checkpoint", ""], "'--checkpoint': the name is empty"),
