@@ -38,7 +38,6 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("args", "out", "err"),
     [
         (["1/3"], "0.33333333", "rounded to 8 places"),
-        (["(1/3)*3"], "1", ""),
         (["1/3", "--places", "0"], "0", "rounded to 0 places, nothing is left: 1/3 is not 0"),
         (["1/3 to 2 places"], "0.33", "rounded to 2 places"),
         (["5/6", "--fraction"], "5/6", ""),
@@ -49,10 +48,6 @@ def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["1/3", "--places", "4"], "0.3333", "rounded to 4 places"),
         (["√2", "--places", "4"], "1.4142", "rounded to 4 places"),
         (["sin(30)", "--angle", "degrees", "--places", "1"], "0.5", ""),
-        (["7.5% of 200", "--places", "2"], "15", ""),
-        (["100000.001+1"], "100001.001", ""),
-        (["-80457.28-19551.06"], "-100008.34", ""),
-        (["1/3", "--places", "9"], "0.333333333", "rounded to 9 places"),
     ],
     ids=str,
 )
