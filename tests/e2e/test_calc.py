@@ -260,12 +260,12 @@ def test_answers_are_withheld(
     assert record["calculation"]["exact"] == "5"
 
 
-def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Path) -> None:
+def test_a_terminal_has_a_prompt_with_a_history(tmp_path: Path) -> None:
     file = tmp_path / "calcgpt" / "history"
     four_up = b"\x1b[A" * 4
     for keys, answers in ((b"x = 7\n_\n2*\n\x04", 2), (b"_\n" + four_up + b"\nquit\n", 2)):
         terminal, other_end = pty.openpty()
-        command = [sys.executable, "-m", "calcgpt", "calc", "--checkpoint", str(tiny_folder)]
+        command = [sys.executable, "-m", "calcgpt", "calc", "--checkpoint", "calculator"]
         environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "TERM": "dumb"}
         process = subprocess.Popen(
             command, stdin=other_end, stdout=other_end, stderr=other_end, env=environment
@@ -281,7 +281,7 @@ def test_a_terminal_has_a_prompt_with_a_history(tiny_folder: Path, tmp_path: Pat
         os.close(terminal)
         assert process.wait() == 0, shown
         assert shown.count(b"\n7\r\n") == answers
-        assert b"model tiny" in shown
+        assert b"model calculator" in shown
     assert file.read_text().splitlines() == ["x = 7", "_", "2*", "_", "x = 7", "quit"]
     assert file.with_name("answer").read_text() == "7"
 
