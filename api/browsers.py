@@ -3,7 +3,6 @@
 import asyncio
 import gzip
 import hashlib
-import os
 import re
 import threading
 from functools import lru_cache
@@ -45,7 +44,7 @@ class Content:
 def or_not_modified(asked: Headers, response: Response) -> Response:
     """Returns the response, or 304 if the client already has the content with its tag."""
     known = [tag.strip().removeprefix("W/") for tag in asked.get("if-none-match", "").split(",")]
-    if response.headers["ETag"] in known or known == ["*"]:
+    if response.headers["ETag"] in known:
         return NotModifiedResponse(response.headers)
     return response
 
@@ -60,15 +59,6 @@ class Files(StaticFiles):
         changed = response.stat_result.st_mtime_ns
         content = await asyncio.to_thread(_read, str(response.path), changed, response.media_type)
         return content.response(scope)
-
-    def file_response(
-        self,
-        full_path: str | os.PathLike[str],
-        stat_result: os.stat_result,
-        scope: Scope,
-        status_code: int = 200,
-    ) -> Response:
-        return FileResponse(full_path, status_code, stat_result=stat_result)
 
 
 _READING = threading.Lock()  # so that a file that many ask for at once is compressed once

@@ -7,9 +7,7 @@ is returned as its reasoning.
 import json
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import ExitStack, aclosing
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -18,18 +16,17 @@ from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
 from api.calculate import Asking, Inquiry
-from api.connections import EventStream
+from api.connections import EventStream, Write
 from api.http import (
     DONE,
     QUESTION_RESPONSES,
     JsonRoute,
     ProblemError,
-    RequestStack,
     error_event,
     json_response,
     stream_responses,
 )
-from api.schemas.calculator import CalculateResponse, NodeEnd, NodeStart, Token
+from api.schemas.calculator import CalculateResponse, NodeStart, Token
 from api.schemas.chat import (
     ChatChoice,
     ChatMessage,
@@ -64,71 +61,35 @@ def router(service: Service) -> APIRouter:
         response_model=ChatResponse,
         responses=stream_responses(CHAT_STREAM, CHAT_STREAM_EXAMPLE),
     )
-    async def chat(body: ChatRequest, request: Request, stack: RequestStack) -> Response:
+    async def chat(body: ChatRequest, request: Request) -> Response:
         """Calculate the last message of a user, as OpenAI's chat endpoint answers it. Errors are
         problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
         asking = Asking(service, body, request)
         run = ChatRun(asking.calculator, body)
         if not body.stream:
-            return json_response(run.response(await asking.calculated(body.expression, stack)))
+            return json_response(run.response(await asking.calculated(body.expression)))
         async with asking.planning(body.expression) as shift:
-            inquiry = await asking.begin(body.expression, stack, shift)
-        return EventStream(run.stream(_follow(inquiry, stack)))
+            inquiry = await asking.begin(body.expression, shift)
+        return EventStream(partial(run.stream, inquiry))
 
     return routes
-
-
-class Transcript:
-    """The work of all operations, one operation per line and in order, although the model writes
-    several operations at a time."""
-
-    def __init__(self) -> None:
-        self._node = 0  # the one whose line is being returned
-        self._text: defaultdict[int, str] = defaultdict(str)  # not returned yet, by node
-        self._ended: set[int] = set()
-
-    def add(self, event: BaseModel) -> str:
-        """Adds an event of a computation. Returns the text that is now next in order."""
-        if isinstance(event, NodeStart):
-            self._text[event.node] += event.prompt
-        elif isinstance(event, Token):
-            self._text[event.node] += event.text
-        elif isinstance(event, NodeEnd):
-            self._text[event.node] += "\n"
-            self._ended.add(event.node)
-        text = self._text.pop(self._node, "")
-        while self._node in self._ended:
-            self._node += 1
-            text += self._text.pop(self._node, "")
-        return text
-
-    def rest(self) -> str:
-        """Returns the lines that follow an operation about which the model was not asked."""
-        return "".join(self._text[node] for node in sorted(self._text))
-
-
-Parts = AsyncGenerator[str | Calculation | ProblemError]
-
-
-async def _follow(inquiry: Inquiry, stack: ExitStack) -> Parts:
-    """Yields the parts of the transcript, then the calculation or what went wrong."""
-    transcript = Transcript()
-    async with aclosing(inquiry.asking.service.follow(stack, inquiry.answer)) as events:
-        async for event in events:
-            if isinstance(event, ProblemError):
-                yield event
-                return
-            ended = isinstance(event, Calculation)
-            if text := transcript.rest() if ended else transcript.add(event):
-                yield text
-            if isinstance(event, Calculation):
-                yield event
 
 
 def reasoning(calculation: Calculation) -> str:
     """Returns what the model read and wrote, one line for each operation."""
     return "".join(f"{node.prompt}{node.output}\n" for node in calculation.nodes if node.prompt)
+
+
+def _written(event: BaseModel) -> str:
+    """Returns the part of `reasoning` that an event reports."""
+    if isinstance(event, NodeStart):
+        return event.prompt
+    return event.text if isinstance(event, Token) else "\n"  # a node is finished
+
+
+def _content(calculation: Calculation) -> str:
+    return "not a number" if calculation.result is None else calculation.result
 
 
 class ChatRun:
@@ -143,7 +104,7 @@ class ChatRun:
     def response(self, calculation: Calculation) -> ChatResponse:
         """Returns the body of a response."""
         message = ChatMessage(
-            content=self._content(calculation), reasoning_content=reasoning(calculation)
+            content=_content(calculation), reasoning_content=reasoning(calculation)
         )
         return ChatResponse(
             id=self._identity,
@@ -154,26 +115,20 @@ class ChatRun:
             calculation=CalculateResponse.model_validate(calculation),
         )
 
-    async def stream(self, parts: Parts) -> AsyncIterator[bytes]:
-        """Yields OpenAI's chunks, the last of them `[DONE]` or an error."""
-        yield self._chunk({"role": "assistant", "content": ""})
-        async with aclosing(parts):
-            async for part in parts:
-                if isinstance(part, ProblemError):
-                    yield error_event(part)
-                    return
-                if isinstance(part, str):
-                    yield self._chunk({"reasoning_content": part})
-                    continue
-                yield self._chunk({"content": self._content(part)})
-                yield self._chunk({}, "stop", calculation=part.model_dump())
-                if self._request.stream_options.include_usage:
-                    yield self._event(choices=[], usage=self._usage(part).model_dump())
-        yield DONE
-
-    def _content(self, calculation: Calculation) -> str:
-        text = "not a number" if calculation.result is None else calculation.result
-        return min((text.partition(stop)[0] for stop in self._request.stops), key=len, default=text)
+    async def stream(self, inquiry: Inquiry, write: Write) -> None:
+        """Writes the answer as OpenAI's chunks, the last of them `[DONE]` or an error."""
+        write(self._chunk({"role": "assistant", "content": ""}))
+        outcome = await inquiry.outcome(
+            lambda event: write(self._chunk({"reasoning_content": _written(event)}))
+        )
+        if isinstance(outcome, ProblemError):
+            write(error_event(outcome))
+            return
+        write(self._chunk({"content": _content(outcome)}))
+        write(self._chunk({}, "stop", calculation=outcome.model_dump()))
+        if self._request.stream_options.include_usage:
+            write(self._event(choices=[], usage=self._usage(outcome).model_dump()))
+        write(DONE)
 
     def _usage(self, calculation: Calculation) -> ChatUsage:
         """Returns the numbers of tokens: read, written, and written as work."""

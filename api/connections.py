@@ -12,7 +12,7 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -182,6 +182,10 @@ class GivenUpError(TimeoutError):
     """Too much is kept for slow clients, and this request is given up."""
 
 
+Write = Callable[[bytes], object]
+Producer = Callable[[Write], Awaitable[None]]  # writes the events of a stream
+
+
 class Kept:
     """What is kept for a request that waits for its client: its body so far, or what the client has
     not read yet of the response."""
@@ -199,11 +203,10 @@ class Kept:
         self._room.count(self, len(piece))
         return self._data
 
-    async def fill(self, pieces: AsyncIterator[bytes]) -> None:
-        """Adds pieces until they end. Raises what they raise."""
+    async def fill(self, produce: Producer) -> None:
+        """Adds what `produce` writes. Raises what it raises."""
         try:
-            async for piece in pieces:
-                self.add(piece)
+            await produce(self.add)
         finally:
             self._ended = True
             self._changed.set()
@@ -302,37 +305,32 @@ class SlowClients:
 
 
 class EventStream(StreamingResponse):
-    """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once.
+    """A response of server-sent events.
 
     The events do not wait for the client, so that the work for them ends, however slowly it reads.
-    What it has not read yet is `Kept`.
+    What it has not read yet is `Kept`. If it is gone, what writes them is cancelled.
     """
 
     media_type = "text/event-stream"
 
     # FastAPI reads the default of `status_code` for the OpenAPI document.
-    def __init__(self, events: AsyncIterator[bytes], status_code: int = 200) -> None:
-        super().__init__(events, status_code, {"X-Accel-Buffering": "no"})  # for proxies
-        self._events = events
-        self._is_whole = False
+    def __init__(self, produce: Producer, status_code: int = 200) -> None:
+        super().__init__((), status_code, {"X-Accel-Buffering": "no"})  # for proxies
+        self._produce = produce
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._is_whole = scope.get("http_version") == "1.0"
         self._unread: WaitingRoom = scope["state"][UNREAD]
         await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
         async with self._unread.wait() as outbox:
-            writing = asyncio.create_task(outbox.fill(self._events))
+            writing = asyncio.create_task(outbox.fill(self._produce))
             try:
-                if self._is_whole:
-                    await writing
-                    self.headers["Content-Length"] = str(outbox.n_bytes)
                 start = {"type": "http.response.start", "status": self.status_code}
                 await send({**start, "headers": self.raw_headers})
                 while piece := await outbox.take():
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-                await writing  # raises what the events raise
+                await writing  # raises what it raises
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             finally:
                 writing.cancel()

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -204,9 +204,8 @@ DESCRIPTIONS = {
     408: "The body did not arrive in time.",
     413: "The body is too large.",
     415: "The body has a Content-Encoding, or a charset other than UTF-8.",
-    422: "The expression or the request is invalid; or the answer is wrong and `on_wrong` is "
-    "`error`, or it does not reach the requested confidence or verification; or the request asks "
-    "for too much work.",
+    422: "The expression or the request is invalid; or the answer does not reach the requested "
+    "confidence or verification; or the request asks for too much work.",
     429: "Too many requests from this client; `Retry-After` says when to try again.",
     503: "The model is still loading, or too many requests are in progress; `Retry-After` says "
     "when to try again.",
@@ -257,7 +256,7 @@ class JsonRequest(Request):
 
 class JsonRoute(APIRoute):
     """The class of routes that take a `JsonRequest`. Their endpoints are called with the body, if
-    the method has one, the request and its stack, and return a Response.
+    the method has one, and the request, and return a Response.
 
     A usual body is validated here, because FastAPI's search for the arguments of an endpoint takes
     as long as the rest of a route.
@@ -274,19 +273,17 @@ class JsonRoute(APIRoute):
             body, errors = field.validate(await request.json(), {}, loc=("body",))
             if errors:
                 raise RequestValidationError(errors)
-            response: Response = await self.endpoint(body, request, await _request_stack(request))
+            response: Response = await self.endpoint(body, request)
             return response
 
         return read
 
 
-async def _request_stack(request: Request) -> ExitStack:
+def stack_of(request: Request) -> ExitStack:
+    """Returns what is closed at the end of the work for a request, and at the latest once its
+    response is sent."""
     stack: ExitStack = request.scope["state"][STACK]
     return stack
-
-
-RequestStack = Annotated[ExitStack, Depends(_request_stack)]
-"""Closed at the end of the work for a request, and at the latest once its response is sent."""
 
 
 def json_response(content: BaseModel) -> Response:

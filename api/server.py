@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from tempfile import TemporaryDirectory
 from threading import Thread
@@ -25,7 +26,7 @@ from api.connections import Connection
 from api.http import RETRY, ProblemError, ending_problem, install_problems
 from api.middleware import RequestLog
 from api.service import LoadedModel, loader
-from api.settings import Settings, load_settings
+from api.settings import Settings
 from api.telemetry import Metrics, flush_logs
 from calcgpt.base.errors import UserError
 from calcgpt.base.processes import end_with_parent
@@ -67,12 +68,11 @@ def run(settings: Settings) -> None:
         flush_logs()  # an error comes after what was logged
 
 
-def worker() -> ASGIApp:
-    """Returns the application of a worker process, with settings from CALCGPT_... variables.
+def worker(settings: Settings) -> ASGIApp:
+    """Returns the application of a worker process.
 
     The default model is loaded first, so that other workers answer until this one is ready.
     """
-    settings = load_settings({})
     prepare(settings)
     end_with_parent()
     _ignore_signals()
@@ -138,13 +138,14 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     if settings.health_port is not None:
         health_listener = listen(settings.host, settings.health_port)
         log.info("health and metrics are on %s", url_of(health_listener))
-    logging.getLogger("uvicorn.error").setLevel(logging.INFO)  # says how workers fare
+    # It says how workers fare.
+    logging.getLogger("uvicorn.error").setLevel(settings.log_level.upper())
     with TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
-        os.environ.update(settings.environment(), PROMETHEUS_MULTIPROC_DIR=folder)
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"
         log.info("%s on %s; Ctrl+C ends the service", start, url_of(listener))
         config = uvicorn.Config(
-            "api.server:worker", factory=True, workers=settings.workers, **options
+            partial(worker, settings), factory=True, workers=settings.workers, **options
         )
         # uvicorn's option `fd` is not used: it would make a Unix socket of the listener, so that
         # asyncio would know no client addresses and not set TCP_NODELAY.

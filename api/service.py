@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from api.connections import poll
 from api.fairness import Admission, Shift, Turns
-from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem
+from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem, stack_of
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics
@@ -33,14 +32,11 @@ LONG_PLANS = 2  # expressions that are planned at a time, in threads
 IN_THREAD = 32  # characters that a model writes in a thread before others take their turns
 LONG_TEXT = 20_000  # characters; the layout of a longer one is made in a thread
 REPORTED, REPORTED_COST = 64, 20  # characters that are reported at once; each is as many others
-MAX_EVENTS = 256  # that wait for a slow reader
 
 log = logging.getLogger(__name__)
 
-Event = TypeVar("Event")
 Result = TypeVar("Result")
-Work = Callable[[Callable[[Event], Awaitable[None]]], Coroutine[Any, Any, Result]]
-Report = Callable[[Written], Awaitable[None]]  # takes what was written next
+Report = Callable[[Written], object]  # takes what was written next
 
 
 @dataclass(frozen=True)
@@ -226,7 +222,7 @@ class Service:
         report: Report | None = None,
     ) -> Written:
         """Returns what a model writes after a prompt in turns, about `length` characters. `report`
-        is called with each part, between turns: a slow reader keeps nobody else waiting."""
+        is called with each part."""
         if length > LONG_TEXT:
             shift.pause()
             writing = await asyncio.to_thread(decoder.begin, prompt)
@@ -239,8 +235,7 @@ class Service:
             n = await asyncio.to_thread(writing.write, n) if in_thread else writing.write(n)
             shift.spend(n * REPORTED_COST if report else n)
             if report:
-                shift.pause()
-                await report(writing.written(n_written))
+                report(writing.written(n_written))
             n_written += n
         shift.spend(max(0, USUAL_LENGTH - n_written))  # what an operation takes at least
         self.metrics.tokens.labels(model).inc(n_written)
@@ -257,13 +252,13 @@ class Service:
             raise ProblemError(422, detail, kind="other-task")
         return model.calculator
 
-    async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
-        """Admits the operations of a request until `stack` is closed, as `while_connected` and
-        `follow` do at the end of the work.
+    async def admit(self, request: Request, n_operations: int) -> None:
+        """Admits the operations of a request until its `stack_of` is closed.
 
         Raises ProblemError: 422 or 503 as `Admission`, 429 if they exceed the rate of the client.
         """
-        stack.enter_context(self.admission.enter(client_of(request.scope), n_operations))
+        admitted = self.admission.enter(client_of(request.scope), n_operations)
+        stack_of(request).enter_context(admitted)
         await charge_for(request.scope, n_operations)
 
     def deadline_passed(self) -> ProblemError:
@@ -282,12 +277,10 @@ class Service:
     async def while_connected(
         self,
         request: Request,
-        stack: ExitStack,
         work: Coroutine[Any, Any, Result],
         has_deadline: bool = True,
     ) -> Result:
-        """Returns the result of `work`, and closes `stack`. The body of the request must have been
-        read.
+        """Returns the result of `work`. The body of the request must have been read.
 
         Cancels `work` and raises ProblemError (504) at the deadline, or ClientDisconnect if the
         client is gone. Without `has_deadline`, `work` must keep the deadline itself.
@@ -309,47 +302,23 @@ class Service:
         finally:
             task.cancel()
             disconnected.cancel()
-            stack.close()
 
-    async def follow(
-        self, stack: ExitStack, work: Work[Event, Result]
-    ) -> AsyncGenerator[Event | Result | ProblemError]:
-        """Yields the events that `work` reports, then its result. Closes `stack` when the work
-        ends, even if events are not read yet. The work waits while MAX_EVENTS are not read.
-
-        Raises nothing, because the status of the response is already sent: if `work` fails, yields
-        a ProblemError instead of the result. Cancels `work` at the deadline, or if this generator
-        is closed early.
-        """
-        end, room = object(), asyncio.Event()
-        events: asyncio.Queue[Any] = asyncio.Queue()
-
-        async def report(event: Event) -> None:
-            events.put_nowait(event)
-            if events.qsize() > MAX_EVENTS:
-                room.clear()
-                await room.wait()
-
-        task = asyncio.create_task(asyncio.wait_for(work(report), self.settings.deadline))
-        task.add_done_callback(lambda _: stack.close())
-        task.add_done_callback(lambda _: events.put_nowait(end))
+    async def outcome(self, work: Coroutine[Any, Any, Result]) -> Result | ProblemError:
+        """Returns the result of `work`, or the problem that ended it: the status of the response is
+        already sent. Cancels `work` at the deadline."""
         try:
-            while (event := await events.get()) is not end:
-                if events.empty():
-                    room.set()
-                yield event
-            yield task.result()
+            async with asyncio.timeout(self.settings.deadline):
+                return await work
         except ProblemError as error:
-            yield error
+            return error
         except TimeoutError:
-            yield self.deadline_passed()
+            return self.deadline_passed()
+        except asyncio.CancelledError:  # the client is gone, or does not read
+            self.metrics.sheds.labels("disconnected").inc()
+            raise
         except Exception as error:
             log.error("a stream failed", exc_info=error)
-            yield internal_problem()
-        finally:
-            if not task.done():
-                self.metrics.sheds.labels("disconnected").inc()
-                task.cancel()
+            return internal_problem()
 
 
 async def _disconnect(request: Request) -> None:

@@ -125,7 +125,7 @@ def recipes(options: Namespace) -> Rows:
             run.train_step()
             while time.perf_counter() < end:
                 run.train_step()
-            return run.clock.row(run.counters, run.group)
+            return run.clock.row(run.counters)
 
         steps(0.0)
         rows = [steps(warm_up), *(steps(duration) for _ in range(options.runs))]

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from api.settings import Settings, load_settings
 from benchmarks.load import LOOPBACK, Load, put, request
 from benchmarks.measure import environment, parser, run, write
 from calcgpt.registry import resolve
@@ -77,9 +76,7 @@ def problems() -> list[str]:
 
 
 @contextmanager
-def running(
-    command: Sequence[object], environment: Mapping[str, str], ready: str, n_ready: int = 1
-) -> Iterator[tuple[int, int]]:
+def running(command: Sequence[object], ready: str, n_ready: int = 1) -> Iterator[tuple[int, int]]:
     """Runs a server as a process and yields its port and the process id.
 
     The server is ready when `ready` is in its log `n_ready` times.
@@ -87,7 +84,7 @@ def running(
     with (
         NamedTemporaryFile() as log,
         subprocess.Popen(  # nosec B603  # this Python
-            [sys.executable, *map(str, command)], stderr=log, env={**os.environ, **environment}
+            [sys.executable, *map(str, command)], stderr=log
         ) as process,
     ):
         try:
@@ -199,20 +196,15 @@ def get(port: int, path: str) -> str:
     return text
 
 
-def service(settings: Settings) -> tuple[list[object], dict[str, str], str, int]:
-    """Returns the arguments of `running` for the service."""
-    ready = " answers on " if settings.workers == 1 else " is ready: "
-    return ["-m", "calcgpt", "serve"], settings.environment(), ready, settings.workers
-
-
 def enter(stack: ExitStack, folder: Path, options: Namespace) -> dict[str, Contestant]:
     """Starts all servers and returns them by name."""
     contestants = {}
     for n_worker in sorted({1, options.workers}):
-        flags = {"port": 0, "checkpoint": str(folder), "others": False, "workers": n_worker}
-        settings = load_settings(flags)  # others come from CALCGPT_... variables
+        flags = ["--port", 0, "--checkpoint", folder, "--no-others", "--workers", n_worker]
+        command = ["-m", "calcgpt", "serve", *flags]  # CALCGPT_... variables may set others
+        ready = " answers on " if n_worker == 1 else " is ready: "
         start = time.perf_counter()
-        port, pid = stack.enter_context(running(*service(settings)))
+        port, pid = stack.enter_context(running(command, ready, n_worker))
         about = {
             "engine": json.loads(get(port, "/v1/models"))["data"][0]["engine"],
             "ready_seconds": round(time.perf_counter() - start, 1),
@@ -222,7 +214,7 @@ def enter(stack: ExitStack, folder: Path, options: Namespace) -> dict[str, Conte
         contestants[name] = Contestant(port, pid, about)
     for name, kind in PEERS.items():
         command = ["-m", "benchmarks.serve_peer", folder, kind]
-        port, pid = stack.enter_context(running(command, {}, "running on "))
+        port, pid = stack.enter_context(running(command, "running on "))
         contestants[name] = Contestant(port, pid, {})
     return contestants
 

@@ -1,26 +1,21 @@
-"""A map over local processes or a Ray cluster."""
+"""A map over processes."""
 
-import os
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import redirect_stdout, suppress
-from functools import partial
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from queue import SimpleQueue
-from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from calcgpt.base.errors import DataError, unknown_name
-from calcgpt.base.extras import require
+from calcgpt.base.errors import DataError, check_integer
 from calcgpt.base.plugins import files, run_file
 from calcgpt.base.processes import end_with_parent
-from calcgpt_lab.ray_cluster import connected, first_line
 
 MAX_WORKERS = 256
 _AHEAD = 6  # results that may wait for the caller, beyond one for each worker: 15 MB
@@ -33,104 +28,38 @@ class WorkersDiedError(DataError):
     """Workers have died. The results that they returned before are right."""
 
 
-class Map(Protocol):
-    """Yields `function(item)` for each item, in order, a few results ahead of its caller. Close the
-    generator if you leave it early.
-
-    Raises what `function` raises, and WorkersDiedError if the workers die.
-    """
-
-    def __call__(
-        self, function: Callable[[Item], Result], items: Sequence[Item], /
-    ) -> Generator[Result, None, None]: ...
-
-
-def make_map(
-    engine: str = "local",
-    workers: int | None = None,
-    address: str | None = None,
-    packages: Sequence[ModuleType] = (),
-) -> Map:
-    """Returns the map of an engine: `local` or `ray`.
-
-    `workers` is the number of parallel computations. The engine `local` runs them in processes, by
-    default in one thread of this process. The engine `ray`, if it starts Ray on this machine, runs
-    them on CPUs, by default on all. `address` is that of a running Ray cluster, which gets the code
-    of `packages`. Raises DataError for options that do not fit together, and UserError if Ray is
-    not installed.
-    """
-    if engine not in ("local", "ray"):
-        raise DataError(unknown_name("engine", engine, ("local", "ray")))
-    if workers is not None and not 1 <= workers <= MAX_WORKERS:
-        raise DataError(f"workers must be from 1 to {MAX_WORKERS}, not {workers}")
-    if address is not None and engine == "local":
-        raise DataError("the engine 'local' has no address: that is for 'ray'")
-    if address is not None and workers is not None:
-        raise DataError("no workers with an address: a running Ray cluster has its own")
-    if engine == "local":
-        return partial(_map_locally, workers=workers or 1)
-    require("--engine ray", "ray")
-    return partial(_map_on_ray, workers=workers, address=address, packages=packages)
-
-
-def _map_locally(
-    function: Callable[[Item], Result], items: Sequence[Item], *, workers: int
+def parallel_map(
+    function: Callable[[Item], Result], items: Sequence[Item], workers: int = 1
 ) -> Generator[Result, None, None]:
-    """Computes in `workers` processes. With 1, computes in a thread: NumPy releases the GIL."""
-    workers = max(1, min(workers, len(items)))
+    """Returns a generator of `function(item)` for each item, in order, which computes a few results
+    ahead of its caller. Close it if you leave it early.
+
+    `workers` processes compute. With 1, a thread of this process does: NumPy releases the GIL.
+    Raises ArgumentError for another number than 1 to MAX_WORKERS. The generator raises what
+    `function` raises, and WorkersDiedError if a process dies.
+    """
+    check_integer("workers", workers, 1, MAX_WORKERS)
+    return _computed(function, items, max(1, min(workers, len(items))))
+
+
+def _computed(
+    function: Callable[[Item], Result], items: Sequence[Item], workers: int
+) -> Generator[Result, None, None]:
     executor: Executor = ThreadPoolExecutor(1) if workers == 1 else _Processes(workers)
+    pending: deque[Future[Result]] = deque()
     with executor:
         try:
-            yield from _ahead(lambda x: executor.submit(function, x).result, items, workers)
+            for item in items:
+                pending.append(executor.submit(function, item))
+                if len(pending) > workers + _AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         except BrokenProcessPool as error:
             reason = "a worker process died, perhaps for lack of memory"
             raise WorkersDiedError(reason) from error
         finally:
             executor.shutdown(cancel_futures=True)
-
-
-def _map_on_ray(
-    function: Callable[[Item], Result],
-    items: Sequence[Item],
-    *,
-    workers: int | None,
-    address: str | None,
-    packages: Sequence[ModuleType],
-) -> Generator[Result, None, None]:
-    """Computes on the cluster at `address`, or on `workers` CPUs of this machine.
-
-    Ray repeats a lost task a few times before it raises an error. Standard output is discarded
-    meanwhile.
-    """
-    with (
-        # Ray prints about processes that die, whatever its options say.
-        Path(os.devnull).open("w") as devnull,
-        redirect_stdout(devnull),
-        # The cluster gets exactly these packages, so that the bytes are the same everywhere.
-        connected(address, workers, runtime_env={"py_modules": [*packages]}) as ray,
-    ):
-        cpus = int(ray.cluster_resources().get("CPU", 1))
-        reference = ray.put(function)  # sent once, with all that it refers to
-        task = ray.remote(lambda function, x: function(x))
-        try:
-            yield from _ahead(lambda x: partial(ray.get, task.remote(reference, x)), items, cpus)
-        except ray.exceptions.RayTaskError as error:
-            raise error.cause from None  # the error that the function raised
-        except ray.exceptions.RayError as error:
-            raise WorkersDiedError(f"Ray failed: {first_line(error).rstrip('.')}") from error
-
-
-def _ahead(
-    start: Callable[[Item], Callable[[], Result]], items: Sequence[Item], workers: int
-) -> Generator[Result, None, None]:
-    """Yields the results in order. `start` begins a computation and returns what waits for it."""
-    pending: deque[Callable[[], Result]] = deque()
-    for item in items:
-        pending.append(start(item))
-        if len(pending) > workers + _AHEAD:
-            yield pending.popleft()()
-    while pending:
-        yield pending.popleft()()
 
 
 class _Processes(Executor):

@@ -58,12 +58,12 @@ gc.disable()
 TESTS = Path(__file__).parent
 # Test files that share a fixture that takes seconds: a cluster, a service.
 TOGETHER = {
-    "ray": ("test_*_ray.py", "test_guide.py", "test_ray.py", "test_sweep.py"),
+    "ray": ("test_guide.py", "test_sweep.py"),
 }
 # Files whose tests take minutes together: `make check` runs them, `make test` does not.
 SLOW = (
     *("test_ablate.py", "test_clients.py", "test_contract.py", "test_course.py"),
-    *("test_distributed.py", "test_guide.py", "test_proof.py", "test_*ray.py", "test_wandb.py"),
+    *("test_guide.py", "test_proof.py", "test_wandb.py"),
     "e2e/test_sweep.py",
 )
 KINDS = {

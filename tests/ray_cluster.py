@@ -13,8 +13,8 @@ from forks import PATIENCE
 
 PROGRAM = """
 import sys
-from calcgpt_lab.ray_cluster import connected
-with connected(None, 2, local={"object_store_memory": 80 * 2**20}) as ray:
+from calcgpt_lab.studies.ray_cluster import connected
+with connected(None, 2) as ray:
     print(ray.get_runtime_context().gcs_address, flush=True)
     sys.stdin.read()
 """

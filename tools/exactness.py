@@ -1,7 +1,7 @@
 """How exact a checkpoint is: fresh test problems of every distribution, answered greedily.
 
     python -m tools.exactness [--checkpoint NAME] [--n N] [--split test|val] [--workers N]
-        [--device NAME] [--ray-address HOST:PORT] [--json FILE] [NAME[=N] ...]
+        [--device NAME] [--json FILE] [NAME[=N] ...]
 
 NAME is a distribution, or one of these:
 
@@ -20,7 +20,7 @@ of several seeds, that whose worst class is best. Of the pairs, N are a random s
 occurs twice. Decoding is greedy. For each set and operation, the share of exact answers has its 95%
 interval (Wilson 1927). The threshold is the confidence of the most confident wrong answer.
 
-`--workers` processes share the work, on a GPU too, or the CPUs of a Ray cluster.
+`--workers` processes share the work, on a GPU too.
 """
 
 import argparse
@@ -186,13 +186,7 @@ def score_set(
     """Scores a set, in a format, and returns its results."""
     lines = map(split_line, FORMATS[form](problems).decode("ascii").splitlines())
     with progress_bar(len(problems), desc=name) as bar:
-        evaluation = evaluate_in_shards(
-            scoring,
-            list(lines),
-            bar.update,
-            workers=arguments.workers,
-            ray_address=arguments.ray_address,
-        )
+        evaluation = evaluate_in_shards(scoring, list(lines), bar.update, arguments.workers)
     result = summarize(problems, evaluation, Checkpoint.load(scoring.checkpoint).recipe.has_work)
     return result | {"problems_per_second": round(evaluation.problems_per_second, 1)}
 
@@ -204,8 +198,7 @@ def parsed_arguments() -> argparse.Namespace:
     options.add_argument("--n", type=int, default=10_000, help="problems of each distribution")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--split", type=Split, choices=[Split.TEST, Split.VAL], default=Split.TEST)
-    options.add_argument("--workers", type=int, help="processes with one thread each")
-    options.add_argument("--ray-address", metavar="HOST:PORT", help="a running cluster of Ray")
+    options.add_argument("--workers", type=int, default=1, help="processes with one thread each")
     options.add_argument("--engine", default="auto", help="what decodes")
     options.add_argument("--device", type=torch.device, default=torch.device("cpu"))
     options.add_argument("sets", nargs="*", metavar="NAME[=N]", help="default: all distributions")

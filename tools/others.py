@@ -40,7 +40,7 @@ from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.expression_stack import DEFAULT_STYLE, Style
 from calcgpt.inference.limits import MAX_WORK
 from calcgpt.registry import resolve
-from calcgpt_lab.parallel import make_map
+from calcgpt_lab.parallel import parallel_map
 from calcgpt_lab.tables import text_table
 from tools.exactness import name_of, share
 from tools.functions import oracle
@@ -181,12 +181,10 @@ class Answering:
         return Outcome(result, right, other, None, plan.guard_places, plan.n_characters, seconds)
 
 
-def answered(
-    answering: Answering, tasks: Sequence[Task], workers: int | None
-) -> Iterator[list[Outcome]]:
+def answered(answering: Answering, tasks: Sequence[Task], workers: int) -> Iterator[list[Outcome]]:
     """Yields the outcomes of the tasks, shard by shard."""
     shards = [tasks[start : start + SHARD] for start in range(0, len(tasks), SHARD)]
-    with closing(make_map("local", workers)(answering, shards)) as computed:
+    with closing(parallel_map(answering, shards, workers)) as computed:
         yield from computed
 
 
@@ -227,7 +225,7 @@ def main() -> None:
     options = parser(__doc__ or "")
     options.add_argument("--checkpoint", default="best")
     options.add_argument("--engine", default="auto")
-    options.add_argument("--workers", type=int, help="processes with one thread each")
+    options.add_argument("--workers", type=int, default=1, help="processes with one thread each")
     options.add_argument("--places", type=int, default=9, help="decimal places of every result")
     options.add_argument("--n", type=int, help="only the first N expressions of a set")
     for name in READERS:

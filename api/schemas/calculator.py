@@ -1,6 +1,6 @@
 """Requests, responses and stream events of /v1/calculate."""
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -8,12 +8,6 @@ from calcgpt.inference.expression_stack import Angle, Percent, Style
 from calcgpt.inference.results import EXAMPLE, Calculation, Node, Span
 from datagen.arithmetic import MAX_ASKED_PLACES
 
-OnWrong = Literal["report", "error"]
-ON_WRONG: Any = Field(
-    "report",
-    description="how a wrong answer is reported: `report` returns it with `verified: false`; "
-    "`error` returns a problem of kind `wrong-answer`",
-)
 MODEL = Field(
     None, description="a name from /v1/models; null means the default", examples=["calculator"]
 )
@@ -47,7 +41,6 @@ class AnswerOptions(Input):
         "radians", description="what sin(30) is the sine of; sin(30°) is of degrees"
     )
     decimal_comma: bool = Field(False, description="whether 12,500 is 12.5 instead of 12500")
-    on_wrong: OnWrong = ON_WRONG
     min_confidence: float = Field(
         0,
         ge=0,
@@ -58,8 +51,8 @@ class AnswerOptions(Input):
     )
     require_verified: bool = Field(
         False,
-        description="whether a wrong answer is a problem of kind `not-verified`; counted as an "
-        "abstention, unlike `on_wrong`",
+        description="whether a wrong answer is a problem of kind `not-verified`, not an answer "
+        "with `verified: false`",
     )
 
     @property

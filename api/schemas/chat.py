@@ -5,17 +5,9 @@ that it never calls, messages that it does not read. All that has no effect. Onl
 wrong kind is refused, and names that OpenAI's API does not have.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api.schemas.calculator import AnswerOptions, CalculateResponse, Input
@@ -51,34 +43,9 @@ IGNORED = {
     "max_completion_tokens", "max_tokens", "metadata", "moderation", "parallel_tool_calls",
     "prediction", "presence_penalty", "prompt_cache_key", "prompt_cache_options",
     "prompt_cache_retention", "reasoning_effort", "response_format", "safety_identifier", "seed",
-    "service_tier", "store", "temperature", "tool_choice", "tools", "top_logprobs", "top_p",
+    "service_tier", "stop", "store", "temperature", "tool_choice", "tools", "top_logprobs", "top_p",
     "user", "verbosity", "web_search_options",
 }  # fmt: skip
-
-
-def _one_message(expected: str) -> WrapValidator:
-    """Replaces the error messages of all alternatives of a union by one."""
-
-    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-        try:
-            return handler(value)
-        except ValidationError:
-            raise PydanticCustomError(
-                "alternatives", "Input should be {expected}", {"expected": expected}
-            ) from None
-
-    return WrapValidator(validate)
-
-
-MAX_STOP_LENGTH = 128  # characters of a string that ends an answer
-
-StopText = Annotated[str, Field(min_length=1, max_length=MAX_STOP_LENGTH)]
-Stop = Annotated[
-    StopText | Annotated[list[StopText], Field(max_length=4, fail_fast=True)],
-    _one_message(
-        f"a text, or a list of at most 4; none may be empty or longer than {MAX_STOP_LENGTH}"
-    ),
-]
 
 
 class StreamOptions(Input):
@@ -93,38 +60,25 @@ class StreamOptions(Input):
 TEXTS = ("text", "input_text", "output_text")  # types of parts
 
 
-class Part(BaseModel):
-    """A part of a message. The calculator reads only text."""
-
-    model_config = ConfigDict(strict=True)
-
-    type: str
-    text: str | None = None
-
-
-Content = Annotated[
-    str | Annotated[list[Part], Field(fail_fast=True)],
-    _one_message("a text, or a list of parts, each with its type"),
-]
-
-
 class Message(BaseModel):
     """A message of a conversation. Only the last one of a user is read."""
 
-    model_config = ConfigDict(strict=True)
-
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Content | None = None
+    content: Any = Field(None, description="a text, or a list of parts, each with its type")
 
     @property
     def text(self) -> str:
         """The text of all parts. Raises PydanticCustomError if one is not of text."""
-        if not isinstance(self.content, list):
-            return self.content or ""
-        for part in self.content:
-            if part.type not in TEXTS or part.text is None:
+        parts = self.content
+        if not isinstance(parts, list):
+            parts = [{"type": "text", "text": parts}]
+        texts = []
+        for part in parts:
+            text = part.get("text") if isinstance(part, dict) else None
+            if not isinstance(text, str) or part.get("type") not in TEXTS:
                 raise PydanticCustomError("no_text", "The expression has a part that is not text")
-        return "".join(part.text or "" for part in self.content)
+            texts.append(text)
+        return "".join(texts)
 
 
 def _with_nulls(schema: dict[str, Any]) -> None:
@@ -146,13 +100,6 @@ def _with_effect(content: Any) -> Any:
     return {k: value for k, value in content.items() if value is not None and k not in IGNORED}
 
 
-def _last_of_user(messages: list[Message]) -> str:
-    for message in reversed(messages):
-        if message.role == "user":
-            return message.text
-    raise PydanticCustomError("no_user", "There is no message with the role `user`")
-
-
 class ChatRequest(AnswerOptions):
     """A conversation, whose last message of a user is the expression to calculate."""
 
@@ -163,7 +110,6 @@ class ChatRequest(AnswerOptions):
         fail_fast=True,
         description="the last one of the role `user` is the expression",
     )
-    stop: Stop = Field([], description="strings that end the answer; they are not part of it")
     stream: bool = Field(False, description="send the model's work while it is written")
     stream_options: StreamOptions = Field(StreamOptions(), description="options of a stream")
     n: int = Field(1, ge=1, le=1, description="only 1 is supported")
@@ -173,18 +119,16 @@ class ChatRequest(AnswerOptions):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        _last_of_user(self.messages)
+        _ = self.expression  # which raises what is wrong with it
         return self
 
     @property
     def expression(self) -> str:
         """The last message of a user."""
-        return _last_of_user(self.messages)
-
-    @property
-    def stops(self) -> list[str]:
-        """The strings that end the answer."""
-        return [self.stop] if isinstance(self.stop, str) else self.stop
+        for message in reversed(self.messages):
+            if message.role == "user":
+                return message.text
+        raise PydanticCustomError("no_user", "There is no message with the role `user`")
 
 
 CALCULATION = Field(

@@ -13,15 +13,15 @@ const NUMBER = /^\d{1,6}(\.\d{1,3})?$/;
 /** The state of the page. A value that is "" or 0 stands for the default.
  *
  * question: the expression; comma: 1 if `12,500` in it is 12.5; angle: `degrees` if sin(30) in it is of 30 degrees; model
- * and places: the selected ones; view: paper, both or model; off: the parts of the model that are switched off, such as
- * `1.4,2.ff`; lesson: the number of its card that is open; inside: 1 if the look inside is open; step: the number of an operation (0: the last), and at: the
- * number of a character that the model wrote for it, both from 1.
- * @typedef {{question: string, comma: number, angle: string, model: string, places: string, view: string,
- * off: string, lesson: number, inside: number, step: number, at: number}} State */
+ * and places: the selected ones; off: the parts of the model that are switched off, such as `1.4,2.ff`; lesson: the
+ * number of its card that is open; inside: 1 if the look inside is open; step: the number of an operation (0: the last),
+ * and at: the number of a character that the model wrote for it, both from 1.
+ * @typedef {{question: string, comma: number, angle: string, model: string, places: string, off: string,
+ * lesson: number, inside: number, step: number, at: number}} State */
 
 /** The state of a page that shows nothing. @type {Readonly<State>} */
 export const DEFAULT_STATE = {
-  question: "", comma: 0, angle: "", model: "", places: "", view: "", off: "", lesson: 0, inside: 0, step: 0, at: 0,
+  question: "", comma: 0, angle: "", model: "", places: "", off: "", lesson: 0, inside: 0, step: 0, at: 0,
 };
 
 /** Returns the state that the hash of an address describes, or null if it has no question, lesson or part off.

@@ -5,7 +5,6 @@
 import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
-import { breaksTie } from "./engine/fractions.js";
 import { byId } from "./format.js";
 import { store } from "./state.js";
 
@@ -34,16 +33,10 @@ function getHost() {
   return host;
 }
 
-/** The manifests of snapshots of a training, by the path of their weights: models that the page brings with it.
- * @type {Map<string, service.Manifest>} */
-const snapshots = new Map();
-
 /** Returns what an engine needs to run a model.
  * @type {(model: string) => Promise<{manifest: service.Manifest, buffer: ArrayBuffer}>} */
 async function fetchModel(model) {
   const onProgress = (/** @type {service.Progress} */ report) => progress.set(model, report);
-  const ofSnapshot = snapshots.get(model);
-  if (ofSnapshot) return { manifest: ofSnapshot, buffer: await service.weights(model) };
   const { service: hasService, models } = await getHost();
   if (hasService) {
     const path = `v1/models/${encodeURIComponent(model)}`;
@@ -140,21 +133,6 @@ export async function* calculate(expression, { off = [], ...options }, signal) {
 
 /** Returns whether an error says that the engine cannot run a model. @param {unknown} error */
 const isForService = (error) => error instanceof service.ServiceError && error.type === NO_WEIGHTS;
-
-/** Returns the answer of a snapshot of a training to an operation. isNearest: whether no other is nearer to the exact
- * value.
- * @type {(path: string, manifest: service.Manifest, expression: string, places: number, signal?: AbortSignal) =>
- *   Promise<service.Node & {isNearest: boolean}>} */
-export async function calculateWithSnapshot(path, manifest, expression, places, signal) {
-  snapshots.set(path, manifest);
-  const payload = { model: path, expression, places };
-  for await (const { name, data } of engine.run("calculate", payload, signal)) {
-    if (name !== "result") continue;
-    const [node] = data.nodes;
-    return { ...node, isNearest: node.agrees || breaksTie(node.result, data.fraction, places) };
-  }
-  throw new service.ServiceError("The snapshot gave no answer.");
-}
 
 /** Yields the characters that a model writes after the beginning of a line.
  * @type {(model: string, text: string, signal?: AbortSignal) => AsyncGenerator<string>} */

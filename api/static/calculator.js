@@ -28,7 +28,6 @@ const USES_KEYS = "select, input:not([type=checkbox])"; // controls that handle 
 const EXAMPLE = "471×29.9"; // plays when the page opens
 const RECORDED = "static/example/example.json"; // what the model writes for it (calcgpt_lab/export/page.py)
 const MARKED = 20; // the index of the character that the page marks, a digit
-const VIEWS = ["paper", "both", "model"];
 const ANGLES = /sin|cos|tan/;
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
 const INSERTABLE = /^[0-9.,+()×÷−^%!√π]$/; // keys that insert their character
@@ -206,15 +205,6 @@ async function lookInside() {
   await inside.open(steps.map((shown) => shown.describe(0)));
 }
 
-/** Shows the work on paper, as raw text, or both. */
-function showView() {
-  const { view } = store.state;
-  const selected = VIEWS.includes(view) ? view : VIEWS[0];
-  byId("work").dataset.view = selected;
-  /** @type {HTMLInputElement | null} */ const radio = document.querySelector(`input[name=view][value=${selected}]`);
-  if (radio) radio.checked = true;
-}
-
 /** Returns the step with a number, the last one for 0, or null if there is none.
  * @type {(number: number) => import("./steps.js").Step | null} */
 function stepAt(number) {
@@ -361,11 +351,6 @@ nodes.addEventListener("pointerleave", ({ pointerType }) => pointerType === "mou
 nodes.addEventListener("focusout", () => inspector.isTouched || inspector.hide());
 
 angle.addEventListener("change", askAgain);
-byId("views").addEventListener("change", ({ target }) => {
-  const { value } = /** @type {HTMLInputElement} */ (target);
-  store.set({ view: value === VIEWS[0] ? "" : value });
-});
-store.on(["view"], showView);
 store.on(["lesson"], teach);
 setUpLink();
 byId("look-inside").addEventListener("click", () => lookInside());
@@ -379,12 +364,8 @@ addEventListener("hashchange", () => {
   parseHash(location.hash) ? models.reopen() : runner.clear(); // back to where nothing was asked
 });
 addEventListener("beforeprint", () => {
-  for (const step of runner.steps) {
-    step.drawNow();
-    step.showAll();
-  }
+  for (const step of runner.steps) step.drawNow();
 });
-addEventListener("pageshow", showView); // a browser may restore another button
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation
   byId("work").scrollIntoView();

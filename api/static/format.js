@@ -129,14 +129,6 @@ export function createButton(className, text, onClick) {
   return button;
 }
 
-/** Returns the line that says whether a result is right.
- * @type {(result: string | null, isRight: boolean) => HTMLParagraphElement} */
-export function createVerdict(result, isRight) {
-  const verdict = createElement("p", isRight ? "right" : "wrong");
-  verdict.append(`${isRight ? "✓" : "✗"} `, createElement("strong", "", formatResult(result)));
-  return verdict;
-}
-
 /** Returns an element of the page by its id.
  * @template {HTMLElement} [T=HTMLElement]
  * @param {string} id

@@ -10,7 +10,6 @@ import { headColour } from "./inside/heads.js";
 import { neurons } from "./inside/neurons.js";
 import { sources } from "./inside/sources.js";
 import { Subject, fetcherOf, isShowable } from "./inside/subject.js";
-import { createTraining } from "./inside/training.js";
 import { store } from "./state.js";
 
 /** @import { Dissection } from "./engine/dissect.js" */
@@ -39,7 +38,6 @@ export class Inside {
   #sentence = createElement("p", "sentence");
   #work = createElement("div", "work-of");
   #views = createElement("div", "views-of");
-  #learned = createElement("details");
   #onWhole;
 
   /** @param {() => void} onWhole called when the reader wants to look into the whole model */
@@ -51,10 +49,8 @@ export class Inside {
     this.#title.tabIndex = -1;
     this.#dialog.setAttribute("aria-labelledby", this.#title.id);
     this.#sentence.role = "status";
-    this.#learned.addEventListener("toggle", () => this.#learn());
     const left = createElement("div", "telling", this.#about, this.#sentence, this.#work);
-    const right = createElement("div", "", this.#views, this.#learned);
-    const body = createElement("div", "body", left, right);
+    const body = createElement("div", "body", left, this.#views);
     body.tabIndex = 0; // it scrolls
     this.#dialog.append(createElement("div", "bar", this.#title, close), body);
     this.#dialog.addEventListener("keydown", (event) => event.stopPropagation()); // keys are not for the calculator
@@ -74,12 +70,10 @@ export class Inside {
     if (!this.#dialog.open) this.#dialog.showModal();
     this.#title.focus();
     delete this.#dialog.dataset.drawn;
-    this.#learned.open = false;
     store.set({ inside: 1 });
     for (const part of [this.#sentence, this.#work, this.#views]) part.replaceChildren();
     const told = written.find(isShowable);
     this.#about.replaceChildren(createElement("p", "", told ? "Loading the model …" : NOTHING));
-    this.#learned.hidden = !told;
     if (!told) return;
     const subject = (this.#subject = new Subject(told));
     const { at } = store.state;
@@ -108,8 +102,6 @@ export class Inside {
       this.#about.replaceChildren(this.#aboutOf(scene));
       this.#sentence.replaceChildren(...colouredSentence(subject, dissection));
       this.#views.replaceChildren(...VIEWS.map((view) => createSection(view, scene)));
-      this.#learned.replaceChildren(createElement("summary", "", "How it came to this"));
-      this.#learn();
       this.#dialog.dataset.drawn = subject.character;
     } catch (error) {
       if (request === this.#request) this.#fail(error);
@@ -121,13 +113,6 @@ export class Inside {
     if (!off.length) return createElement("p", "", `In ${subject.name}. Choose another one:`);
     const text = `In ${subject.name}, without ${namesOf(off)}. `;
     return createElement("p", "", text, createButton("plain", "Look with all parts on", this.#onWhole));
-  }
-
-  /** Shows the copies of a model that learns, when the reader opens them. */
-  #learn() {
-    const isShown = this.#learned.childElementCount > 1;
-    if (!this.#subject || !this.#learned.open || isShown) return;
-    this.#learned.append(...createTraining(this.#subject, this.#controller.signal));
   }
 
   /** @param {unknown} error */

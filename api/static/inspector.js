@@ -41,8 +41,7 @@ export class Inspector {
     document.body.append(this.#box);
     addEventListener("pointerdown", (event) => this.#onPointerDown(event), true);
     addEventListener("keydown", () => (this.isTouched = false), true);
-    for (const name of ["scroll", "resize", "redrawn"]) addEventListener(name, () => this.#updatePosition(), true);
-    addEventListener("redrawn", () => (this.#requestId += 1), true); // its character may be gone
+    for (const name of ["scroll", "resize"]) addEventListener(name, () => this.#updatePosition(), true);
   }
 
   get #isDocked() {

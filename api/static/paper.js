@@ -3,7 +3,7 @@
 import { PROMPT, shapeOf } from "./engine/layout.js";
 import { OPERATIONS } from "./engine/operations.js";
 import { createCell, derivedCells, isMinus, isWrong, shownText } from "./paper/cells.js";
-import { rowsOf } from "./paper/rows.js";
+import { derivedRow, rowsOf } from "./paper/rows.js";
 import { Work } from "./paper/work.js";
 
 /** @import { Cell } from "./paper/cells.js" */
@@ -19,11 +19,11 @@ import { Work } from "./paper/work.js";
 export const HAS_WORK = /^[-+]/; // worked steps begin with a sign, an answer with a digit
 const NUMBER = /^-?\d+(\.\d+)?$/;
 
-/** Returns the sheet of a prompt and of the text that the model has written so far, or null if the prompt is not in the
- * notation. @type {(prompt: string, text: string) => Sheet | null} */
+/** Returns the sheet of a prompt and of the text that the model has written so far.
+ * @type {(prompt: string, text: string) => Sheet} */
 export function paper(prompt, text) {
-  if (!shapeOf(prompt)) return null;
-  const { rows, cells, extent = [] } = HAS_WORK.test(text) ? readWork(prompt, text) : readDirectAnswer(prompt, text);
+  const read = !shapeOf(prompt) ? readUnknown : HAS_WORK.test(text) ? readWork : readDirectAnswer;
+  const { rows, cells, extent } = read(prompt, text);
   const shown = rows.map(toShownRow).filter(({ cells, side }) => cells.length || side.length);
   return { rows: mergeRows(shown), cells, extent };
 }
@@ -34,14 +34,22 @@ function readWork(prompt, text) {
   return { rows: [...rowsOf(work)], cells: [...work.cells, ...work.rest], extent: work.extent };
 }
 
-/** @type {(prompt: string, text: string) => {rows: Row[], cells: Cell[], extent?: number[]}} */
+/** Returns the characters as they are, if the prompt has an operation of somebody's own.
+ * @type {(prompt: string, text: string) => {rows: Row[], cells: Cell[], extent: number[]}} */
+function readUnknown(_, text) {
+  const cells = [...text].map((text, at) => createCell(text, at, { why: ["a character of the work"] }));
+  const label = "The work, in a notation that this page does not know.";
+  return { rows: [{ ...derivedRow("broken", [], label, 0), isDerived: false, side: cells }], cells, extent: [0, 0] };
+}
+
+/** @type {(prompt: string, text: string) => {rows: Row[], cells: Cell[], extent: number[]}} */
 function readDirectAnswer(prompt, text) {
   const [, , a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));
   const [first, second] = [numberRow("first number", reversed(a)), numberRow("second number", reversed(b))];
   const why = (/** @type {string} */ text) => [text === "$" ? "the end" : "a character of the answer"];
   const cells = [...text].map((text, at) => createCell(text, at, { why: why(text) }));
   const row = { ...numberRow("the answer, written at once", text, cells), hasLine: true };
-  return { rows: [first, { ...second, operator: OPERATIONS[operation].symbol }, row], cells };
+  return { rows: [first, { ...second, operator: OPERATIONS[operation].symbol }, row], cells, extent: [] };
 }
 
 /** Returns the row of a number, written backwards and filled with zeros. cells: those of its characters.
@@ -117,7 +125,7 @@ function toShownRow(row) {
   for (const { column, at } of zeros) (cells.find((cell) => cell.column === column) ?? cells[0])?.hides.push(at);
   const high = cells[0]?.column;
   if (lowest < unit && high < unit) {
-    cells = [...derivedCells("0".repeat(unit - high), high + 1, cells[0].at).reverse(), ...cells];
+    cells = [...derivedCells("0".repeat(unit - high), high + 1).reverse(), ...cells];
   }
   return { ...row, cells, carries, sign: isSignShown ? sign : undefined, point: lowest < unit ? unit : null };
 }

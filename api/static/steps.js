@@ -1,5 +1,4 @@
-// The steps of a calculation. A step shows what the model wrote for one operation: its work as on paper,
-// and as rows of text (docs/NOTATION.md) that are shaded by probability.
+// The steps of a calculation. A step shows what the model wrote for one operation: its work as on paper.
 
 import {
   IMPROBABLE, SURE, SURE_CHARACTER, confidenceSentence, createElement, createIcon, describeConfidence, formatNumbers,
@@ -7,11 +6,9 @@ import {
 } from "./format.js";
 import { Arcs } from "./inside/arcs.js";
 import { headSources } from "./inside/heads.js";
-import { HAS_WORK, paper } from "./paper.js";
+import { paper } from "./paper.js";
 import { SheetView } from "./paper/view.js";
-import { Row } from "./row.js";
 import { inSlices } from "./slices.js";
-import { Timeline } from "./timeline.js";
 
 /** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
  * whether the user selected it, so that the address names it; anchor: the element beside which a box may appear.
@@ -19,17 +16,10 @@ import { Timeline } from "./timeline.js";
  * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
-const MIN_LENGTH = 3; // characters of an answer that has a time line
-const ROW_START = /[;|:=]/;
+const arcs = new Arcs(); // from the one character that is pointed at
 
-const [paperArcs, rowArcs] = [new Arcs(), new Arcs()]; // from the one character that is pointed at, in both views
-
-const ANSWER_LABEL = "answer, backwards";
-/** Labels of rows by their first character. @type {Record<string, string>} */
-const ROW_LABELS = { ";": "row by row", "|": "exact result", ":": "result, sign", "=": ANSWER_LABEL };
-
-/** Shows one operation: its heading, its work as on paper, and the rows that the model wrote. What is folded is drawn when
- * it is opened: a long sum has a thousand operations. */
+/** Shows one operation: its heading, and its work as on paper. What is folded is drawn when it is opened: a long sum has
+ * a thousand operations. */
 export class Step {
   #model;
   #onWritten;
@@ -38,12 +28,9 @@ export class Step {
   /** @type {number[]} */ #probabilities = [];
   #isWriting = false;
   #isWritten = false; // to its end
-  /** @type {Row[]} */ #lines = []; // the rows that the model wrote, as far as they are drawn
-  #nInRows = 0; // characters
   /** @type {string | null} */ #drawn = null; // the text that is drawn, or that is being drawn
   /** @type {{pieces: Generator<void>, isDone: Promise<void>} | null} */ #drawing = null;
   #isComplete = false; // whether nothing is left to be drawn
-  /** @type {Timeline | null} */ #timeline = null;
   #foldsWhenDone; // if the answer is right and the model is sure
   #heading;
   label = createElement("span", "row-name"); // the row of a program that the operation belongs to
@@ -51,7 +38,6 @@ export class Step {
   body;
   #context;
   #paper = new SheetView();
-  #rows = createElement("ol", "rows");
   #status = createElement("p", "status", "waiting for its operands");
 
   /** @param {import("./client.js").Start} start
@@ -164,96 +150,34 @@ export class Step {
       this.#drawing = null;
       return;
     }
-    if (!this.#rows.childElementCount) {
+    if (!this.#paper.element.parentNode) {
       if (this.#context) this.body.append(this.#context());
-      this.body.append(this.#paper.element, this.#rows, this.#status);
-      const row = new Row("the model reads");
-      for (const character of prompt) row.add(character, null);
-      row.close();
-      this.#rows.append(row.element);
+      this.body.append(this.#paper.element, this.#status);
     }
     while (this.#drawn !== this.#text) {
-      const text = (this.#drawn = this.#text);
-      yield* this.#drawRows(text);
-      const sheet = paper(prompt, text);
+      this.#drawn = this.#text;
+      const sheet = paper(prompt, this.#text);
       yield;
-      this.element.classList.toggle("has-paper", sheet !== null);
-      if (sheet) yield* this.#paper.draw(sheet, this.#probabilities, formatNumbers(problem));
+      yield* this.#paper.draw(sheet, this.#probabilities, formatNumbers(problem));
     }
     this.#drawing = null;
     if (this.#isWriting) return; // the next character draws again
     this.#isComplete = true;
-    this.#lines.at(-1)?.close();
-    if (!this.#isWritten) return;
-    if (this.#text.length >= MIN_LENGTH) {
-      this.#timeline = new Timeline(this, formatNumbers(problem), this.#text.length);
-      this.#rows.after(this.#timeline.element);
-    }
-    this.#onWritten(this);
+    if (this.#isWritten) this.#onWritten(this);
   }
 
-  /** Adds the characters to the rows that are not there yet. @type {(text: string) => Generator<void>} */
-  *#drawRows(text) {
-    for (; this.#nInRows < text.length; this.#nInRows += 1) {
-      const at = this.#nInRows;
-      const before = text.slice(0, at);
-      const isAfterWork = before.includes("=") || !HAS_WORK.test(before);
-      if (!at || (!isAfterWork && ROW_START.test(text[at]))) {
-        this.#lines.at(-1)?.close();
-        const line = new Row(HAS_WORK.test(text) ? (ROW_LABELS[text[at]] ?? "work") : ANSWER_LABEL, at);
-        this.#lines.push(line);
-        this.#rows.append(line.element);
-        yield;
-      }
-      this.#lines.at(-1)?.add(text[at], this.#probabilities[at]);
-    }
-  }
-
-  /** Scrolls to a character and points at it, by its index in what the model wrote. Returns whether the
-   * character exists.
-   * @param {number} at */
+  /** Scrolls to a character and points at it, if it exists. @param {number} at its index in what the model wrote */
   pointAt(at) {
-    this.showAll();
     this.open();
     this.drawNow();
-    const cells = [...this.element.querySelectorAll(`[data-at="${at}"]`)];
-    const shown = cells.find((cell) => cell.checkVisibility()) ?? this.#paper.cellOf(at);
-    if (!shown) return false;
-    shown.scrollIntoView({ block: "center" });
-    this.pointAtElement(shown, true, at);
-    return true;
+    const cell = this.#paper.cellOf(at);
+    cell?.scrollIntoView({ block: "center" });
+    if (cell) this.pointAtElement(cell, true, at);
   }
 
   /** Opens the step and the groups that it is in. */
   open() {
     for (let at = this.body.closest("details"); at; at = at.parentElement?.closest("details") ?? null) at.open = true;
-  }
-
-  /** Shows the whole work, if the time line shows a part of it. */
-  showAll() {
-    this.#timeline?.showAll();
-  }
-
-  /** Shows the first characters of the whole work. Marks and returns the newest one, if it is not the last.
-   * @param {number} end the number of characters */
-  showUntil(end) {
-    this.highlight(-1);
-    for (const cell of this.element.querySelectorAll(".newest")) cell.classList.remove("newest");
-    for (const line of this.#lines) line.showUntil(end);
-    this.#paper.showUntil(end);
-    this.element.dispatchEvent(new Event("redrawn")); // a box beside a character that is gone closes
-    if (end === this.#text.length) return null;
-    const at = end - 1;
-    const cells = [this.#paper.cellOf(at), this.#rows.querySelector(`[data-at="${at}"]`)];
-    for (const cell of cells) cell?.classList.add("newest");
-    return cells.find((cell) => cell?.checkVisibility()) ?? null;
-  }
-
-  /** Selects a character. No box appears beside it: the time line says the same, and the box could cover it.
-   * @param {number} at */
-  choose(at) {
-    /** @type {Point} */ const detail = { at, isChosen: true, anchor: null };
-    this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }
 
   /** Returns what the box beside a character shows. @type {(at: number) => import("./inspector.js").Character} */
@@ -269,14 +193,9 @@ export class Step {
   showSources(at, attention) {
     const sources = headSources(attention, 1);
     const n = this.#question?.prompt.length ?? 0;
-    const rowCharacters = [...this.#rows.querySelectorAll(".characters span")];
     const cell = this.#paper.cellOf(at);
-    const withElements = (/** @type {(index: number) => Element | null} */ elementOf) =>
-      sources.map(({ index, ...source }) => ({ ...source, element: elementOf(index) }));
-    if (this.#paper.grid && cell) {
-      paperArcs.draw(this.#paper.grid, cell, withElements((index) => this.#paper.cellOf(index - n)));
-    }
-    if (rowCharacters[n + at]) rowArcs.draw(this.#rows, rowCharacters[n + at], withElements((index) => rowCharacters[index]));
+    const ends = sources.map(({ index, ...source }) => ({ ...source, element: this.#paper.cellOf(index - n) }));
+    if (this.#paper.grid && cell) arcs.draw(this.#paper.grid, cell, ends);
     return sources;
   }
 
@@ -285,9 +204,9 @@ export class Step {
     this.#verdict.replaceChildren(createIcon(sign, ""), createElement("span", "unseen", words));
   }
 
-  /** Highlights a character and its copies in both views, without arcs. @param {number} at -1 to highlight none */
+  /** Highlights a character and its copies, without arcs. @param {number} at -1 to highlight none */
   highlight(at) {
-    for (const arcs of [paperArcs, rowArcs]) arcs.clear();
+    arcs.clear();
     for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
     for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
       for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
@@ -301,7 +220,6 @@ export class Step {
     const anchor = target.closest("[data-at]");
     if (!(anchor instanceof HTMLElement)) return;
     const at = index ?? Number(anchor.dataset.at);
-    if (isChosen) this.#timeline?.pause();
     /** @type {Point} */ const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));
   }

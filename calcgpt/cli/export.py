@@ -18,8 +18,8 @@ EXPORTERS = "calcgpt.exporters"  # entry points: formats, as functions of type `
     "--to",
     "target",
     required=True,
-    help="The format: hf (transformers), gguf (llama.cpp), web, snapshots (of a run, for the page) "
-    "or example (what the page plays when it opens).",
+    help="The format: hf (transformers), gguf (llama.cpp), web, or example (what the page plays "
+    "when it opens).",
 )
 @click.option(
     "--also",
@@ -53,9 +53,6 @@ def export(
             raise UserError(f"{option} is for --to web")
     address = None if address is None else page_address(address)
     exporter = extension(EXPORTERS, target) if target in others else None
-    if target == "snapshots" and exporter:  # of a run, which has several checkpoints
-        click.echo(f"{out}: {exporter(Path(checkpoint), out, force)}")
-        return
     models = [Checkpoint.load(options.chosen(name)) for name in (checkpoint, *also)]
     if exporter:
         written = exporter(models[0], out, force)

@@ -155,7 +155,7 @@ def chosen(reference: str) -> Path:
 
 def signal_of(stop: BaseException) -> int:
     """Returns the number of the signal behind a KeyboardInterrupt, or behind click's Abort: the
-    argument of the interrupt (see `calcgpt_lab.ray_cluster`), or SIGINT."""
+    argument of the interrupt (see `calcgpt_lab.studies.ray_cluster`), or SIGINT."""
     if isinstance(stop, click.Abort):
         stop = stop.__cause__ or stop
     return next((arg for arg in stop.args if isinstance(arg, int)), signal.SIGINT)

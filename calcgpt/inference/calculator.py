@@ -135,16 +135,22 @@ class Computation:
             step = self.plan.steps[node]
             if any(o.step is not None and o.step not in self._answered for o in (step.a, step.b)):
                 waiting.append(node)
-                continue
-            problem = self._problem(step)
-            if problem is None:
-                self._answered[node], self._values[node] = Node.not_asked(self.outline[node]), None
-                continue
-            text = f"{plain_text(problem.a)}{problem.op}{plain_text(problem.b)}"
-            self._questions[node] = Question(node, problem, text, render_prompt(problem))
-            ready.append(self._questions[node])
+            elif question := self.question(node):
+                ready.append(question)
         self._waiting = waiting
         return ready
+
+    def question(self, node: int) -> Question | None:
+        """Returns the question of a node whose operands are answered, or None if the model cannot
+        be asked."""
+        problem = self._problem(self.plan.steps[node])
+        if problem is None:
+            self._answered[node], self._values[node] = Node.not_asked(self.outline[node]), None
+            return None
+        text = f"{plain_text(problem.a)}{problem.op}{plain_text(problem.b)}"
+        question = Question(node, problem, text, render_prompt(problem))
+        self._questions[node] = question
+        return question
 
     def _value(self, operand: Operand) -> Number | None:
         """Returns an operand as the model has answered it."""

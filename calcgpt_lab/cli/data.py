@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from calcgpt.base.errors import UserError
 from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
 
 
@@ -34,18 +33,7 @@ from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
     type=int,
     help="Decimal places that all problems ask for, 0 to 30.  [default: those of the distribution]",
 )
-@click.option(
-    "--engine",
-    default="local",
-    show_default=True,
-    help="What computes the problems: local or ray. Both write the same bytes.",
-)
-@click.option("--workers", type=int, help="local: processes; ray: CPUs.  [default: 1; ray: all]")
-@click.option(
-    "--ray-address",
-    metavar="HOST:PORT",
-    help="ray: a running cluster.  [default: start one on this machine]",
-)
+@click.option("--workers", default=1, show_default=True, help="Number of processes.")
 @force_option("another data set in OUT")
 @quiet_option
 @plugin_option
@@ -58,9 +46,7 @@ def datagen(
     distribution: str,
     format_: str,
     places: int | None,
-    engine: str,
-    workers: int | None,
-    ray_address: str | None,
+    workers: int,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -71,16 +57,6 @@ def datagen(
     """
     from calcgpt_lab.data.dataset import DatasetPlan, generate
 
-    if ray_address is not None and engine == "local":
-        raise UserError("--ray-address is for --engine ray")
     plan = DatasetPlan(train, val, test, seed, distribution, format_, places)
-    generate(
-        out,
-        plan,
-        workers=workers,
-        engine=engine,
-        ray_address=ray_address,
-        force=force,
-        progress=not quiet,
-    )
+    generate(out, plan, workers=workers, force=force, progress=not quiet)
     click.echo(f"{out}: {train:,} training, {val:,} validation and {test:,} test problems")

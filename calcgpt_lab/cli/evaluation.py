@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -52,11 +52,6 @@ if TYPE_CHECKING:
     help="Number of processes.  [default: this one]",
 )
 @click.option(
-    "--ray-address",
-    metavar="HOST:PORT",
-    help="A running Ray cluster that scores instead of this machine. The model is sent to it.",
-)
-@click.option(
     "--scored",
     type=options.PATH,
     callback=lab_options.output_file,
@@ -87,7 +82,9 @@ def eval_(
     plots: Path | None,
     errors: int,
     quiet: bool,
-    **machine: Any,
+    workers: int | None,
+    engine: str | None,
+    device: str,
 ) -> None:
     """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
 
@@ -103,17 +100,14 @@ def eval_(
         check_matplotlib()
     data = _test_file(data)
     source = _source_of(data, task)
-    is_shared = any(machine[name] for name in ("workers", "ray_address"))
-    if (is_shared or scored) if task else split:
-        raise click.UsageError(
-            "--split is for --task; --workers, --ray-address and --scored for --data"
-        )
+    if (workers or scored) if task else split:
+        raise click.UsageError("--split is for --task; --workers and --scored for --data")
     if scored and json_file and scored.resolve() == json_file.resolve():
         raise click.UsageError(f"--scored and --json both name {scored}")
-    if temperature and is_shared:
-        raise UserError("--workers and --ray-address are for greedy decoding, at temperature 0")
+    if temperature and workers:
+        raise UserError("--workers is for greedy decoding, at temperature 0")
     sampling, split = Sampling(temperature, seed=seed), split or "test"
-    loaded, score = _scorer(checkpoint, sampling, is_shared, **machine)
+    loaded, score = _scorer(checkpoint, sampling, workers, engine, device)
     with _explained_errors(loaded, data, task):
         record, evaluation = report.evaluation_record(
             loaded, source, sampling, limit, not quiet, score, split
@@ -134,27 +128,21 @@ def eval_(
 
 
 def _scorer(
-    checkpoint: str,
-    sampling: Sampling,
-    is_shared: bool,
-    engine: str | None,
-    device: str,
-    workers: int | None,
-    ray_address: str | None,
+    checkpoint: str, sampling: Sampling, workers: int | None, engine: str | None, device: str
 ) -> tuple[Checkpoint, Evaluate]:
-    """Returns the checkpoint, and what scores it: this process, several, or a Ray cluster."""
+    """Returns the checkpoint, and what scores it: this process, or several."""
     from calcgpt_lab.evaluation import shards as in_shards
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
     if sampling.temperature:
         engine = engine or "torch"  # others write the most probable character
-    engine, device = lab_options.engine_and_device(engine, device, ray_address)
+    engine, device = lab_options.engine_and_device(engine, device)
     loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine)
-    if not is_shared:
+    if not workers:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
-    score = partial(in_shards.evaluate_in_shards, in_shards.Scoring(folder, device, engine))
-    return loaded, partial(score, workers=workers, ray_address=ray_address)
+    scoring = in_shards.Scoring(folder, device, engine)
+    return loaded, partial(in_shards.evaluate_in_shards, scoring, workers=workers)
 
 
 @contextmanager

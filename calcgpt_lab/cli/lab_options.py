@@ -90,27 +90,21 @@ def resuming() -> str:
     return shlex.join([*program(), *others, "--resume"])
 
 
-def engine_and_device(
-    engine: str | None, device: str, ray_address: str | None = None
-) -> tuple[str, str]:
+def engine_and_device(engine: str | None, device: str) -> tuple[str, str]:
     """Returns the names of the engine and the device that score: without --engine, the fastest.
-    Raises UserError if the engine, or the machines of --ray-address, cannot use the device of
-    --device."""
+    Raises UserError if the engine cannot use the device of --device."""
     if device not in ("auto", "cpu"):
-        if ray_address:
-            raise UserError("--ray-address scores on CPUs")
         if engine not in (None, "torch"):
             raise UserError(f"--device {device} is for --engine torch")
         engine = "torch"
     if engine is None:
-        on_gpu = device == "auto" and not ray_address and _has_gpu()
-        engine = "torch" if on_gpu else "auto"
+        engine = "torch" if device == "auto" and _has_gpu() else "auto"
     if engine != "torch":
         return engine, "cpu"
     require("--engine torch", "torch")
     from calcgpt_lab.training.devices import pick_device
 
-    return engine, str(pick_device("cpu" if ray_address else device))
+    return engine, str(pick_device(device))
 
 
 def _has_gpu() -> bool:

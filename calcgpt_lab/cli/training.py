@@ -70,9 +70,6 @@ def train(
     """Train a model. SIGINT and SIGTERM save a checkpoint first; --resume continues exactly.
 
     On two cores, the recipe nano takes seconds, adder a minute and calculator a quarter of an hour.
-
-    `torchrun --nproc-per-node N -m calcgpt train ...` trains with N processes, which share each
-    batch.
     """
     if resume and force:
         raise click.UsageError("--resume continues, --force replaces a run: use only one of them")
@@ -82,20 +79,16 @@ def train(
     require("training", "torch", *(["wandb"] if wandb_project is not None else []))
 
     from calcgpt_lab.data.task import load_task
-    from calcgpt_lab.training.distributed import launched_rank, process_group
     from calcgpt_lab.training.train import train as run
 
     if task and data:
         raise click.UsageError("use only one of --data and --task")
-    main = launched_rank() == 0
     logging.getLogger(RUN_LOG).setLevel(logging.INFO)
     overrides += () if seed is None else (f"train.seed={seed}",)
-    with _exit_codes(main), process_group() as group:
-        with group.share_errors():
-            loaded, source = load_recipe(recipe, overrides), load_task(task) if task else data
-            if main:
-                _note_short_run(loaded.train)
-            trackers = _trackers(wandb_project) if main else []
+    loaded, source = load_recipe(recipe, overrides), load_task(task) if task else data
+    _note_short_run(loaded.train)
+    trackers = _trackers(wandb_project)
+    with _exit_codes():
         last = run(
             loaded,
             source,
@@ -107,9 +100,8 @@ def train(
             trackers=trackers,
             threads=threads or 0,
         )
-    if main:
-        click.echo(f"the run is complete; its last checkpoint is {last}")
-    if main and not quiet:
+    click.echo(f"the run is complete; its last checkpoint is {last}")
+    if not quiet:
         click.echo("\n".join(["next:", *_next_commands(last, data, task)]))
 
 
@@ -146,28 +138,19 @@ def _note_short_run(config: TrainConfig) -> None:
 
 
 @contextmanager
-def _exit_codes(main: bool) -> Iterator[None]:
-    """Ends this process with the number of the signal that stopped the run. After an error of the
-    training, which ends every process, only the main one reports it."""
-    from calcgpt_lab.records import TrainingError
-    from calcgpt_lab.training.distributed import ProcessEndedError, wait_for_main
+def _exit_codes() -> Iterator[None]:
+    """Ends this process with the number of the signal that stopped the run. A full disk is
+    reported with the command that continues the run."""
     from calcgpt_lab.training.run_folder import FullDiskError
     from calcgpt_lab.training.stopping import Interrupted
 
     try:
         yield
     except Interrupted as stop:
-        if main:
-            click.echo(str(stop), err=True)
+        click.echo(str(stop), err=True)
         sys.exit(128 + stop.signum)
-    except TrainingError as error:
-        if main and isinstance(error, FullDiskError):
-            raise TrainingError(f"{error}: {lab_options.resuming()}") from error
-        if main:
-            raise
-        if not isinstance(error, ProcessEndedError):
-            wait_for_main()  # torchrun ends all when one has ended, perhaps before it reports
-        sys.exit(2)
+    except FullDiskError as error:
+        raise FullDiskError(f"{error}: {lab_options.resuming()}") from error
 
 
 def _trackers(wandb_project: str | None) -> list[TrackerFactory]:

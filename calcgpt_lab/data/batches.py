@@ -158,17 +158,6 @@ def has_loss(targets: torch.Tensor) -> torch.Tensor:
     return targets.any(dim=2) if targets.dim() == 3 else targets != NO_LOSS
 
 
-def by_length(targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns the rows of a batch, the shortest first, and the length of each up to its last
-    target; each (B,)."""
-    import torch
-
-    columns = torch.arange(1, targets.size(1) + 1)
-    lengths = (has_loss(targets) * columns).amax(dim=1)
-    order = lengths.argsort(stable=True)
-    return order, lengths[order]
-
-
 def micro_batches(batch: Batch, count: int) -> list[Batch]:
     """Returns the rows in `count` parts of about as many rows, each as narrow as its targets allow.
 
@@ -177,9 +166,13 @@ def micro_batches(batch: Batch, count: int) -> list[Batch]:
     """
     if count == 1:
         return [batch]
+    import torch
+
     inputs, targets = batch
-    order, lengths = by_length(targets)
-    parts = zip(order.tensor_split(count), lengths.tensor_split(count), strict=True)
+    columns = torch.arange(1, targets.size(1) + 1)
+    lengths = (has_loss(targets) * columns).amax(dim=1)  # up to the last target
+    order = lengths.argsort(stable=True)
+    parts = zip(order.tensor_split(count), lengths[order].tensor_split(count), strict=True)
     return [(inputs[rows, : width[-1]], targets[rows, : width[-1]]) for rows, width in parts]
 
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,7 @@ from pydantic import (
 )
 from tqdm import tqdm
 
-import calcgpt
-import calcgpt_lab
-import datagen
+from calcgpt import __version__
 from calcgpt.base.errors import DataError, file_error
 from calcgpt.base.files import locked, read_json, sha256, write_json
 from calcgpt.base.progress import progress_bar
@@ -40,7 +38,7 @@ from calcgpt_lab.data.plan import (
     held_out_shard,
     train_shard,
 )
-from calcgpt_lab.parallel import Map, WorkersDiedError, make_map
+from calcgpt_lab.parallel import WorkersDiedError, parallel_map
 from datagen.operations import OPERATIONS, SIGNS
 from datagen.splits import Split
 
@@ -121,22 +119,21 @@ def generate(
     out: Path,
     plan: DatasetPlan,
     *,
-    workers: int | None = None,
-    engine: str = "local",
-    ray_address: str | None = None,
+    workers: int = 1,
     force: bool = False,
     progress: bool = True,
 ) -> Manifest:
     """Makes the data set of a plan in the folder `out`, unless it is there. Returns its manifest.
 
-    The bytes depend on the plan alone, not on `engine`, `workers` and `ray_address` (see
-    `calcgpt_lab.parallel`; by default this process computes). `progress` shows a bar on stderr.
-    `force` replaces another data set in `out`, once the new one is whole.
+    The bytes depend on the plan alone, not on the number of `workers`, the processes that compute.
+    `progress` shows a bar on stderr. `force` replaces another data set in `out`, once the new one
+    is whole.
 
     Raises DataError for any failure. Nothing in `out` is changed then, also if it holds another
     data set and `force` is False.
     """
-    compute = make_map(engine, workers, ray_address, [calcgpt, calcgpt_lab, datagen])
+    blocks = range(-(-plan.train // BLOCK))
+    shards = parallel_map(partial(train_shard, plan), blocks, workers)
     with _replacing(out) as folder:
         try:
             if manifest := _present(out, plan):
@@ -147,7 +144,7 @@ def generate(
             if not force:
                 raise DataError(f"{error} (--force replaces it)") from error
         folder.mkdir()
-        manifest = _make(folder, plan, compute, progress)
+        manifest = _make(folder, plan, shards, progress)
         write_json(folder / MANIFEST, manifest.model_dump(exclude_none=True))
     return manifest
 
@@ -180,17 +177,19 @@ class _Content(NamedTuple):
     sha256: str
 
 
-def _make(folder: Path, plan: DatasetPlan, compute: Map, progress: bool) -> Manifest:
-    """Writes the files. The held-out ones come first: a small distribution fails there."""
+def _make(
+    folder: Path, plan: DatasetPlan, shards: Generator[Shard, None, None], progress: bool
+) -> Manifest:
+    """Writes the files; `shards` are those of the training file. The held-out ones come first: a
+    small distribution fails there."""
     files = {}
     total = sum(plan.counts.values())
     with progress_bar(total, progress, unit=" problems", unit_scale=True) as bar:
         for split in (Split.VAL, Split.TEST):
-            shards = [held_out_shard(plan, split)]
-            files[split] = _write(folder / f"{split}.txt", shards, bar.update)
-        blocks = range(-(-plan.train // BLOCK))
-        with closing(compute(partial(train_shard, plan), blocks)) as computed:
-            files[Split.TRAIN] = _write(folder / "train.txt", computed, bar.update)
+            held_out = [held_out_shard(plan, split)]
+            files[split] = _write(folder / f"{split}.txt", held_out, bar.update)
+        with closing(shards):
+            files[Split.TRAIN] = _write(folder / "train.txt", shards, bar.update)
     return Manifest(
         seed=plan.seed,
         distribution=plan.distribution,
@@ -198,7 +197,7 @@ def _make(folder: Path, plan: DatasetPlan, compute: Map, progress: bool) -> Mani
         places=plan.places,
         **{field: {s: getattr(files[s], field) for s in Split} for field in _Content._fields},
         generator=GENERATOR_VERSION,
-        package_version=calcgpt.__version__,
+        package_version=__version__,
     )
 
 

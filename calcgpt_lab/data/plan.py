@@ -1,8 +1,7 @@
 """The plan of a data set, which determines all its bytes, and the shards that it consists of.
 
 The training file consists of blocks. Each block has a fixed number of problems and a separate bit
-generator, so blocks can be computed anywhere and in any order. This module imports only NumPy: the
-machines of a Ray cluster need nothing else.
+generator, so blocks can be computed by any process and in any order.
 """
 
 from collections.abc import Iterator

@@ -22,11 +22,11 @@ from calcgpt.base.extras import require
 from calcgpt.base.files import locked, read_json, write_json, write_text
 from calcgpt.base.processes import usable_cores
 from calcgpt_lab.data.sources import training_data
-from calcgpt_lab.ray_cluster import connected
-from calcgpt_lab.ray_cluster import prepare as prepare_ray
 from calcgpt_lab.recipe import differences, recipe_toml
 from calcgpt_lab.records import TrainingError, step_lines
 from calcgpt_lab.studies.estimate import say_estimate, step_seconds
+from calcgpt_lab.studies.ray_cluster import connected
+from calcgpt_lab.studies.ray_cluster import prepare as prepare_ray
 from calcgpt_lab.studies.space import Search, Space, Values
 from calcgpt_lab.tables import counted, markdown_table
 from calcgpt_lab.training.devices import pick_device
@@ -41,7 +41,6 @@ RAY_SETTINGS = {
     "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
 }
 RETRIES = 3  # of a trial whose worker or machine died
-OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
 LOCK_TIMEOUT = 60.0  # seconds for a process of an earlier start to end
 
 
@@ -133,10 +132,7 @@ def run_trials(
         logging.getLogger(name).setLevel(logging.CRITICAL)
     # On this machine alone, Ray has only as many CPUs as these trials need.
     cpus = resources.cpus * (resources.concurrent or max(1, usable_cores() // resources.cpus))
-    with (
-        warnings.catch_warnings(),
-        connected(address, cpus, local={"object_store_memory": OBJECT_STORE}) as ray,
-    ):
+    with warnings.catch_warnings(), connected(address, cpus) as ray:
         warnings.simplefilter("ignore")  # Optuna's, of a trial that repeats its rounds
         needed = {"CPU": resources.cpus, "GPU": resources.gpus}
         machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -29,12 +29,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def record_start(
-    run: RunFolder,
-    recipe: Recipe,
-    data_sha256: str,
-    device: torch.device,
-    step: int,
-    n_process: int = 1,
+    run: RunFolder, recipe: Recipe, data_sha256: str, device: torch.device, step: int
 ) -> None:
     """Adds a line for a start after `step` steps; docs/RUNS.md lists its fields. Removes the lines
     of later steps, which the run does again, and incomplete lines."""
@@ -61,7 +56,6 @@ def record_start(
         "threads": torch.get_num_threads(),
         "device": str(device),
         "device_name": device_name(device),
-        "processes": n_process,
         "precision": precision,
         "seed": recipe.train.seed,
         "deterministic": {

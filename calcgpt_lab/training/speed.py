@@ -17,7 +17,6 @@ import torch
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.layers import Linear
 from calcgpt_lab.model.parameters import flops
-from calcgpt_lab.training.distributed import SingleProcess
 from calcgpt_lab.training.run_folder import Counters
 
 # FLOP/s of dense products in bfloat16 and in float32, by a part of the device's name, from the
@@ -122,13 +121,13 @@ class Clock:
         yield
         self.since += time.perf_counter() - stopped
 
-    def row(self, counters: Counters, group: SingleProcess) -> dict[str, Any]:
+    def row(self, counters: Counters) -> dict[str, Any]:
         """Returns a training row of `metrics.jsonl` about the steps since the last row, and starts
-        a new one. Adds the time to `counters.seconds`. All processes must call this method."""
-        loss = group.all_reduce_sum(torch.stack(self.losses).mean())  # waits for the device
+        a new one. Adds the time to `counters.seconds`."""
+        loss = float(torch.stack(self.losses).mean())  # waits for the device
         seconds = time.perf_counter() - self.since
         counters.seconds += seconds
-        peak = group.world_size * peak_rate(self.device, self.bf16)
+        peak = peak_rate(self.device, self.bf16)
         row = {
             "step": counters.step,
             "tokens": counters.tokens,

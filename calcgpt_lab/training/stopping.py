@@ -35,13 +35,6 @@ class StopRequest:
         if is_first and self._cuts:
             raise _WorkInterrupted
 
-    def synchronize(self, all_reduce_max: Callable[[int], int]) -> int:
-        """Returns the signal, also one that reached only another process; 0 if there was none. All
-        processes must call this method, with the method of their group."""
-        if signum := all_reduce_max(self.signum):
-            self.signum = signum
-        return signum
-
     def run_interruptible(self, work: Callable[[], T]) -> T | None:
         """Returns what `work` returns, or None if a signal came before it or ends it. The work must
         not change anything that is needed later, because it can end at any point."""
@@ -55,19 +48,14 @@ class StopRequest:
 
 
 @contextmanager
-def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
-    """Within the block, SIGINT and SIGTERM set the request instead of ending the process.
-
-    If `second_ends`, a second signal of the same kind has its usual effect. Otherwise, all signals
-    are ignored after the block has raised Interrupted: launchers repeat signals, and they send
-    SIGTERM when another process has ended, while this one may still close its files.
-    """
+def stop_requests() -> Iterator[StopRequest]:
+    """Within the block, SIGINT and SIGTERM set the request instead of ending the process. A second
+    signal of the same kind has its usual effect."""
     request = StopRequest()
     handlers: dict[int, Any] = {}
 
     def receive(signum: int, frame: FrameType | None) -> None:
-        if second_ends:
-            signal.signal(signum, handlers[signum])
+        signal.signal(signum, handlers[signum])
         request.receive(signum)
 
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
@@ -77,10 +65,6 @@ def stop_requests(second_ends: bool) -> Iterator[StopRequest]:
             break
     try:
         yield request
-    except Interrupted:
-        if not second_ends:
-            handlers = dict.fromkeys(handlers, signal.SIG_IGN)
-        raise
     finally:
         for signum, handler in handlers.items():
             signal.signal(signum, handler)

@@ -1,17 +1,17 @@
 """The training loop: from a recipe and its data to checkpoints in a run folder.
 
-All processes of a run execute the loop; only the main process writes files and messages. On a CPU,
-a resumed run gives bit for bit the result of an uninterrupted run.
+On a CPU, a resumed run gives bit for bit the result of an uninterrupted run.
 
 Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
+import math
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from tqdm import tqdm
@@ -20,7 +20,7 @@ from calcgpt.base.errors import ConfigError, as_path, check_integer, check_items
 from calcgpt.base.processes import usable_cores
 from calcgpt.config import Recipe
 from calcgpt.metrics import Scores
-from calcgpt_lab.data.batches import has_loss
+from calcgpt_lab.data.batches import has_loss, micro_batches
 from calcgpt_lab.data.sources import (
     TrainingData,
     examples_of,
@@ -41,14 +41,8 @@ from calcgpt_lab.saving import save
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
 from calcgpt_lab.training.devices import full_precision, pick_device, to_device
-from calcgpt_lab.training.distributed import (
-    MicroBatch,
-    SingleProcess,
-    StepBatch,
-    process_group,
-)
 from calcgpt_lab.training.environment import provenance, read_starts, record_start
-from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder, SavedState, random_states
+from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder, random_states
 from calcgpt_lab.training.speed import Clock, fastest_threads
 from calcgpt_lab.training.stopping import Interrupted, StopRequest, stop_requests
 from calcgpt_lab.training.trackers import TrackerFactory, Write, trackers_of
@@ -59,6 +53,16 @@ _RAW = "weights."
 STATE_BYTES = 16  # of a parameter: its value, two states of the optimizer, an average
 MAX_THREADS = 1_024
 Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
+
+
+class MicroBatch(NamedTuple):
+    """Inputs and targets, each (B, T), the number of targets that count, and what the model parses
+    from the inputs."""
+
+    inputs: torch.Tensor
+    targets: torch.Tensor
+    n_target: int
+    features: torch.Tensor | None
 
 
 def train(
@@ -79,9 +83,9 @@ def train(
     task; None draws problems by the recipe's [data] section. `resume` continues the newest
     checkpoint in `out` that loads, with the same recipe and data, and begins a new run if there is
     none. `force` replaces a run in `out`; without it, no file of an earlier run is removed (see
-    `RunFolder.check_start`). `trackers` receive the metrics in addition to the files of the run. If
-    several processes train together, each of them calls this function. `threads` are torch's on a
-    CPU; None leaves their number as it is, and 0 is 1 or one for each core, whatever is faster.
+    `RunFolder.check_start`). `trackers` receive the metrics in addition to the files of the run.
+    `threads` are torch's on a CPU; None leaves their number as it is, and 0 is 1 or one for each
+    core, whatever is faster.
 
     Raises subclasses of UserError for errors that a user can correct, and Interrupted after SIGINT
     or SIGTERM, once the state is saved.
@@ -94,29 +98,26 @@ def train(
         check_integer("threads", threads, 0, MAX_THREADS)
     data, out = as_path("data", data) if isinstance(data, str) else data, as_path("out", out)
     recipe, run = recipe if isinstance(recipe, Recipe) else load_recipe(recipe), RunFolder(out)
-    with process_group() as group, ExitStack() as stack:
-        with group.share_errors():
-            if isinstance(data, Path) and out.resolve() == data.resolve():
-                raise ConfigError(f"{out} is the folder of the data: --out must be another one")
-            torch_device = pick_device(group.device_name(device))
-            if isinstance(data, AnyTask):
-                recipe = for_task(recipe)
-            source = training_data(recipe, data)
-            if group.is_main:
-                stack.enter_context(run.locked())
-                if not force:
-                    run.check_start(resume, recipe.train.checkpoint_interval)
-        trainer = Trainer(recipe, source, run, torch_device, group)  # raises before files go
-        if group.broadcast(resume and bool(run.checkpoints())):
+    if isinstance(data, Path) and out.resolve() == data.resolve():
+        raise ConfigError(f"{out} is the folder of the data: --out must be another one")
+    torch_device = pick_device(device)
+    if isinstance(data, AnyTask):
+        recipe = for_task(recipe)
+    source = training_data(recipe, data)
+    with ExitStack() as stack:
+        stack.enter_context(run.locked())
+        if not force:
+            run.check_start(resume, recipe.train.checkpoint_interval)
+        trainer = Trainer(recipe, source, run, torch_device)  # raises before files go
+        if resume and run.checkpoints():
             trainer.resume()
-        elif group.is_main:
+        else:
             run.clear(resume)
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.threads())
         with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
-            if group.is_main:
-                trainer.announce(data, progress)
+            trainer.announce(data, progress)
             return trainer.run(progress, trackers)
 
 
@@ -124,28 +125,20 @@ class Trainer:
     """One run in memory: model, optimizers, batches, counters."""
 
     def __init__(
-        self,
-        recipe: Recipe,
-        data: TrainingData,
-        run: RunFolder,
-        device: torch.device,
-        group: SingleProcess | None = None,
+        self, recipe: Recipe, data: TrainingData, run: RunFolder, device: torch.device
     ) -> None:
         self.recipe, self.config, self.data, self.folder = recipe, recipe.train, data, run
-        self.device, self.group = device, group or SingleProcess()
-        with self.group.share_errors():
-            self.group.check_batch_size(self.config)
-            torch.manual_seed(self.config.seed)
-            n_problem = self.config.eval_problems
-            self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
-            self.tokenizer = tokenizer_for(recipe, data, self.val_problems)
-            self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
-            self.train_batches, self.val_batches = (
-                data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
-                for split in (Split.TRAIN, Split.VAL)
-            )
-        self.module = self.group.wrap_model(self.model, device)  # what training calls
-        self.loss = summed_loss(self.module)
+        self.device = device
+        torch.manual_seed(self.config.seed)
+        n_problem = self.config.eval_problems
+        self.val_problems = (data.validation_problems(n_problem) if n_problem else None) or []
+        self.tokenizer = tokenizer_for(recipe, data, self.val_problems)
+        self.model = build_model(recipe.model, len(self.tokenizer)).to(device)
+        self.train_batches, self.val_batches = (
+            data.batches(split, self.tokenizer, self.config, recipe.model.block_size)
+            for split in (Split.TRAIN, Split.VAL)
+        )
+        self.loss = summed_loss(self.model)
         if self.config.compile:
             self.loss = self._compiled(self.loss)
         self.parameters = list(self.model.parameters())  # listing them takes a while
@@ -163,7 +156,7 @@ class Trainer:
         if bf16 and device.type == "cuda":  # products in float32 may be rounded, too
             torch.set_float32_matmul_precision("high")
         if device.type == "cuda":
-            self.train_batches.workers = self.group.cores_per_process(usable_cores())
+            self.train_batches.workers = usable_cores()
         self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
 
     def _compiled(self, loss: Loss) -> Loss:
@@ -172,15 +165,15 @@ class Trainer:
         of the one before, so there must be one micro-batch."""
         if not self.train_batches.one_width:
             return compiled(loss, self.model)
-        replays = self.group.world_size == self.config.grad_accum == 1
-        mode = "reduce-overhead" if replays and self.device.type == "cuda" else None
+        replays = self.config.grad_accum == 1 and self.device.type == "cuda"
+        mode = "reduce-overhead" if replays else None
         return compiled(loss, self.model, dynamic=None, mode=mode)
 
     def threads(self) -> int:
         """Returns with how many threads of torch a run on a CPU continues, or begins."""
         starts = read_starts(self.folder.path) if self.counters.step else []
-        if starts or self.group.world_size > 1:
-            return int(starts[-1]["threads"]) if starts else torch.get_num_threads()
+        if starts:
+            return int(starts[-1]["threads"])
         with torch.random.fork_rng(devices=[]):
             n_thread = fastest_threads(lambda: self._gradients(self.load(0)), usable_cores())
         self.model.zero_grad(set_to_none=True)
@@ -189,8 +182,8 @@ class Trainer:
     def announce(self, data: Path | AnyTask | None, progress: bool) -> None:
         """Records the start in the folder of the run. With `progress`, says what is trained, on
         which data and for how long, in one line."""
-        step, steps, n_process = self.counters.step, self.config.steps, self.group.world_size
-        record_start(self.folder, self.recipe, self.data.fingerprint, self.device, step, n_process)
+        step, steps = self.counters.step, self.config.steps
+        record_start(self.folder, self.recipe, self.data.fingerprint, self.device, step)
         if not progress:
             return
         name = data.name if isinstance(data, AnyTask) else data or "fresh problems"
@@ -205,21 +198,16 @@ class Trainer:
         Raises Interrupted after a signal."""
         counters, steps = self.counters, self.config.steps
         with ExitStack() as stack:
-            log: Write = lambda row: None  # noqa: E731
-            with self.group.share_errors():  # a tracker may fail to open
-                if self.group.is_main:
-                    log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
-            request = stack.enter_context(stop_requests(second_ends=self.group.world_size == 1))
-            console = Console(counters.step, steps, progress and self.group.is_main)
-            signum = self.loop(log, request, stack.enter_context(closing(console)))
-            self.group.barrier()  # the others wait until the main process has written its files
-            if signum and (counters.step < steps or self.needs_validation):
-                raise Interrupted(signum, counters.step)
+            log = stack.enter_context(trackers_of(self.folder, self.recipe, trackers))
+            request = stack.enter_context(stop_requests())
+            console = stack.enter_context(closing(Console(counters.step, steps, progress)))
+            self.loop(log, request, console)
+            if request.signum and (counters.step < steps or self.needs_validation):
+                raise Interrupted(request.signum, counters.step)
         return self.folder.step_folder(counters.step)
 
-    def loop(self, log: Write, request: StopRequest, console: Console) -> int:
-        """Trains, logs, validates and saves to the last step, or to a signal. Returns the signal,
-        0 for none."""
+    def loop(self, log: Write, request: StopRequest, console: Console) -> None:
+        """Trains, logs, validates and saves to the last step, or to a signal."""
         config, signum = self.config, 0
         while (self.counters.step < config.steps or self.needs_validation) and not signum:
             save = self.needs_validation  # of the step before a signal: nothing is trained first
@@ -227,67 +215,64 @@ class Trainer:
                 self.train_step()
                 console.stepped()
             step, metrics = self.counters.step, {}
-            signum = request.synchronize(self.group.all_reduce_max)
-            is_last = step == config.steps
-            save = save or is_last or signum != 0 or step % config.checkpoint_interval == 0
+            save = save or step == config.steps or step % config.checkpoint_interval == 0
             if save or step % config.log_interval == 0:
                 self._log_training(log, console)
             if self._validates(step):
                 with self.clock.paused():
                     metrics = self._validation(log, request, console)
-                signum = request.synchronize(self.group.all_reduce_max)
+            signum = request.signum  # one that comes later ends the next step
             if save or signum:
                 self._log_training(log, console)  # NaN is noticed before it is saved
                 with self.clock.paused():
                     self.save(metrics)
-        return signum
 
     def train_step(self) -> torch.Tensor:
-        """Does one optimizer step. Returns this process's part of the mean loss, a scalar."""
+        """Does one optimizer step. Returns the mean loss, a scalar."""
         config, step = self.config, self.counters.step
-        self.group.seed_step(config.seed, step)
         factor = optim.lr_factor(config, step)
         for optimizer in self.optimizers:
             for param_group in optimizer.param_groups:
                 param_group["lr"] = param_group["peak_lr"] * factor
         batch = self.load(step)
         with self.final.for_gradients():
-            total = self._gradients(batch)
+            loss = self._gradients(batch)
         if config.grad_clip:
             torch.nn.utils.clip_grad_norm_(self.parameters, config.grad_clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.final.update(step)
-        self.clock.add(total, batch.shapes)
+        shapes = [(len(part.inputs), part.inputs.size(1)) for part in batch]
+        self.clock.add(loss, shapes)
         self.counters.step += 1
-        self.counters.tokens += sum(rows * width for rows, width in batch.shapes)
-        return total
+        self.counters.tokens += sum(map(math.prod, shapes))
+        return loss
 
-    def load(self, step: int) -> StepBatch:
-        """Returns the batch of a step."""
+    def load(self, step: int) -> list[MicroBatch]:
+        """Returns the micro-batches of a step."""
         batch = self.train_batches.batch(step, self.config.batch_size)
-        # The loss is the mean over the whole batch: micro-batches may differ in targets.
-        n_target = int(has_loss(batch[1]).sum())
-        parts, own_parts = self.group.micro_batches(batch, self.config.grad_accum)
-        shapes = [(len(inputs), inputs.size(1)) for inputs, _ in parts]
-        micro_batches = []
-        for inputs, targets in own_parts:
+        loaded = []
+        for inputs, targets in micro_batches(batch, self.config.grad_accum):
             features = self.model.text_features(inputs)
-            tensors = [inputs, targets, *([] if features is None else [features])]
-            micro_batches.append(MicroBatch(*(to_device(t, self.device) for t in tensors)))
-        return StepBatch(micro_batches, n_target, shapes)
+            part = MicroBatch(
+                to_device(inputs, self.device),
+                to_device(targets, self.device),
+                int(has_loss(targets).sum()),
+                features if features is None else to_device(features, self.device),
+            )
+            loaded.append(part)
+        return loaded
 
-    def _gradients(self, batch: StepBatch) -> torch.Tensor:
-        """Computes the gradients of a batch. Returns this process's part of the mean loss."""
+    def _gradients(self, batch: Sequence[MicroBatch]) -> torch.Tensor:
+        """Computes the gradients of a batch. Returns its mean loss."""
+        # The loss is the mean over the whole batch: micro-batches may differ in targets.
+        n_target = sum(part.n_target for part in batch)
         total = torch.zeros((), device=self.device)
-        for number, (inputs, targets, features) in enumerate(batch.micro_batches, start=1):
-            is_last = number == len(batch.micro_batches)
-            with nullcontext() if is_last else self.group.no_sync(self.module):
-                with self.autocast:
-                    loss = self.loss(inputs, targets, features=features) / batch.n_target
-                # Gradients are means over the processes. Their sum is needed.
-                (loss * self.group.world_size).backward()  # type: ignore[no-untyped-call]
+        for part in batch:
+            with self.autocast:
+                loss = self.loss(part.inputs, part.targets, features=part.features) / n_target
+            loss.backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         return total
 
@@ -296,7 +281,7 @@ class Trainer:
         if not self.clock.losses:
             return
         config, step = self.config, self.counters.step
-        row = self.clock.row(self.counters, self.group)
+        row = self.clock.row(self.counters)
         self.folder.check_finite(row["loss"], "the loss", step)
         log({**row, "lr": config.lr * optim.lr_factor(config, step - 1)})
         console.trained(row)
@@ -322,19 +307,16 @@ class Trainer:
 
     def validate(self, request: StopRequest) -> Validated | None:
         """Returns the loss on the validation split and, if it holds problems, greedy scores and an
-        answer; None if a signal cut the validation of the main process short."""
+        answer; None if a signal cut the validation short."""
         with torch.no_grad(), self.final.applied():
-            result = request.run_interruptible(self._score)
-        shared: Validated | None = self.group.broadcast(result)
-        return shared
+            return request.run_interruptible(self._score)
 
     def _score(self) -> Validated:
         model, config = self.model, self.config
-        step_loss = self.loss if self.group.world_size == 1 else None  # may be compiled
         n_batch, size, n_parts = config.eval_batches, config.batch_size, config.grad_accum
         with self.autocast:
             loss = mean_loss(
-                model, self.val_batches, n_batch, size, n_parts=n_parts, loss=step_loss
+                model, self.val_batches, n_batch, size, n_parts=n_parts, loss=self.loss
             )
         if not self.val_problems:
             return loss, None, ""
@@ -360,30 +342,23 @@ class Trainer:
             tensors = random_states(self.device) | optim.optimizer_tensors(self.optimizers)
             tensors |= {f"{_RAW}{name}": value for name, value in raw.items()}
             tensors |= self.train_batches.state
-            if self.group.is_main:
-                saved = checkpoint_of(folder.name, self.recipe, self.tokenizer, self.model, metrics)
-                save(saved, folder, extra={TRAINING: to_arrays(tensors)})
-                self.folder.prune(folder)
+            saved = checkpoint_of(folder.name, self.recipe, self.tokenizer, self.model, metrics)
+            save(saved, folder, extra={TRAINING: to_arrays(tensors)})
+            self.folder.prune(folder)
 
     def resume(self) -> None:
         """Continues the newest checkpoint that loads."""
-        state: SavedState | None = None
-        with self.group.share_errors():
-            if self.group.is_main:
-                state = self.folder.load_last()
-        folder = self.group.broadcast(state and state.folder)
-        with self.group.share_errors():
-            state = state or SavedState.load(folder)
-            state.check_same_run(self.recipe, self.data.fingerprint)
-            if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
-                raise ConfigError("cannot resume: the run started with another vocabulary")
-            raw_weights = state.weights if self.final.differ else {}
-            shapes = {f"{_RAW}{name}": weight.shape for name, weight in raw_weights.items()}
-            shapes |= optim.state_shapes(self.optimizers, state.tensors)
-            shapes |= {name: flags.shape for name, flags in self.train_batches.state.items()}
-            state.check_tensors(shapes)
-            self.counters = state.counters()
-            state.restore_random_state(self.device)
+        state = self.folder.load_last()
+        state.check_same_run(self.recipe, self.data.fingerprint)
+        if state.checkpoint.tokenizer.to_json() != self.tokenizer.to_json():
+            raise ConfigError("cannot resume: the run started with another vocabulary")
+        raw_weights = state.weights if self.final.differ else {}
+        shapes = {f"{_RAW}{name}": weight.shape for name, weight in raw_weights.items()}
+        shapes |= optim.state_shapes(self.optimizers, state.tensors)
+        shapes |= {name: flags.shape for name, flags in self.train_batches.state.items()}
+        state.check_tensors(shapes)
+        self.counters = state.counters()
+        state.restore_random_state(self.device)
         optim.load_weights(dict(self.model.named_parameters()), state.weights)
         optim.load_optimizer_tensors(self.optimizers, state.tensors)
         self.train_batches.state = {n: state.tensors[n] for n in self.train_batches.state}
@@ -391,5 +366,4 @@ class Trainer:
         self.final.resume(raw)
         is_validated = "val_loss" in state.checkpoint.metrics
         self.needs_validation = self._validates(self.counters.step) and not is_validated
-        if self.group.is_main:
-            cut_rows(self.folder.metrics_path, self.counters.step)
+        cut_rows(self.folder.metrics_path, self.counters.step)

@@ -15,7 +15,7 @@ from calcgpt_lab.saving import save
 
 TRAIN = ["train", "--quiet", "--recipe", "nano", "--data", "{data}", "--out", "run"]
 EVAL = ["eval", "{tiny}", "--data", "{data}", "--engine", "torch", "--quiet"]
-RAY = ["datagen", "out", "--quiet", "--engine", "ray", "--ray-address"]
+SWEEP = ["sweep", "nano", "--data", "{data}", "--out", "x", "--address"]
 PUBLISH = ["{tiny}", "out", "--data", "{data}", "--quiet"]
 ABLATE = ["ablate", "--suite", "nano", "--out", "x"]
 SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH"
@@ -34,10 +34,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--temperature", "-1"], "--temperature"),
         (["eval", "{tiny}", "--data", "{data}/test.txt", "--device", "tpu"], "device 'tpu'"),
         ([*EVAL, "--engine", "cases", "--device", "mps"], "--device mps is for --engine torch"),
-        (
-            ["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto", "--device", "cuda"],
-            "--ray-address scores on CPUs",
-        ),
         (["generate", "{tiny}"], "needs a --prompt: it was not trained on lines of text"),
         (["datagen", "{tiny}/config.json"], "is a file, and a folder is needed"),
         (["publish", "absent", "out", "--data", "{data}"], "no checkpoint 'absent'"),
@@ -53,9 +49,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         (["datagen", "out", "--places", "31"], "places must be an integer from 0 to 30"),
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
         (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),
-        (["datagen", "out", "--engine", "rays"], "did you mean 'ray'?"),
-        (["datagen", "out", "--ray-address", "x:1"], "--ray-address is for --engine ray"),
-        (["datagen", "out", "--engine", "rays", "--ray-address", "x:1"], "valid names: local"),
         (["calc", "1+1", "--engine", "case"], "did you mean 'cases'?"),
         (["info", "--recipe", "blog", "--set", "model.preset=lama"], "did you mean 'llama'?"),
         (["eval", "{tiny}"], "give either --data or --task"),
@@ -69,7 +62,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         (["train", "--recipe", "nano", "--out", "x", "--threads", "1025"], "1<=x<=1024"),
         (["info", "{tiny}", "--set", "model.n_layer=2"], "--set is for --recipe"),
         (["export", "absent", "x", "--to", "example", "--also", "direct"], "--also is for --to"),
-        (["export", "absent", "x", "--to", "snapshots", "--also", "direct"], "--also is for --to"),
         (["export", "absent", "x", "--to", "gguf", "--address", "https://a"], "--address is for"),
         (["export", "absent", "x", "--to", "web", "--address", "a.b"], "'a.b' is not the address"),
         (["calc", "1+1", "--checkpoint", ""], "'--checkpoint': the name is empty"),
@@ -100,15 +92,12 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         ([*TRAIN, "--out", "{data}"], "is the folder of the data: --out must be"),
         ([*TRAIN, "--recipe", "calculator"], "has no worked steps: `calcgpt datagen --format"),
         ([*TRAIN, "--recipe", "task", "--task", "own.txt"], "use only one of --data and --task"),
-        ([*EVAL, "--ray-address", "127.0.0.1:1"], "no Ray at 127.0.0.1:1: "),
-        ([*EVAL, "--ray-address", "127.0.0.1:1", "--workers", "2"], "no workers with an address"),
-        ([*EVAL, "--ray-address", "127.0.0.1:1", "--temperature", "1"], "at temperature 0"),
-        (["datagen", "out", "--engine", "ray", "--workers", "0"], "workers must be"),
-        ([*RAY, "127.0.0.1:1"], "Connection refused"),
-        ([*RAY, "ray://127.0.0.1:1"], "Connection refused"),
-        ([*RAY, "a.invalid:6379"], "no Ray at a.invalid:6379"),
-        ([*RAY, "127.0.0.1:many"], "no Ray at 127.0.0.1:many"),
-        ([*RAY, "x:1", "--workers", "2"], "no workers"),
+        ([*EVAL, "--workers", "2", "--temperature", "1"], "at temperature 0"),
+        (["datagen", "out", "--workers", "0"], "workers must be an integer from 1 to 256, not 0"),
+        ([*SWEEP, "127.0.0.1:1"], "no Ray at 127.0.0.1:1: "),
+        ([*SWEEP, "ray://127.0.0.1:1"], "Connection refused"),
+        ([*SWEEP, "a.invalid:6379"], "no Ray at a.invalid:6379"),
+        ([*SWEEP, "127.0.0.1:many"], "no Ray at 127.0.0.1:many"),
         (["publish", *PUBLISH, "--also", "two"], "'two' is not of the form NAME=FILE"),
         (["publish", *PUBLISH, "--also", "a|b=two.txt"], "NAME=FILE"),
         (["publish", *PUBLISH, "--also", "a=x", "--also", "a=y"], "'a' is given twice"),
@@ -156,9 +145,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
             ["tokenizers"],
             "a byte-pair tokenizer",
         ),
-        (["datagen", "out", "--engine", "ray", "--quiet"], ["ray"], "--engine ray"),
         (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "--engine torch"),
-        (["eval", "{tiny}", "--data", "{data}", "--ray-address", "auto"], ["ray"], "--engine ray"),
         (["inspect", "{tiny}", "1+1"], ["matplotlib"], "a look inside a model"),
         (["compare", "{tiny}", "--out", "out"], ["matplotlib"], "drawing"),
         (ABLATE, ["torch", "matplotlib"], "an ablation"),

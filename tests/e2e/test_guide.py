@@ -80,8 +80,6 @@ def run_shell(line: str) -> None:
     done = subprocess.run(["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True)
     assert done.returncode == 0, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     assert "Traceback" not in done.stderr
-    if line.startswith("torchrun "):  # only one of its processes says so
-        assert done.stdout.count("the run is complete; its last checkpoint is ") == 1
 
 
 def check_page(words: list[str]) -> None:
@@ -98,8 +96,8 @@ def run_on_ray(line: str, cluster: RayCluster) -> None:
     """Runs a command that would start Ray. It uses a Ray that its process is connected to."""
     program = f"""
 from calcgpt.cli import cli
-from calcgpt_lab.ray_cluster import connected
-with connected({cluster.address!r}):
+from calcgpt_lab.studies.ray_cluster import connected
+with connected({cluster.address!r}, 2):
     cli.main(args={arguments(line)})
 """
     command = [sys.executable, "-c", program]

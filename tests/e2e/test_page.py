@@ -23,54 +23,17 @@ LONG = "12345/0.07"  # of which the work has over 200 characters
 OpenPage = Callable[..., "Page"]
 
 
-def rows(page: Page) -> list[str]:
-    return page.locator("#nodes .characters").all_text_contents()
-
-
 def plain(number: str) -> str:
     """A number as people write it."""
     return re.sub(r"\.0+(?!\d)", "", number)
 
 
-def test_an_answer_with_its_evidence(page: Page, address: str) -> None:
+def test_an_answer_with_its_evidence(page: Page) -> None:
     calculate(page, "12.5*3")
     answered(page, "37.5")
     expect(page.locator("#answer")).to_contain_text("Exact arithmetic agrees")
     expect(page.locator("#answer .sure")).to_have_text(re.compile(r"The model was (very )?sure\.$"))
     expect(page.locator("#nodes h3")).to_have_text("12.5×3 = 37.5")
-
-    body = {"expression": "12.5*3", "model": "calculator"}
-    (node,) = httpx.post(f"{address}/v1/calculate", json=body, timeout=PATIENCE).json()["nodes"]
-    work = rows(page)
-    assert work[0] == node["prompt"]
-    assert "".join(work[1:]) == node["output"]
-    assert [row[0] for row in work[2:]] == [";", ":", "="]  # a part of the work each
-
-    characters = page.locator("#nodes .line:not(:first-child) .characters span")
-    assert characters.count() == len(node["output"])
-    for tip in characters.evaluate_all("all => all.map(e => e.title)"):
-        assert re.fullmatch(r".: (100|\d+(\.\d+)?)%", tip)
-
-
-def test_the_shade_is_the_doubt(page: Page) -> None:
-    page.goto(f"{page.url}#q=6/344&off=3.1")  # without a head that it needs
-    page.locator("#answer .value").wait_for()
-    page.locator("#running").wait_for(state="hidden")
-    shades = page.locator("#nodes .line:not(:first-child) .characters span").evaluate_all(
-        """all => all.map(e => [parseFloat(e.title.slice(3)), e.style.getPropertyValue("--doubt"),
-            getComputedStyle(e).backgroundColor, getComputedStyle(e).textDecorationLine])"""
-    )
-    doubtful = [shade for shade in shades if shade[0] < 90]
-    assert doubtful
-    assert all(float(doubt) > 0.7 and line == "underline" for _, doubt, _, line in doubtful)
-    sure = [shade for shade in shades if shade[0] > 99.9]
-    assert len(sure) > len(doubtful)
-    assert all(float(doubt) == 0 and line == "none" for _, doubt, _, line in sure)
-    assert {colour for *_, colour, _ in doubtful}.isdisjoint({colour for *_, colour, _ in sure})
-    by_probability = [
-        float(doubt) for _, doubt, *_ in sorted(shades, key=lambda s: (s[0], -float(s[1])))
-    ]
-    assert by_probability == sorted(by_probability, reverse=True)
 
 
 def test_an_answer_to_another_expression_says_to_which(page: Page) -> None:
@@ -147,9 +110,6 @@ def test_a_wrong_answer_names_the_wrong_step(page: Page, address: str) -> None:
     expect(box.locator("li")).to_have_text([error.replace("*", "×") for error in errors])
     expect(page.locator("#answer .sure")).to_contain_text("The model gave this a chance of ")
     expect(page.locator("#nodes .node.wrong")).to_have_count(2)
-    outputs = [node["output"] for node in truth["nodes"] if not node["agrees"]]
-    written = page.locator("#nodes .node.wrong .characters").all_text_contents()
-    assert written[1::2] == outputs  # a row each: no steps
     expect(page.locator("#history button")).to_contain_text("✗")
 
 

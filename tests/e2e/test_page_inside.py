@@ -142,12 +142,6 @@ def test_the_look_inside_by_keyboard_says_what_torch_computes(
     assert all(colour.startswith("var(--head-") for _, colour in operands)
     for view, check in zip(inside.locator("section").all(), CHECKS, strict=True):
         check(page, view, expected)
-    tab_to(page, inside.locator("summary"))
-    page.keyboard.press("Enter")
-    copies = inside.locator(".snapshots li")
-    expect(copies).to_have_count(8)
-    expect(copies.first).to_contain_text("✗")
-    expect(copies.last).to_contain_text("✓ 14082.9")
     page.keyboard.press("Escape")
     expect(inside).to_have_count(0)
     answered(page, "14082.9")  # Escape was not for the calculator
@@ -216,8 +210,6 @@ def test_the_look_inside_fits_and_passes_axe(
     expect(inside).to_have_attribute("data-drawn", re.compile("."))
     assert inside.locator(".body").evaluate("e => e.scrollWidth - e.clientWidth") == 0
     expect(inside.locator(".sentence")).to_be_in_viewport(ratio=1)
-    inside.locator("summary").click()
-    expect(inside.locator(".snapshots li")).to_have_count(8)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         assert violations(page) == [], scheme

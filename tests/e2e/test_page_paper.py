@@ -268,6 +268,37 @@ def test_rows_are_drawn_one_after_the_other_and_none_moves(plain_page: Page) -> 
     assert plain_page.evaluate(DRAWN, drawn) == [[True, 1, 0]] * len(drawn)
 
 
+SHADES = """async (probabilities) => {
+    const { paper } = await import("/static/paper.js");
+    const { SheetView } = await import("/static/paper/view.js");
+    const view = new SheetView();
+    view.show(paper("$(0000000012+0000000034)=", "987654321"), probabilities, "it");
+    document.body.append(view.element);
+    return probabilities.map((_, at) => {
+        const cell = view.cellOf(at);
+        const { backgroundColor, textDecorationLine } = getComputedStyle(cell);
+        const doubt = Number(cell.style.getPropertyValue("--doubt"));
+        return [doubt, backgroundColor, textDecorationLine];
+    });
+}"""
+
+
+def test_the_shade_is_the_doubt(page: Page) -> None:
+    shades = page.evaluate(SHADES, [1, 0.995, 0.99, 0.98, 0.95, 0.9, 0.89, 0.5, 0.01])
+    doubts, colours, lines = zip(*shades, strict=True)
+    assert doubts[:3] == (0, 0, 0)
+    assert list(doubts[2:]) == sorted(set(doubts))
+    assert len(set(colours)) == 7
+    assert lines == ("none",) * 6 + ("underline",) * 3
+
+
+def test_work_with_an_operation_of_somebody_else_is_shown_as_it_is(plain_page: Page) -> None:
+    [sheet] = plain_page.evaluate(SHEETS, ["$(0000000017%0000000005)=;2:2=2$"])
+    row = sheet["rows"]["broken"]
+    assert row["side"] == sheet["text"] == ";2:2=2$"
+    assert row["label"] == "The work, in a notation that this page does not know."
+
+
 FOLDED = """async ([prompt, output]) => {
     const { Step } = await import("/static/steps.js");
     const { inSlices } = await import("/static/slices.js");
@@ -276,7 +307,7 @@ FOLDED = """async ([prompt, output]) => {
     document.body.append(step.element);
     const nCells = async () => {
         await inSlices([].values()); // after what waits
-        return step.element.querySelectorAll(".characters span, .cell").length;
+        return step.element.querySelectorAll(".cell").length;
     };
     step.begin({ problem: "1+2", prompt });
     for (const text of output) step.addToken({ text, probability: 1 });
@@ -293,30 +324,24 @@ FOLDED = """async ([prompt, output]) => {
 def test_what_is_folded_is_drawn_when_it_is_opened(page: Page) -> None:
     prompt = "$(0000000001+0000000002)="
     [line] = work.render([prompt.encode()])
-    folded, opened = page.evaluate(FOLDED, [prompt, line.decode().removeprefix(prompt)])
-    assert folded == 0
-    assert opened > len(line)
+    assert page.evaluate(FOLDED, [prompt, line.decode().removeprefix(prompt)]) == [0, 4]
 
 
-def test_pointing_at_a_digit_marks_it_in_both_views(page: Page) -> None:
+def test_pointing_at_a_digit_marks_it_and_its_copies(page: Page) -> None:
     calculate(page, "471*29.9", "calculator")
     answered(page, "14082.9")
-    page.get_by_role("radio", name="Both").check()
     cell = page.locator(".sheet [data-at='19']")
     cell.hover()
     expect(page.locator(".readout p:not(.next)")).to_have_text(
         "11 × 9 + 3 above = 12: writes 2, carries 1.Character 20 of 52, sure"
     )
-    expect(page.locator(".pointed")).to_have_text(["1", "1"])
-    expect(page.locator(".characters .pointed")).to_have_attribute("data-at", "19")
-    page.locator(".characters [data-at='47']").click()  # the top digit of the answer
-    expect(page.locator(".sheet .pointed")).to_have_text("1")
-    expect(page.locator(".characters .pointed")).to_have_text(["1", "1"])  # and in the product
+    expect(page.locator(".pointed")).to_have_attribute("data-at", "19")
+    page.evaluate("location.hash += '&at=48'")  # the top digit of the answer
+    expect(page.locator(".sheet .pointed")).to_have_text("1")  # one row shows it and the product
     assert "at=48" in page.url
 
     sheet = page.get_by_role("grid", name="The work of 471×29.9")
-    page.get_by_role("radio", name="Both").focus()
-    page.keyboard.press("Tab")  # the link
+    page.get_by_role("button", name="Copy link").focus()
     page.keyboard.press("Tab")
     expect(sheet.locator(":focus")).to_have_accessible_name("4: 4, a digit of the first number")
     page.keyboard.press("ArrowRight")

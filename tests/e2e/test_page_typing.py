@@ -193,7 +193,7 @@ def test_an_example_plays_until_somebody_types(open_page: OpenPage) -> None:
     page.get_by_role("group", name="Keypad").get_by_role("button", name="7", exact=True).click()
     expect(page.get_by_label("Expression")).to_have_value("7")
     expect(page.locator("#example")).to_be_hidden()
-    expect(page.locator("#nodes .line")).to_have_count(0)
+    expect(page.locator("#nodes > li")).to_have_count(0)
     page.clock.resume()
     page.reload()
     answered(page, "14082.9")

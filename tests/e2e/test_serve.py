@@ -78,7 +78,6 @@ def test_no_secret_is_logged(tiny_folder: Path) -> None:
     environment = {
         "CALCGPT_API_KEYS": "open-sesame,other-sesame",
         "CALCGPT_RATE_LIMIT": "2/year",  # an hour may end in between
-        "CALCGPT_RATE_STORAGE": "async+memory://:password@",
         "CALCGPT_LOG_LEVEL": "debug",
     }
     with server(tiny_folder, **environment) as running:
@@ -88,25 +87,24 @@ def test_no_secret_is_logged(tiny_folder: Path) -> None:
             return httpx.get(url, headers=headers, timeout=PATIENCE).status_code
 
         assert status(authorization="Bearer open-sesame") == 200
-        assert [status(**{"x-api-key": "other-sesame"}) for _ in range(3)] == [200, 200, 429]
+        other = "Bearer other-sesame"
+        assert [status(authorization=other) for _ in range(3)] == [200, 200, 429]
         assert status(authorization="Bearer a-guess") == status() == 401
         wait_for(lambda: sum("status" in record for record in running.records) == 6)
-        for secret in ("sesame", "password", "guess"):
-            assert secret not in running.log
+        assert "sesame" not in running.log
+        assert "guess" not in running.log
 
 
 def test_the_settings_are_shown_without_secrets(
     run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALCGPT_API_KEYS", "open-sesame,other-sesame")
-    monkeypatch.setenv("CALCGPT_RATE_STORAGE", "async+redis://:password@host")
     outcome = run_cli("serve", "--show-config", "--port", 1234, "--no-others")
     assert outcome.code == 0
     settings = json.loads(outcome.out)
     assert (settings["port"], settings["others"], settings["deadline"]) == (1234, False, 30.0)
     assert settings["api_keys"] == ["**********", "**********"]
-    for secret in ("sesame", "password"):
-        assert secret not in outcome.out + outcome.err
+    assert "sesame" not in outcome.out + outcome.err
 
 
 def test_settings_that_the_service_refuses_are_not_shown(run_cli: RunCli) -> None:
@@ -133,8 +131,7 @@ def test_a_port_in_use_is_one_line(tiny_folder: Path, workers: int, serve_here: 
         ("--checkpoint absent", "no checkpoint 'absent'"),
         ("--engine nosuch", "unknown engine 'nosuch'; valid names: "),
         ("--rate-limit nonsense", "'nonsense'"),
-        ("--rate-limit 5/minute --rate-storage nosuch://:password@host", "storage"),
-        ("--rate-limit 5/minute --rate-storage nosuch://:password@host --workers 2", "storage"),
+        ("--rate-limit nonsense --workers 2", "'nonsense'"),
     ],
 )
 def test_a_wrong_setting_is_one_line(
@@ -142,7 +139,6 @@ def test_a_wrong_setting_is_one_line(
 ) -> None:
     ended = serve_here("--port", 0, "--checkpoint", tiny_folder, *options.split())
     assert message in ended.error
-    assert "password" not in ended.error
 
 
 @pytest.mark.parametrize("workers", [1, 2])

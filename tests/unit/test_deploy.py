@@ -1,9 +1,7 @@
 """The files of deploy/, as far as they can be tested without a container engine."""
 
-import importlib
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from api.http import ProblemError
 from api.server import _options as server_options
 from api.settings import PREFIX, Settings, load_settings
 from api.telemetry import Metrics
-from calcgpt.base.errors import UserError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -127,13 +124,6 @@ def test_the_variables_of_the_documentation_exist() -> None:
     named = set(re.findall(rf"{PREFIX}[A-Z_]+", (ROOT / "docs" / "DEPLOY.md").read_text("utf-8")))
     assert named
     assert named <= VARIABLES
-
-
-def test_without_ray_its_application_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)  # an import of it fails
-    monkeypatch.delitem(sys.modules, "api.ray_app", raising=False)
-    with pytest.raises(UserError, match=r"calcgpt\[ray\]"):
-        importlib.import_module("api.ray_app")
 
 
 LOCKS = ("requirements.lock", "build.lock")

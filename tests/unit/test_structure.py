@@ -26,7 +26,7 @@ LAYERS = [
     {"calcgpt.inference"},
     {"calcgpt.proof", "calcgpt.export", "api"},
     {"calcgpt.cli"},
-    {"calcgpt_lab", "calcgpt_lab.ray_cluster", "calcgpt_lab.records", "calcgpt_lab.tables"},
+    {"calcgpt_lab", "calcgpt_lab.records", "calcgpt_lab.tables"},
     {"calcgpt_lab.saving"},
     {"calcgpt_lab.model", "calcgpt_lab.parallel", "calcgpt_lab.recipe"},
     {"calcgpt_lab.data", "calcgpt_lab.plots"},

@@ -17,8 +17,7 @@ export function instead(subject, character, signal) {
   element.role = "status";
   const { model, start, position, text } = subject;
   const draw = (/** @type {string} */ line) => {
-    const sheet = paper(line.slice(0, start), line.slice(start));
-    if (sheet) view.show(sheet, [], `what follows ${character}`);
+    view.show(paper(line.slice(0, start), line.slice(start)), [], `what follows ${character}`);
     const [before, after] = [text, line].map((whole) => resultOf(whole, subject.places));
     const comparison = before === after ? "It recovers: the answer is the same." : `Before, it was ${before}.`;
     verdict.textContent = `With ${character} instead of ${text[position]}, the answer is ${after}. ${comparison}`;

@@ -34,7 +34,7 @@ export class Subject {
     this.model = model;
     this.start = prompt.length;
     this.text = prompt + output;
-    this.sheet = /** @type {import("../paper.js").Sheet} */ (paper(prompt, output));
+    this.sheet = paper(prompt, output);
     const layout = new Layout(/** @type {import("../engine/layout.js").Shape} */ (shapeOf(prompt)));
     this.slots = [...layout.slots, ...layout.answerSlots(this.text)].slice(0, this.text.length);
     const [, places, a, operation, b] = /** @type {RegExpExecArray} */ (PROMPT.exec(prompt));

@@ -7,11 +7,10 @@
 /** A character of a sheet. at: its index in the model's text, -1 if the model did not write it; shown: what stands on
  * the sheet in its place; column: counted from the right; expected: the correct character, null if several are correct;
  * why: the step in words; copies: the indices of its copies; hides: those of characters that are not on the sheet
- * because of it; since: the index of the character that a cell which the model did not write follows from; isFill:
- * whether it only fills the row; isMark: whether it is a 1 that stands for 0; isBelow: whether it is a digit below a
- * remainder that is not brought down; isPadding: whether it is a leading zero.
+ * because of it; isFill: whether it only fills the row; isMark: whether it is a 1 that stands for 0; isBelow: whether it
+ * is a digit below a remainder that is not brought down; isPadding: whether it is a leading zero.
  * @typedef {{at: number, text: string, shown?: string, column: number, expected: string | null, why: Part[],
- *   copies: number[], hides: number[], since?: number, isWrong?: boolean, isChoice?: boolean, isFill?: boolean,
+ *   copies: number[], hides: number[], isWrong?: boolean, isChoice?: boolean, isFill?: boolean,
  *   isMark?: boolean, isBelow?: boolean, isBroughtDown?: boolean, isPadding?: boolean}} Cell */
 
 /** @type {(text: string, at: number, more?: Partial<Cell>) => Cell} */
@@ -73,7 +72,7 @@ export function formatDecimal(number, exponent = 0) {
 }
 
 /** Returns cells for the characters of a number that the model did not write. lowest: the column of the last one.
- * @type {(number: bigint | number | string, lowest: number, since?: number) => Cell[]} */
-export function derivedCells(number, lowest, since) {
-  return [...String(number)].reverse().map((text, j) => createCell(text, -1, { column: lowest + j, since }));
+ * @type {(number: bigint | number | string, lowest: number) => Cell[]} */
+export function derivedCells(number, lowest) {
+  return [...String(number)].reverse().map((text, j) => createCell(text, -1, { column: lowest + j }));
 }

@@ -77,7 +77,7 @@ const FORMS = {
     const label = `${sumText(first, second, exponent)} ${equation(first + second, total, exponent)}`;
     // The digits are subtracted as if the first number were positive.
     if (isNegative && isMinus(a.sign) && sign) digits.at(-1)?.hides.push(sign.at);
-    const minus = isNegative ? sign : derivedCells("-", 0, digits.at(-1)?.at)[0];
+    const minus = isNegative ? sign : derivedCells("-", 0)[0];
     return { ...row, label, sign: total < 0n ? minus : undefined };
   },
 
@@ -100,7 +100,7 @@ const FORMS = {
     const isHidden = sign && !isMinus(sign) && !isWrong(sign);
     if (isHidden) digit.hides.push(sign.at);
     const side = sign && !isHidden ? [sign, digit] : [digit];
-    const cells = derivedCells(product, work.offsets[row], digit.at);
+    const cells = derivedCells(product, work.offsets[row]);
     return { ...form, cells, side, label, operator: q < 0 ? "+" : "−" };
   },
 
@@ -156,11 +156,11 @@ const BEFORE = {
     const partial = work.valueOf("a") * BigInt(digitValue(multiplier));
     if (row === 1 || !partial) return [];
     const label = `${work.valueOf("a")} × ${multiplier.text} = ${partial}, the row to add`;
-    const cells = derivedCells(partial, work.offsets[row], multiplier.at);
+    const cells = derivedCells(partial, work.offsets[row]);
     return [{ ...derivedRow(`partial ${row}`, cells, label, -Infinity), operator: "+" }];
   },
 
-  result(work, { sign, side, digits }) {
+  result(work) {
     const multiples = [...work.lines.values()].filter(({ name }) => name === "multiple");
     if (!multiples.length) return [];
     let [total, sum] = [0n, ""];
@@ -170,16 +170,15 @@ const BEFORE = {
       if (q) sum += `${q < 0 ? (sum ? " − " : "−") : sum && " + "}${work.quotientAt(row, Math.abs(q))}`;
     }
     const lowest = work.units.a - work.shape.places - 1;
-    const [{ at: since }] = [...side, ...digits, sign].flatMap((cell) => cell ?? []);
     const label = `what it took: ${sum || "0"} = ${formatDecimal(total, lowest - work.units.a)}`;
-    const row = derivedRow("quotient", derivedCells(sizeOf(total), lowest, since), label, work.units.a);
-    return [{ ...row, hasLine: true, isDecimal: true, sign: total < 0n ? derivedCells("-", 0, since)[0] : undefined }];
+    const row = derivedRow("quotient", derivedCells(sizeOf(total), lowest), label, work.units.a);
+    return [{ ...row, hasLine: true, isDecimal: true, sign: total < 0n ? derivedCells("-", 0)[0] : undefined }];
   },
 };
 
 /** Returns a row that the model did not write.
  * @type {(name: string, cells: Cell[], label: string, unit: number) => Row} */
-function derivedRow(name, cells, label, unit) {
+export function derivedRow(name, cells, label, unit) {
   return { names: [name], cells, label, unit, carries: [], side: [], isComplete: true, isDerived: true };
 }
 
@@ -192,6 +191,6 @@ function carriesOfSum(work) {
   if (direction < 0 && integerOf(first) < integerOf(second)) return []; // people subtract the other way round
   return digits.slice(0, first.length - 1).flatMap((total, j) => {
     const carry = carryOfSum(direction, first[j], second[j], total);
-    return carry ? derivedCells(Math.abs(carry), j + 1, total.at) : [];
+    return carry ? derivedCells(Math.abs(carry), j + 1) : [];
   });
 }

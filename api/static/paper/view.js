@@ -62,18 +62,6 @@ export class SheetView {
     this.#columns = n;
   }
 
-  /** Shows the first characters of the work. All rows keep their place. @param {number} end the number of characters */
-  showUntil(end) {
-    for (const { element } of this.#rows) {
-      const cells = /** @type {HTMLElement[]} */ ([...element.querySelectorAll("[data-since]")]);
-      const hidden = cells.filter((cell) => Number(cell.dataset.since) >= end);
-      for (const cell of cells) cell.classList.toggle("unwritten", hidden.includes(cell));
-      element.classList.toggle("unwritten", hidden.length > 0 && hidden.length === cells.length);
-      element.querySelector(".label")?.classList.toggle("unwritten", hidden.length > 0); // it says what comes out
-    }
-    this.#setTabStop(this.#grid.querySelector("[data-at]:not(.unwritten)"));
-  }
-
   /** @param {ShownRow} row */
   #drawRow(row) {
     const { cells, sign, operator, side, label, point } = row;
@@ -104,14 +92,13 @@ export class SheetView {
 
   /** @param {Cell} cell */
   #drawCell(cell) {
-    const { at, since = at, column } = cell;
+    const { at, column } = cell;
     const element = createTextCell(shownText(cell).replace("-", "−"));
     element.style.setProperty("--column", String(column));
     const source = this.#sheet?.cells[at] ?? cell;
     const { isPadding: pale, isBelow: below, isBroughtDown } = cell;
     const classes = Object.entries({ pale, below, "brought-down": isBroughtDown, off: isWrong(source) });
     element.className = ["cell", ...classes.flatMap(([name, isSet]) => (isSet ? name : []))].join(" ");
-    if (since >= 0) element.dataset.since = String(since);
     if (at < 0) return element;
     element.dataset.at = String(at);
     element.tabIndex = -1;

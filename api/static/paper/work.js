@@ -56,7 +56,7 @@ export class Line {
       const meaning = cell === top ? "the minus" : cell.shown;
       cell.why.push(`; the number is negative, so this ${cell.text} stands for ${meaning}`);
     }
-    this.sign = top.shown === "0" ? this.digits.pop() : derivedCells("-", 0, top.at)[0];
+    this.sign = top.shown === "0" ? this.digits.pop() : derivedCells("-", 0)[0];
     if (this.sign === top) top.shown = "-";
   }
 }

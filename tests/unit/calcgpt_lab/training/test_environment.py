@@ -22,14 +22,13 @@ from calcgpt_lab.training.run_folder import RunFolder
 CPU = torch.device("cpu")
 
 
-def start(folder: Path, step: int, *overrides: str, n_process: int = 1) -> None:
+def start(folder: Path, step: int, *overrides: str) -> None:
     record_start(
         RunFolder(folder),
         load_recipe("nano", overrides),
         data_sha256="abc",
         device=CPU,
         step=step,
-        n_process=n_process,
     )
 
 
@@ -41,9 +40,9 @@ def test_a_start_records_what_a_repetition_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    start(tmp_path, 0, "train.seed=7", "train.precision=bf16", n_process=3)
+    start(tmp_path, 0, "train.seed=7", "train.precision=bf16")
     [written] = read_starts(tmp_path)
-    expected = {"step": 0, "seed": 7, "processes": 3, "precision": "bf16", "device": "cpu"}
+    expected = {"step": 0, "seed": 7, "precision": "bf16", "device": "cpu"}
     expected |= {"data_sha256": "abc", "threads": torch.get_num_threads()}
     assert written.items() >= expected.items()
     assert written["versions"]["torch"] == torch.__version__

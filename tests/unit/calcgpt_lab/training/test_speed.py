@@ -8,7 +8,6 @@ import torch
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.parameters import flops
 from calcgpt_lab.training import speed
-from calcgpt_lab.training.distributed import SingleProcess
 from calcgpt_lab.training.run_folder import Counters
 from calcgpt_lab.training.speed import Clock, fastest_threads, measured_rate, peak_rate
 
@@ -52,13 +51,13 @@ def test_a_row_is_about_the_steps_since_the_last_one(monkeypatch: pytest.MonkeyP
     now = 100.0
     with clock.paused():  # a validation
         now = 900.0
-    row = clock.row(counters, SingleProcess())
+    row = clock.row(counters)
     assert (row["loss"], row["seconds"], row["tokens_per_s"]) == (2.0, 100.0, 0.6)
     forward = sum(2 * 16 * sum(flops(model, 21, width).values()) for width in (8, 16))
     assert row["mfu"] == pytest.approx(3 * forward / 100 / 1e6, abs=1e-4) != 0
     clock.add(torch.tensor(5.0), [(2, 8)])
     now = 916.0
-    row = clock.row(counters, SingleProcess())
+    row = clock.row(counters)
     assert (row["loss"], row["seconds"], row["tokens_per_s"]) == (5.0, 116.0, 1.0)
 
 

@@ -79,32 +79,14 @@ def test_a_signal_before_the_work_leaves_it_out() -> None:
 def test_signals_have_their_usual_effect_again_after_a_run() -> None:
     signals = (signal.SIGINT, signal.SIGTERM)
     before = [signal.getsignal(signum) for signum in signals]
-    with stop_requests(second_ends=True):
+    with stop_requests():
         assert signal.getsignal(signal.SIGINT) not in before
     assert [signal.getsignal(signum) for signum in signals] == before
 
 
-def test_after_a_run_of_several_processes_was_stopped_no_signal_interrupts_its_end() -> None:
-    def stop() -> NoReturn:
-        with stop_requests(second_ends=False) as request:
-            signal.raise_signal(signal.SIGTERM)
-            raise Interrupted(request.signum, 5)
-
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(signum) for signum in signals]
-    try:
-        with pytest.raises(Interrupted):
-            stop()
-        for signum in signals:
-            signal.raise_signal(signum)
-    finally:
-        for signum, handler in zip(signals, before, strict=True):
-            signal.signal(signum, handler)
-
-
 def test_a_run_in_another_thread_gets_no_signals() -> None:
     def received() -> int:
-        with stop_requests(second_ends=True) as request:
+        with stop_requests() as request:
             return request.signum
 
     with ThreadPoolExecutor(1) as executor:

@@ -8,8 +8,6 @@ import os
 import secrets
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +19,7 @@ from calcgpt.base.errors import UserError
 
 _CONNECT_SECONDS = 10.0  # how long a cluster may take to answer; Ray itself waits for minutes
 _STARTS = 4  # attempts: Ray gives up a start after 30 seconds, too early on a busy machine
-_WATCHER = """
-import sys
-if not sys.stdin.read():
-    sys.exit("error: Ray failed: this process was ended, by Ray after its node died or by a signal")
-"""
+OBJECT_STORE = 100 * 2**20  # bytes; trials report only a few numbers
 
 
 def prepare(address: str | None) -> None:
@@ -55,18 +49,13 @@ def _check_address(address: str) -> None:
 
 
 @contextmanager
-def connected(
-    address: str | None, cpus: int | None = None, *, local: Any = None, **options: Any
-) -> Iterator[ModuleType]:
+def connected(address: str | None, cpus: int) -> Iterator[ModuleType]:
     """Yields the module `ray`, connected to the cluster at `address`.
 
-    Without an address, Ray is started on this machine with `cpus` CPUs, by default all, and ended
-    after the block. A Ray that this process has already started is used as it is. `options` are
-    arguments of `ray.init`; those in `local` apply only if Ray is started here. Raises UserError if
-    Ray cannot be started or reached. Within the block, SIGTERM raises KeyboardInterrupt with its
-    number as the argument.
-
-    If Ray ends this process within the block, one line on stderr says so.
+    Without an address, Ray is started on this machine with `cpus` CPUs, and ended after the block.
+    A Ray that this process has already started is used as it is. Raises UserError if Ray cannot be
+    started or reached. Within the block, SIGTERM raises KeyboardInterrupt with its number as the
+    argument.
     """
     prepare(address)
     import ray
@@ -76,32 +65,31 @@ def connected(
         with _terminable(previous):
             yield ray
         return
-    if address is None:
-        options |= {"num_cpus": cpus, "include_dashboard": False, **(local or {})}
-    with _watched():
-        _init(address, options)
-        try:
-            with _terminable(previous):
-                yield ray
-        finally:
-            ray.shutdown()
+    _init(address, cpus)
+    try:
+        with _terminable(previous):
+            yield ray
+    finally:
+        ray.shutdown()
 
 
-def _init(address: str | None, options: dict[str, Any]) -> None:
+def _init(address: str | None, cpus: int) -> None:
     """Calls `ray.init`, and again if a start on this machine takes too long."""
     import ray
 
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+    if address is None:
+        options |= {"num_cpus": cpus, "include_dashboard": False}
+        options["object_store_memory"] = OBJECT_STORE
     for attempt in range(1, _STARTS + 1):
         try:
-            ray.init(
-                address or "local", log_to_driver=False, logging_level=logging.CRITICAL, **options
-            )
+            ray.init(address or "local", **options)
             return
         except Exception as error:  # Ray raises some errors without a class of their own
             if address is None and attempt < _STARTS and "timed out during startup" in str(error):
                 continue
-            location = address or "this machine"
-            raise UserError(f"no Ray at {location}: {first_line(error)}") from error
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UserError(f"no Ray at {address or 'this machine'}: {reason}") from error
 
 
 @contextmanager
@@ -127,27 +115,3 @@ def _terminable(previous: Any) -> Iterator[None]:
         raise KeyboardInterrupt(*received) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-@contextmanager
-def _watched() -> Iterator[None]:
-    """Starts a process that writes a line to stderr if this process ends within the block.
-
-    Ray's core calls `_exit(1)` without a word when it cannot reach the object store of its node.
-    Nothing in the same process could explain that.
-    """
-    with subprocess.Popen(  # nosec B603  # this Python, code of ours
-        [sys.executable, "-I", "-S", "-c", _WATCHER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,  # an interrupt from the terminal is for this process alone
-    ) as watcher:
-        try:
-            yield
-        finally:
-            watcher.communicate(b"left")
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's message, or its class if it has none."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
