@@ -108,7 +108,6 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
             "'&' is not an operation; valid are + - * / ^ (position 4)",
         ),
         (["inspect", "{tiny}", "1+1", "--n", "0"], "--n"),
-        (["inspect", "{tiny}", "1+1", "--data", "{tiny}/README.md"], "README.md, line 1"),
         (["inspect", "{tiny}"], "EXPRESSION"),
         (["compare", "absent"], "absent is not a folder"),
         (["compare", "{tiny}"], "tiny is not the folder of a run: it has no metrics.jsonl"),
