@@ -256,9 +256,6 @@ def router(service: Service) -> APIRouter:
         """Calculate several expressions at once. Each has a status of its own, so an invalid
         expression does not affect the others, nor does one that is not answered in time."""
         asking = Asking(service, body, request)
-        n, limit = len(body.expressions), service.settings.max_items
-        if n > limit:
-            raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         service.admission.require_room(asking.client)
         inquiries, cost = await _begin_all(asking, body.expressions)
         await service.admit(request, n_operations(*cost))

@@ -27,14 +27,7 @@ from api.http import (
     stream_responses,
 )
 from api.schemas.calculator import CalculateResponse, NodeStart, Token
-from api.schemas.chat import (
-    ChatChoice,
-    ChatMessage,
-    ChatRequest,
-    ChatResponse,
-    ChatUsage,
-    WrittenTokens,
-)
+from api.schemas.chat import ChatChoice, ChatMessage, ChatRequest, ChatResponse, ChatUsage
 from api.service import Service
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
@@ -131,17 +124,10 @@ class ChatRun:
         write(DONE)
 
     def _usage(self, calculation: Calculation) -> ChatUsage:
-        """Returns the numbers of tokens: read, written, and written as work."""
+        """Returns the numbers of tokens."""
         read = sum(len(self._encode(node.prompt or "")) for node in calculation.nodes)
         written = sum(len(self._encode(node.output or "")) for node in calculation.nodes)
-        last = calculation.nodes[-1].output if calculation.nodes else None  # a number has no nodes
-        n_answer = len(self._encode((last or "").rpartition("=")[2]))
-        return ChatUsage(
-            prompt_tokens=read,
-            completion_tokens=written,
-            total_tokens=read + written,
-            completion_tokens_details=WrittenTokens(reasoning_tokens=written - n_answer),
-        )
+        return ChatUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
     def _chunk(self, delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
