@@ -233,7 +233,7 @@ def forged_headers(port: int, seconds: float, n: int) -> Counter[str]:
     ask = request("/v1/calculate", expression="12.5+3")
     forged = [f"X-Forwarded-For: 192.0.2.{i}, 198.51.100.{i}" for i in range(200)]
     forged += [f"X-Forwarded-For: {i}{'x' * 12_000}" for i in range(200)]
-    keys = "\r\n".join(f"X-API-Key: guess{i}" for i in range(95))
+    keys = "\r\n".join(f"Authorization: Bearer guess{i}" for i in range(95))
     heads = [f"{line}\r\n{keys}\r\n\r\n".encode() for line in forged]
     return flood(port, [ask.replace(b"\r\n\r\n", b"\r\n" + head, 1) for head in heads], 64, seconds)
 

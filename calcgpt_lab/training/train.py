@@ -5,7 +5,6 @@ On a CPU, a resumed run gives bit for bit the result of an uninterrupted run.
 Shapes: B sequences, T tokens, V tokens of the vocabulary.
 """
 
-import math
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
@@ -157,7 +156,7 @@ class Trainer:
             torch.set_float32_matmul_precision("high")
         if device.type == "cuda":
             self.train_batches.workers = usable_cores()
-        self.clock = Clock(recipe.model, len(self.tokenizer), device, bf16)
+        self.clock = Clock()
 
     def _compiled(self, loss: Loss) -> Loss:
         """Returns the compiled loss. On a GPU, batches of one width replay CUDA graphs: a
@@ -243,10 +242,10 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         self.final.update(step)
-        shapes = [(len(part.inputs), part.inputs.size(1)) for part in batch]
-        self.clock.add(loss, shapes)
+        n_token = sum(part.inputs.shape[:2].numel() for part in batch)
+        self.clock.add(loss, n_token)
         self.counters.step += 1
-        self.counters.tokens += sum(map(math.prod, shapes))
+        self.counters.tokens += n_token
         return loss
 
     def load(self, step: int) -> list[MicroBatch]:

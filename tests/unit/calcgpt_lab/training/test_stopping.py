@@ -12,7 +12,7 @@ from calcgpt.checkpoint import Checkpoint
 from calcgpt_lab.training import train as training_module
 from calcgpt_lab.training.stopping import Interrupted, StopRequest, stop_requests
 
-TIMES = {"seconds", "tokens_per_s", "mfu"}
+TIMES = {"seconds", "tokens_per_s"}
 
 
 def without_times(out: Path) -> list[dict[str, float]]:
