@@ -26,7 +26,7 @@ from api.http import (
     json_response,
     stream_responses,
 )
-from api.schemas.calculator import CalculateResponse, NodeStart, Token
+from api.schemas.calculator import NodeStart, Token
 from api.schemas.chat import ChatChoice, ChatMessage, ChatRequest, ChatResponse, ChatUsage
 from api.service import Service
 from calcgpt.inference.calculator import Calculator
@@ -105,7 +105,7 @@ class ChatRun:
             model=self._model,
             choices=[ChatChoice(message=message)],
             usage=self._usage(calculation),
-            calculation=CalculateResponse.model_validate(calculation),
+            calculation=calculation,
         )
 
     async def stream(self, inquiry: Inquiry, write: Write) -> None:

@@ -77,12 +77,6 @@ class CalculateQuery(CalculateRequest):
     model_config = ConfigDict(strict=False)
 
 
-class CalculateResponse(Calculation):
-    """The model's answer and its evidence. The exact value never replaces the answer."""
-
-    model_config = ConfigDict(from_attributes=True)  # made from a `Calculation`
-
-
 class BatchRequest(AnswerOptions):
     """Several expressions to calculate."""
 
@@ -127,7 +121,7 @@ class BatchItem(BaseModel):
     """The result of one expression: a calculation or a problem."""
 
     status: int = Field(description="the status that /v1/calculate would return", examples=[200])
-    calculation: CalculateResponse | None = None
+    calculation: Calculation | None = None
     problem: Problem | None = None
 
 

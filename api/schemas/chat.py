@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from api.schemas.calculator import AnswerOptions, CalculateResponse, Input
-from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK
+from api.schemas.calculator import AnswerOptions, Input
+from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK, Calculation
 
 CHAT_REQUEST: dict[str, Any] = {
     "model": "calculator",
@@ -130,9 +130,6 @@ class ChatRequest(AnswerOptions):
         raise PydanticCustomError("no_user", "There is no message with the role `user`")
 
 
-CALCULATION = Field(
-    None, description="the answer and its evidence, as /v1/calculate returns them (not OpenAI's)"
-)
 WORK = "what the model read and wrote, one line for each operation"
 
 
@@ -175,4 +172,6 @@ class ChatResponse(BaseModel):
     model: str = Field(description="name of the checkpoint")
     choices: list[ChatChoice]
     usage: ChatUsage
-    calculation: CalculateResponse | None = CALCULATION
+    calculation: Calculation = Field(
+        description="the answer and its evidence, as /v1/calculate returns them (not OpenAI's)"
+    )
