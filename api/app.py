@@ -30,7 +30,7 @@ from api.browsers import Content, Files
 from api.connections import ON_FULL, SlowClients
 from api.http import API_RESPONSES, ProblemError, install_problems, responses
 from api.middleware import BodyLimit, RequestLog
-from api.schemas.models import Model, ModelList, Status
+from api.schemas import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure_logs, flush_logs, watch_loop

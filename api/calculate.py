@@ -29,7 +29,7 @@ from api.http import (
     stack_of,
     stream_responses,
 )
-from api.schemas.calculator import (
+from api.schemas import (
     AnswerOptions,
     BatchItem,
     BatchRequest,
