@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from api.connections import poll
 from api.fairness import Admission, Shift, Turns
 from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem, stack_of
-from api.schemas.models import Calibration, Domain, Model, Task
+from api.schemas import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics
 from calcgpt.base.errors import UserError
