@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from calcgpt.base.errors import ConfigError, unknown_name
-from calcgpt.base.processes import usable_cores
 
 PREFIX = "CALCGPT_"
 OTHERS = ("CALCGPT_CACHE", "CALCGPT_COMPLETE")  # of the engine `cases`, of `calcgpt completion`
@@ -43,7 +42,6 @@ class Settings(BaseSettings):
         "auto", description="What runs the models: cases, torch, or auto (cases if it can)."
     )
     plugin: str = Field("", description="A Python file that adds variants of models.")
-    threads: int = Field(1, ge=1, le=1024, description="CPU threads of torch, in each process.")
 
     max_connections: int = Field(
         10_000,
@@ -56,7 +54,6 @@ class Settings(BaseSettings):
         description="Maximum number of operations of a client in progress; all together a quarter "
         "more. More are refused with 503.",
     )
-    max_items: int = Field(100, ge=1, description="Maximum number of expressions in one request.")
     deadline: float = Field(30.0, gt=0, description="Seconds after which a request fails with 504.")
     drain: float = Field(30.0, ge=0, description="Seconds to finish requests at shutdown.")
 
@@ -151,12 +148,8 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
-        if self.max_items > self.max_pending:
-            raise ValueError("max_items must not exceed max_pending: a batch must fit")
         if self.health_port and self.health_port == self.port:
             raise ValueError("--health-port must differ from --port")
-        if self.threads > (n := usable_cores()):
-            raise ValueError(f"{self.threads} threads are more than the {n} cores")
         return self
 
     def with_hosts(self) -> Self:
@@ -169,10 +162,6 @@ class Settings(BaseSettings):
             is_local = False  # a name, which may be one of the network
         hosts = self.hosts or ("local" if is_local else "*",)
         return self.model_copy(update={"hosts": hosts})
-
-    def masked(self) -> dict[str, Any]:
-        """Returns all values as JSON, with secrets masked."""
-        return self.model_dump(mode="json")
 
 
 def _origin(text: str) -> str:
