@@ -2,33 +2,24 @@
 
 import asyncio
 import hmac
-import logging
 import math
 import re
-import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache, partial
 from hashlib import sha256
 from ipaddress import IPv6Network, ip_address
-from typing import cast
 
 from limits import RateLimitItem, parse_many
-from limits.aio.storage import MemoryStorage, SlidingWindowCounterSupport, Storage
+from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import SlidingWindowCounterRateLimiter
-from limits.errors import ConfigurationError
-from limits.storage import storage_from_string
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http import CHARGE, CLIENT_BITS, ProblemError, client_of, is_api
 from api.telemetry import Metrics
 from calcgpt.base.errors import ConfigError
 
-log = logging.getLogger(__name__)
-
 WRONG_KEYS = "60/minute"  # from one address
-MAX_KEYS = 2  # of a request: some clients send one in each of the two headers
 EXPIRY_SECONDS = 10  # from one search for expired counters to the next
 EXPIRED_AT_ONCE = 1_000  # counters: takes about a millisecond
 ANY_HOST = {"/healthz", "/readyz", "/metrics"}
@@ -69,7 +60,7 @@ def _is_local(host: str) -> bool:
 
 class ApiKeys:
     """Answers 401 to requests under /v1/ without a valid key, and 429 to requests with any key from
-    an address that has sent too many wrong keys. Each wrong key counts, beside a valid one too.
+    an address that has sent too many wrong keys.
 
     OPTIONS needs no key, because browsers send none with it. Inner middleware finds the name of the
     key's owner in `scope["state"]["api_client"]`.
@@ -84,19 +75,19 @@ class ApiKeys:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] == "OPTIONS" or not is_api(scope):
             return await self._app(scope, receive, send)
-        keys, address = _keys_of(Headers(scope=scope)), client_of(scope)
-        if len(keys) > MAX_KEYS:
-            return await _unauthorized(f"more than {MAX_KEYS} keys")(scope, receive, send)
-        if keys and (seconds := await self._wrong.check(address, len(keys))):
-            return await _too_many("wrong keys", seconds).response()(scope, receive, send)
-        owners = [self._owner_of(key) for key in keys]
-        if n_wrong := owners.count(None):
-            await self._wrong.hit(address, n_wrong)
-        client = next(filter(None, owners), None)
-        if client is None:
-            detail = "an API key is required: `Authorization: Bearer KEY` or `X-API-Key: KEY`"
-            return await _unauthorized(detail)(scope, receive, send)
-        scope.setdefault("state", {})["api_client"] = client
+        key, address, owner = _key_of(Headers(scope=scope)), client_of(scope), None
+        if key is not None:
+            if seconds := await self._wrong.check(address):
+                return await _too_many("wrong keys", seconds).response()(scope, receive, send)
+            owner = self._owner_of(key)
+            if owner is None:
+                await self._wrong.hit(address)
+        if owner is None:
+            detail = "an API key is required: `Authorization: Bearer KEY`"
+            headers = {"WWW-Authenticate": "Bearer"}
+            refusal = ProblemError(401, detail, kind="unauthorized", headers=headers)
+            return await refusal.response()(scope, receive, send)
+        scope.setdefault("state", {})["api_client"] = owner
         await self._app(scope, receive, send)
 
     def _owner_of(self, key: bytes) -> str | None:
@@ -112,23 +103,16 @@ class ApiKeys:
         return client
 
 
-def _unauthorized(detail: str) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"}
-    return ProblemError(401, detail, kind="unauthorized", headers=headers).response()
-
-
-def _keys_of(headers: Headers) -> list[bytes]:
-    """Returns the keys of a request as bytes, because a header may contain any bytes."""
-    keys = headers.getlist("x-api-key")
-    for value in headers.getlist("authorization"):
-        scheme, _, key = value.partition(" ")
-        if scheme.lower() == "bearer":
-            keys.append(key.strip())
-    return [key.encode("latin-1") for key in keys]
+def _key_of(headers: Headers) -> bytes | None:
+    """Returns the key of a request as bytes, because a header may contain any bytes. A request with
+    several has none: a proxy could read another one."""
+    values = headers.getlist("authorization")
+    scheme, _, key = values[0].partition(" ") if len(values) == 1 else ("", "", "")
+    return key.strip().encode("latin-1") if scheme.lower() == "bearer" else None
 
 
 class Limiter:
-    """Counts the requests of each client in a sliding window.
+    """Counts the requests of each client in a sliding window. Each process counts for itself.
 
     Those of an IPv6 network (/64) count for the networks around it, too, which have higher limits:
     whoever has a /48 has 65,536 of them.
@@ -137,18 +121,10 @@ class Limiter:
     and a fixed window would let through bursts of twice the rate.
     """
 
-    def __init__(
-        self,
-        rate: str,
-        storage: str = "async+memory://",
-        timeout: float = 0.5,
-        retry_after: float = 10.0,
-    ) -> None:
+    def __init__(self, rate: str) -> None:
         """`rate` is text like "600/minute"; several rates, separated by semicolons, all apply.
-        `storage` is a URI; in memory, each process counts for itself. A storage fails if it takes
-        more than `timeout` seconds; then it is not used for `retry_after` seconds.
 
-        Raises ConfigError if the rate or the storage is not valid.
+        Raises ConfigError if it is not valid.
         """
         try:
             rates = sorted(parse_many(rate), key=RateLimitItem.get_expiry)
@@ -161,51 +137,16 @@ class Limiter:
             [type(item)(item.amount * times, item.multiples, item.namespace) for item in rates]
             for times in range(1, len(PREFIXES) + 1)
         ]
-        opened = _open(storage)
-        self._storage = cast(SlidingWindowCounterSupport, opened)  # else the next line raises
-        self._windows = SlidingWindowCounterRateLimiter(opened)
-        self._timeout, self._retry_after = timeout, retry_after
-        self._failed_at = -math.inf
+        self._storage = MemoryStorage()
+        self._windows = SlidingWindowCounterRateLimiter(self._storage)
 
     async def hit(self, client: str, cost: int = 1) -> int:
         """Counts `cost` operations together. Returns 0 if they are allowed, else the seconds until
-        as many are.
-
-        While the storage fails, everything is allowed.
-        """
-        return await self._unless_it_fails(partial(self._count, client, cost))
-
-    async def check(self, client: str, cost: int = 1) -> int:
-        """Returns what `hit` would, and counts nothing."""
-        return await self._unless_it_fails(partial(self._wait, self._counters(client), cost))
-
-    async def _unless_it_fails(self, ask: Callable[[], Awaitable[int]]) -> int:
-        if self._is_suspended():
-            return 0
-        storage = self._storage
-        if isinstance(storage, MemoryStorage) and (not storage.timer or storage.timer.done()):
-            # Its own task looks at the counters of all clients with every request.
-            storage.timer = asyncio.create_task(_expire(storage))
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await ask()
-        except Exception as error:  # depends on the client library of the storage
-            if not self._is_suspended():  # warn once, not for every request that waits
-                self._failed_at = time.monotonic()
-                log.warning(
-                    "rates are not limited for %g s: the storage fails (%s)",
-                    self._retry_after,
-                    type(error).__name__,  # its text may contain the password of the storage
-                )
-            return 0
-
-    def _is_suspended(self) -> bool:
-        return time.monotonic() < self._failed_at + self._retry_after
-
-    async def _count(self, client: str, cost: int) -> int:
+        as many are."""
         # Operations that one counter refuses must not count for another. So all but the first are
         # asked before any counts. The first need not be asked: it counts first, and refuses by
-        # itself. A single rate of an IPv4 address then takes one call of the storage.
+        # itself.
+        self._drop_expired()
         counters = self._counters(client)
         if wait := await self._wait(counters[1:], cost):
             return wait
@@ -213,6 +154,17 @@ class Limiter:
             if not await self._windows.hit(rate, name, cost=cost):
                 return max(1, await self._wait(counters, cost))
         return 0
+
+    async def check(self, client: str, cost: int = 1) -> int:
+        """Returns what `hit` would, and counts nothing."""
+        return await self._wait(self._counters(client), cost)
+
+    def _drop_expired(self) -> None:
+        """Lets a task of ours drop expired counters. That of the storage would look at the counters
+        of all clients with every request."""
+        timer = self._storage.timer
+        if not timer or timer.done():
+            self._storage.timer = asyncio.create_task(_expire(self._storage))
 
     def _counters(self, client: str) -> list[tuple[RateLimitItem, str]]:
         """Returns the rates that apply to a client, each with the name under which it counts."""
@@ -299,21 +251,6 @@ async def _expire(storage: MemoryStorage) -> None:
             if number % EXPIRED_AT_ONCE == 0:
                 await asyncio.sleep(0)
         await asyncio.sleep(EXPIRY_SECONDS)
-
-
-def _open(uri: str) -> Storage:
-    # `limits` uses coredis by default, but does not work with its later versions.
-    options = {"implementation": "redispy"} if uri.startswith("async+redis") else {}
-    try:
-        storage = storage_from_string(uri, **options)
-    except (ConfigurationError, ValueError):  # their text may contain the password
-        storage = None
-    if not isinstance(storage, Storage):
-        raise ConfigError(
-            "invalid rate storage: use async+memory://, async+redis://HOST or another asyncio "
-            "storage of the library `limits`, and install its client library"
-        )
-    return storage
 
 
 @lru_cache

@@ -87,10 +87,6 @@ METRICS_EXAMPLE: dict[str, Any] = {
     "schema": {"type": "string"},
     "example": 'calcgpt_answers_total{model="calculator",verified="true"} 31.0\n',
 }
-SECURITY_SCHEMES = {
-    "bearer": {"type": "http", "scheme": "bearer"},
-    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
-}
 MAX_REQUESTS = 1_024  # at once, beyond `max_pending`
 TEMPORARY = ("loading", "ending")  # kinds of problems that do not call for a restart
 STATIC = Files(directory=Path(__file__).parent / "static")
@@ -118,11 +114,11 @@ class Application(FastAPI):
     def openapi(self) -> dict[str, Any]:
         with _DOCUMENT_LOCK:
             document = super().openapi()
-        document["components"]["securitySchemes"] = SECURITY_SCHEMES
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         for path, operations in document["paths"].items():
             if path.startswith("/v1/"):
                 for operation in operations.values():  # a service without keys needs none: {}
-                    operation["security"] = [{}, *({name: []} for name in SECURITY_SCHEMES)]
+                    operation["security"] = [{}, {"key": []}]
         return document
 
 
@@ -320,8 +316,7 @@ def _add_pages(app: FastAPI, address: str | None) -> None:
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics) -> None:
     """Adds the middleware, the innermost first."""
     if settings.rate_limit:
-        limiter = Limiter(settings.rate_limit, settings.rate_storage.get_secret_value())
-        app.add_middleware(RateLimit, limiter=limiter, metrics=metrics)
+        app.add_middleware(RateLimit, limiter=Limiter(settings.rate_limit), metrics=metrics)
     if settings.api_keys:
         keys = [key.get_secret_value() for key in settings.api_keys]
         app.add_middleware(ApiKeys, keys=keys)

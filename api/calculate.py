@@ -7,7 +7,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
@@ -20,15 +19,14 @@ from pydantic import BaseModel
 from api.connections import EventStream, Write
 from api.fairness import Shift
 from api.http import (
-    CHARGE,
     QUESTION_RESPONSES,
     JsonRoute,
     ProblemError,
-    RequestStack,
     charge_for,
     client_of,
     expression_problem,
     json_response,
+    stack_of,
     stream_responses,
 )
 from api.schemas.calculator import (
@@ -86,7 +84,7 @@ class Asking:
         """Raises ProblemError if there is no such model, or if it does not calculate."""
         self.service, self.options, self._request = service, options, request
         self.calculator = service.calculator(options.model)
-        self.client = client_of(request.scope)
+        self.client, self.stack = client_of(request.scope), stack_of(request)
         self._until = asyncio.get_running_loop().time() + service.settings.deadline
 
     def planning(self, text: str) -> Shift:
@@ -94,36 +92,33 @@ class Asking:
         deadline."""
         return Shift(self.service.turns, self.client, len(text), until=self._until)
 
-    async def calculated(self, text: str, stack: ExitStack) -> Calculation:
+    async def calculated(self, text: str) -> Calculation:
         """Returns the answer to an expression. A short one is written in the turn in which it is
         planned, by the task that waits for it."""
         async with self.planning(text) as shift:
-            inquiry = await self.begin(text, stack, shift)
+            inquiry = await self.begin(text, shift)
             if inquiry.fits_in(shift):
                 try:
-                    with stack:
+                    with self.stack:
                         return await inquiry.answer(shift=shift)
                 except TimeoutError:  # a wrong model wrote more, and waited for another turn
                     raise self.service.deadline_passed() from None
-        return await self.service.while_connected(self._request, stack, inquiry.answer())
+        with self.stack:
+            return await self.service.while_connected(self._request, inquiry.answer())
 
-    async def begin(
-        self, text: str, stack: ExitStack, shift: Shift, work: int = MAX_WORK
-    ) -> Inquiry:
+    async def begin(self, text: str, shift: Shift, work: int = MAX_WORK) -> Inquiry:
         """Returns the inquiry about an expression, whose operations are admitted. `work` is the
         most characters that the model writes for it. The turn of `shift` may go on."""
         effort, scope = Effort(), self._request.scope
         try:
             with self.service.admission.enter(self.client, 1):  # until its operations are known
                 computation = await self.parsed(text, shift, effort, work)
-            if CHARGE in scope["state"]:
-                shift.pause()  # the storage of the rates may take long
         except ExpressionError:
             shift.pause()
             await charge_for(scope, n_operations(0, effort.characters))
             raise
         n = n_operations(computation.cost, effort.characters)
-        await self.service.admit(self._request, stack, n)
+        await self.service.admit(self._request, n)
         return Inquiry(self, computation)
 
     async def parsed(
@@ -156,9 +151,7 @@ class Asking:
             return plan()
         try:
             planned = asyncio.to_thread(plan)
-            return await service.while_connected(
-                self._request, ExitStack(), planned, has_deadline=False
-            )
+            return await service.while_connected(self._request, planned, has_deadline=False)
         finally:
             turns.end()
             effort.stop()
@@ -193,6 +186,11 @@ class Inquiry:
         service.metrics.answers.labels(model, verified).inc()
         self._check(calculation)
         return calculation
+
+    async def outcome(self, listener: Listener) -> Calculation | ProblemError:
+        """Returns the answer, or what ended it, for a response that has begun."""
+        with self.asking.stack:
+            return await self.asking.service.outcome(self.answer(listener))
 
     async def _ask(self, question: Question, shift: Shift, listener: Listener | None) -> None:
         calculator, node, prompt = self.asking.calculator, question.node, question.prompt
@@ -242,52 +240,45 @@ def router(service: Service) -> APIRouter:
     )
 
     @routes.post("", response_model=CalculateResponse)
-    async def calculate(body: CalculateRequest, request: Request, stack: RequestStack) -> Response:
+    async def calculate(body: CalculateRequest, request: Request) -> Response:
         """Calculate an expression."""
-        asking = Asking(service, body, request)
-        return json_response(await asking.calculated(body.expression, stack))
+        return json_response(await Asking(service, body, request).calculated(body.expression))
 
     @routes.get("", response_model=CalculateResponse)
     async def calculate_by_address(
-        query: Annotated[CalculateQuery, Query()], request: Request, stack: RequestStack
+        query: Annotated[CalculateQuery, Query()], request: Request
     ) -> Response:
         """Calculate an expression given in the URL, where `+` is written as `%2B`."""
-        return json_response(await _calculated_query(service, query, request, stack))
+        return json_response(await _calculated_query(service, query, request))
 
     @routes.post("/batch", response_model=BatchResponse)
-    async def calculate_batch(
-        body: BatchRequest, request: Request, stack: RequestStack
-    ) -> Response:
+    async def calculate_batch(body: BatchRequest, request: Request) -> Response:
         """Calculate several expressions at once. Each has a status of its own, so an invalid
         expression does not affect the others, nor does one that is not answered in time."""
         asking = Asking(service, body, request)
-        n, limit = len(body.expressions), service.settings.max_items
-        if n > limit:
-            raise ProblemError(422, f"{n} expressions; the limit is {limit}", kind="too-many-items")
         service.admission.require_room(asking.client)
         inquiries, cost = await _begin_all(asking, body.expressions)
-        await service.admit(request, stack, n_operations(*cost))
+        await service.admit(request, n_operations(*cost))
         work = _batch(service, inquiries)
-        batch = await service.while_connected(request, stack, work, has_deadline=False)
+        with asking.stack:
+            batch = await service.while_connected(request, work, has_deadline=False)
         return json_response(batch)
 
     @routes.post(
         "/stream", response_class=EventStream, responses=stream_responses(STREAM, STREAM_EXAMPLE)
     )
-    async def calculate_stream(
-        body: CalculateRequest, request: Request, stack: RequestStack
-    ) -> EventStream:
+    async def calculate_stream(body: CalculateRequest, request: Request) -> EventStream:
         """Calculate an expression and stream each character as the model writes it."""
         asking = Asking(service, body, request)
         async with asking.planning(body.expression) as shift:
-            inquiry = await asking.begin(body.expression, stack, shift, MAX_SHOWN_WORK)
-        return EventStream(partial(_write_events, inquiry, stack))
+            inquiry = await asking.begin(body.expression, shift, MAX_SHOWN_WORK)
+        return EventStream(partial(_write_events, inquiry))
 
     return routes
 
 
 async def _calculated_query(
-    service: Service, query: CalculateQuery, request: Request, stack: ExitStack
+    service: Service, query: CalculateQuery, request: Request
 ) -> Calculation:
     """Returns the answer to an expression in an address."""
     names = [name for name, _ in request.query_params.multi_items()]
@@ -298,7 +289,7 @@ async def _calculated_query(
         reason = "in a URL, + means a space: write + as %2B, and a space as %20"
         raise ProblemError(422, reason, kind="no-operation", position=0, end=len(query.expression))
     try:
-        return await Asking(service, query, request).calculated(query.expression, stack)
+        return await Asking(service, query, request).calculated(query.expression)
     except ExpressionError as error:
         problem = expression_problem(error)
         if problem.kind == "no-operation" and b"+" in request.scope["query_string"]:
@@ -366,14 +357,12 @@ def _problem_item(error: ProblemError) -> BatchItem:
     return BatchItem.model_validate({"status": error.status, "problem": error.document()})
 
 
-async def _write_events(inquiry: Inquiry, stack: ExitStack, write: Write) -> None:
+async def _write_events(inquiry: Inquiry, write: Write) -> None:
     """Writes all events; `result` or `error` is the last."""
-    asking, computation = inquiry.asking, inquiry.computation
-    model = asking.calculator.checkpoint.name
+    model, computation = inquiry.asking.calculator.checkpoint.name, inquiry.computation
     expression, places, nodes = computation.expression, computation.places, computation.outline
     write(_event(Start(expression=expression, model=model, places=places, nodes=nodes)))
-    answer = inquiry.answer(lambda event: write(_event(event)))
-    outcome = await asking.service.outcome(stack, answer)
+    outcome = await inquiry.outcome(lambda event: write(_event(event)))
     if isinstance(outcome, ProblemError):
         write(format_sse_event(event="error", data_str=json.dumps(outcome.document())))
     else:

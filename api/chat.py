@@ -7,7 +7,6 @@ is returned as its reasoning.
 import json
 import time
 import uuid
-from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -23,20 +22,12 @@ from api.http import (
     QUESTION_RESPONSES,
     JsonRoute,
     ProblemError,
-    RequestStack,
     error_event,
     json_response,
     stream_responses,
 )
 from api.schemas.calculator import CalculateResponse, NodeStart, Token
-from api.schemas.chat import (
-    ChatChoice,
-    ChatMessage,
-    ChatRequest,
-    ChatResponse,
-    ChatUsage,
-    WrittenTokens,
-)
+from api.schemas.chat import ChatChoice, ChatMessage, ChatRequest, ChatResponse, ChatUsage
 from api.service import Service
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
@@ -63,17 +54,17 @@ def router(service: Service) -> APIRouter:
         response_model=ChatResponse,
         responses=stream_responses(CHAT_STREAM, CHAT_STREAM_EXAMPLE),
     )
-    async def chat(body: ChatRequest, request: Request, stack: RequestStack) -> Response:
+    async def chat(body: ChatRequest, request: Request) -> Response:
         """Calculate the last message of a user, as OpenAI's chat endpoint answers it. Errors are
         problem documents here too. The members of /v1/calculate, such as `places` and
         `min_confidence`, may stand beside OpenAI's."""
         asking = Asking(service, body, request)
         run = ChatRun(asking.calculator, body)
         if not body.stream:
-            return json_response(run.response(await asking.calculated(body.expression, stack)))
+            return json_response(run.response(await asking.calculated(body.expression)))
         async with asking.planning(body.expression) as shift:
-            inquiry = await asking.begin(body.expression, stack, shift)
-        return EventStream(partial(run.stream, inquiry, stack))
+            inquiry = await asking.begin(body.expression, shift)
+        return EventStream(partial(run.stream, inquiry))
 
     return routes
 
@@ -117,13 +108,12 @@ class ChatRun:
             calculation=CalculateResponse.model_validate(calculation),
         )
 
-    async def stream(self, inquiry: Inquiry, stack: ExitStack, write: Write) -> None:
+    async def stream(self, inquiry: Inquiry, write: Write) -> None:
         """Writes the answer as OpenAI's chunks, the last of them `[DONE]` or an error."""
         write(self._chunk({"role": "assistant", "content": ""}))
-        answer = inquiry.answer(
+        outcome = await inquiry.outcome(
             lambda event: write(self._chunk({"reasoning_content": _written(event)}))
         )
-        outcome = await inquiry.asking.service.outcome(stack, answer)
         if isinstance(outcome, ProblemError):
             write(error_event(outcome))
             return
@@ -134,17 +124,10 @@ class ChatRun:
         write(DONE)
 
     def _usage(self, calculation: Calculation) -> ChatUsage:
-        """Returns the numbers of tokens: read, written, and written as work."""
+        """Returns the numbers of tokens."""
         read = sum(len(self._encode(node.prompt or "")) for node in calculation.nodes)
         written = sum(len(self._encode(node.output or "")) for node in calculation.nodes)
-        last = calculation.nodes[-1].output if calculation.nodes else None  # a number has no nodes
-        n_answer = len(self._encode((last or "").rpartition("=")[2]))
-        return ChatUsage(
-            prompt_tokens=read,
-            completion_tokens=written,
-            total_tokens=read + written,
-            completion_tokens_details=WrittenTokens(reasoning_tokens=written - n_answer),
-        )
+        return ChatUsage(prompt_tokens=read, completion_tokens=written, total_tokens=read + written)
 
     def _chunk(self, delta: dict[str, str], finish_reason: str | None = None, **more: Any) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}

@@ -3,7 +3,6 @@
 They import the service when they are called, so that the help of `calcgpt` is fast.
 """
 
-import json
 import sys
 from typing import Any
 
@@ -39,7 +38,7 @@ def serve(show_config: bool, **flags: Any) -> None:
     settings = load_settings(given).with_hosts()
     if show_config:
         resolve(settings.checkpoint)  # raises UserError if there is none, as serving does
-        click.echo(json.dumps(settings.masked(), indent=2))
+        click.echo(settings.model_dump_json(indent=2))  # with secrets masked
     else:
         run(settings)
 

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -256,7 +256,7 @@ class JsonRequest(Request):
 
 class JsonRoute(APIRoute):
     """The class of routes that take a `JsonRequest`. Their endpoints are called with the body, if
-    the method has one, the request and its stack, and return a Response.
+    the method has one, and the request, and return a Response.
 
     A usual body is validated here, because FastAPI's search for the arguments of an endpoint takes
     as long as the rest of a route.
@@ -273,19 +273,17 @@ class JsonRoute(APIRoute):
             body, errors = field.validate(await request.json(), {}, loc=("body",))
             if errors:
                 raise RequestValidationError(errors)
-            response: Response = await self.endpoint(body, request, await _request_stack(request))
+            response: Response = await self.endpoint(body, request)
             return response
 
         return read
 
 
-async def _request_stack(request: Request) -> ExitStack:
+def stack_of(request: Request) -> ExitStack:
+    """Returns what is closed at the end of the work for a request, and at the latest once its
+    response is sent."""
     stack: ExitStack = request.scope["state"][STACK]
     return stack
-
-
-RequestStack = Annotated[ExitStack, Depends(_request_stack)]
-"""Closed at the end of the work for a request, and at the latest once its response is sent."""
 
 
 def json_response(content: BaseModel) -> Response:

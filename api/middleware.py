@@ -105,7 +105,7 @@ class RequestLog:
         exchange = Exchange(scope, receive, delivery)
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
-        token = request_id.set(exchange.id)
+        request_id.set(exchange.id)  # in the task of this request
         started = time.perf_counter()
         self._n += 1
         try:
@@ -115,7 +115,6 @@ class RequestLog:
         finally:
             self._n -= 1
             self._record(scope, exchange, time.perf_counter() - started)
-            request_id.reset(token)
 
     async def _run(self, scope: Scope, exchange: "Exchange") -> None:
         failure = internal_problem()

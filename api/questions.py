@@ -12,9 +12,9 @@ from api.http import (
     QUESTION_RESPONSES,
     JsonRoute,
     ProblemError,
-    RequestStack,
     client_of,
     json_response,
+    stack_of,
 )
 from api.schemas.calculator import MODEL, Input
 from api.service import Service
@@ -58,7 +58,7 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(route_class=JsonRoute, tags=["tasks"], responses=QUESTION_RESPONSES)
 
     @routes.post("/v1/ask", response_model=AskResponse)
-    async def ask(body: AskRequest, request: Request, stack: RequestStack) -> Response:
+    async def ask(body: AskRequest, request: Request) -> Response:
         """Ask a model of your own task a question (the guide on tasks). Its entry in /v1/models has
         a `task`, with questions to try."""
         model = service.models.find(body.model)
@@ -77,8 +77,9 @@ def router(service: Service) -> APIRouter:
             async with service.shift(model.decoder, client, room) as shift:
                 return await service.write(model.name, model.decoder, prompt, room, shift)
 
-        await service.admit(request, stack, n_operations(room))
-        written = await service.while_connected(request, stack, work())
+        await service.admit(request, n_operations(room))
+        with stack_of(request):
+            written = await service.while_connected(request, work())
         reply = reply_of(body.question, written)
         return json_response(AskResponse(**reply._asdict(), model=model.name))
 

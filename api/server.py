@@ -138,7 +138,8 @@ def _supervise(settings: Settings, listener: socket.socket) -> None:
     if settings.health_port is not None:
         health_listener = listen(settings.host, settings.health_port)
         log.info("health and metrics are on %s", url_of(health_listener))
-    logging.getLogger("uvicorn.error").setLevel(logging.INFO)  # says how workers fare
+    # It says how workers fare.
+    logging.getLogger("uvicorn.error").setLevel(settings.log_level.upper())
     with TemporaryDirectory(prefix="calcgpt-metrics-") as folder:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         start = f"{settings.workers} workers start" if settings.workers > 1 else "1 worker starts"

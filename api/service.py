@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from api.connections import poll
 from api.fairness import Admission, Shift, Turns
-from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem
+from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem, stack_of
 from api.schemas.models import Calibration, Domain, Model, Task
 from api.settings import Settings
 from api.telemetry import Metrics
@@ -253,13 +252,13 @@ class Service:
             raise ProblemError(422, detail, kind="other-task")
         return model.calculator
 
-    async def admit(self, request: Request, stack: ExitStack, n_operations: int) -> None:
-        """Admits the operations of a request until `stack` is closed, as `while_connected` and
-        `outcome` do at the end of the work.
+    async def admit(self, request: Request, n_operations: int) -> None:
+        """Admits the operations of a request until its `stack_of` is closed.
 
         Raises ProblemError: 422 or 503 as `Admission`, 429 if they exceed the rate of the client.
         """
-        stack.enter_context(self.admission.enter(client_of(request.scope), n_operations))
+        admitted = self.admission.enter(client_of(request.scope), n_operations)
+        stack_of(request).enter_context(admitted)
         await charge_for(request.scope, n_operations)
 
     def deadline_passed(self) -> ProblemError:
@@ -278,12 +277,10 @@ class Service:
     async def while_connected(
         self,
         request: Request,
-        stack: ExitStack,
         work: Coroutine[Any, Any, Result],
         has_deadline: bool = True,
     ) -> Result:
-        """Returns the result of `work`, and closes `stack`. The body of the request must have been
-        read.
+        """Returns the result of `work`. The body of the request must have been read.
 
         Cancels `work` and raises ProblemError (504) at the deadline, or ClientDisconnect if the
         client is gone. Without `has_deadline`, `work` must keep the deadline itself.
@@ -305,13 +302,10 @@ class Service:
         finally:
             task.cancel()
             disconnected.cancel()
-            stack.close()
 
-    async def outcome(
-        self, stack: ExitStack, work: Coroutine[Any, Any, Result]
-    ) -> Result | ProblemError:
+    async def outcome(self, work: Coroutine[Any, Any, Result]) -> Result | ProblemError:
         """Returns the result of `work`, or the problem that ended it: the status of the response is
-        already sent. Closes `stack`. Cancels `work` at the deadline."""
+        already sent. Cancels `work` at the deadline."""
         try:
             async with asyncio.timeout(self.settings.deadline):
                 return await work
@@ -325,8 +319,6 @@ class Service:
         except Exception as error:
             log.error("a stream failed", exc_info=error)
             return internal_problem()
-        finally:
-            stack.close()
 
 
 async def _disconnect(request: Request) -> None:

@@ -4,11 +4,12 @@
                                [--json FILE]
 
 Clients in this process send requests over loopback; each sends its next problem when it has the
-answer to its last. The servers are `calcgpt serve` and two FastAPI endpoints
-(benchmarks/serve_peer.py): one answers a constant, the other calls the calculator as FastAPI calls
-functions. Each server is a process of its own. They take turns, with all clients and then with
-one client, and the medians of the rounds are compared. The servers share the CPU with the clients,
-whose part of it is in the results. What is left of an earlier `calcgpt prove` is used, as always.
+answer to its last. The servers are `calcgpt serve`, two FastAPI endpoints
+(benchmarks/serve_peer.py), of which one answers a constant and the other calls the calculator as
+FastAPI calls functions, and LitServe, where it is installed. Each server has processes of its own.
+They take turns, with all clients and then with one client, and the medians of the rounds are
+compared. The servers share the CPU with the clients, whose part of it is in the results. What is
+left of an earlier `calcgpt prove` is used, as always.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from tempfile import NamedTemporaryFile
@@ -42,7 +44,11 @@ from datagen.operations import DIVISION
 from datagen.sampling import bit_generator
 
 SERVICE = "calcgpt serve"
-PEERS = {"FastAPI, a constant": "constant", "FastAPI, the function": "function"}
+PEERS = {
+    "FastAPI, a constant": ("benchmarks.serve_peer", "constant"),
+    "FastAPI, the function": ("benchmarks.serve_peer", "function"),
+    "LitServe": ("benchmarks.serve_litserve",),
+}
 PROBLEMS = 200_000
 START_SECONDS = 120.0  # time for a process to load its model
 END_SECONDS = 10.0  # time for a process to end
@@ -212,8 +218,10 @@ def enter(stack: ExitStack, folder: Path, options: Namespace) -> dict[str, Conte
         }
         name = SERVICE if n_worker == 1 else f"{SERVICE}, {n_worker} workers"
         contestants[name] = Contestant(port, pid, about)
-    for name, kind in PEERS.items():
-        command = ["-m", "benchmarks.serve_peer", folder, kind]
+    for name, (module, *words) in PEERS.items():
+        if name == "LitServe" and not find_spec("litserve"):
+            continue
+        command = ["-m", module, folder, *words]
         port, pid = stack.enter_context(running(command, "running on "))
         contestants[name] = Contestant(port, pid, {})
     return contestants

@@ -5,14 +5,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from datagen.arithmetic import MAX_ASKED_PLACES, Number, Problem
-from datagen.notation import WIDTH, number_text
+from datagen.notation import WIDTH, number_text, render_prompt
 from datagen.operations import OPERATIONS
 from datagen.sampling import Words, bit_generator
-
-
-def whole(value: int) -> Number:
-    """Returns the number without a point."""
-    return Number(value)
 
 
 def decimal(hundredths: int) -> Number:
@@ -20,10 +15,10 @@ def decimal(hundredths: int) -> Number:
     return Number.from_units(hundredths, 2, point=True)
 
 
-LARGEST, SMALLEST = whole(9_999_999_999), whole(-999_999_999)
+LARGEST, SMALLEST = Number(9_999_999_999), Number(-999_999_999)
 LARGEST_DECIMAL, SMALLEST_DECIMAL = decimal(9_999_999_990), decimal(-999_999_990)
-EXTREMES = [LARGEST, SMALLEST, LARGEST_DECIMAL, SMALLEST_DECIMAL, decimal(1), whole(0)]
-_COMMON = [make(h) for h in (0, 1, -1, 2, 5, 8) for make in (whole, lambda h: decimal(100 * h))]
+EXTREMES = [LARGEST, SMALLEST, LARGEST_DECIMAL, SMALLEST_DECIMAL, decimal(1), Number(0)]
+_COMMON = [make(h) for h in (0, 1, -1, 2, 5, 8) for make in (Number, lambda h: decimal(100 * h))]
 
 
 def fits(number: Number) -> bool:
@@ -32,7 +27,7 @@ def fits(number: Number) -> bool:
 
 
 def _whole(magnitude: int) -> st.SearchStrategy[Number]:
-    return st.integers(-magnitude, magnitude).map(whole)
+    return st.integers(-magnitude, magnitude).map(Number)
 
 
 def _decimal(magnitude: int) -> st.SearchStrategy[Number]:
@@ -56,14 +51,21 @@ _places = st.integers(0, 3) | st.integers(0, 9) | st.integers(0, MAX_ASKED_PLACE
 any_numbers = numbers | st.builds(
     lambda units, places: Number.from_units(units, places, places > 0), _units, _places
 )
-any_problems = st.builds(
-    Problem, any_numbers, st.sampled_from(OPERATIONS), any_numbers, _places
-) | st.builds(
-    lambda x, op, places: Problem(x, op, x, places),
-    any_numbers,
-    st.sampled_from(OPERATIONS),
-    _places,
-)
+
+
+def problems_of(operations: str) -> st.SearchStrategy[Problem]:
+    """Problems of some operations, often with equal operands."""
+    op = st.sampled_from([op for op in OPERATIONS if op in operations])
+    equal = st.builds(lambda x, op, n: Problem(x, op, x, n), any_numbers, op, _places)
+    return st.builds(Problem, any_numbers, op, any_numbers, _places) | equal
+
+
+any_problems = problems_of("+-*/")
+
+
+def prompts(operations: str = "+-*/") -> st.SearchStrategy[str]:
+    """The prompts of such problems."""
+    return problems_of(operations).map(render_prompt)
 
 
 def random_words(words: int, n: int, seed: int) -> Words:

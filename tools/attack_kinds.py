@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import cycle
+from random import Random
 from typing import cast
 
 import uvloop
@@ -81,6 +82,34 @@ def operations(port: int, seconds: float, n: int) -> Counter[str]:
     too_many = request("/v1/calculate/batch", expressions=[LONGEST] * 30)
     allowed = request("/v1/calculate/batch", expressions=[LONGEST])
     return flood(port, [too_many, allowed], 64, seconds)
+
+
+def problems(port: int, seconds: float, n: int) -> Counter[str]:
+    """Calculates different problems on 64 connections."""
+    asked = [request("/v1/calculate", expression=f"{i}.25*{i + 7}") for i in range(2_000)]
+    return flood(port, asked, 64, seconds)
+
+
+def functions(port: int, seconds: float, n: int) -> Counter[str]:
+    """Calculates functions on 64 connections. Each has many operations, one after the other."""
+    texts = [f"sqrt({i})+sin({i})" for i in range(2, 40)]
+    return flood(port, [request("/v1/calculate", expression=text) for text in texts], 64, seconds)
+
+
+def plans(port: int, seconds: float, n: int) -> Counter[str]:
+    """Asks on eight connections for what takes long to plan."""
+    medians = "median(" + ",".join(f"sin({i})" for i in range(300)) + ")"
+    texts = ["-" * 9_999 + "1", medians, "sqrt(" * 200 + "2" + ")" * 200, "2^(2^(2^0.5))"]
+    return flood(port, [request("/v1/calculate", expression=text) for text in texts], 8, seconds)
+
+
+def products(port: int, seconds: float, n: int) -> Counter[str]:
+    """Asks on 64 connections for the largest products that are answered, and for smaller ones."""
+    draw = Random(0)  # nosec B311  # no secret
+    sizes = (1_000, 300, 100)
+    factors = [[draw.randrange(10 ** (n - 1), 10**n) for _ in range(16)] for n in sizes]
+    texts = [f"{a}*{a + 2}" for group in zip(*factors, strict=True) for a in group]
+    return flood(port, [request("/v1/calculate", expression=text) for text in texts], 64, seconds)
 
 
 def long_numbers(port: int, seconds: float, n: int) -> Counter[str]:
@@ -204,7 +233,7 @@ def forged_headers(port: int, seconds: float, n: int) -> Counter[str]:
     ask = request("/v1/calculate", expression="12.5+3")
     forged = [f"X-Forwarded-For: 192.0.2.{i}, 198.51.100.{i}" for i in range(200)]
     forged += [f"X-Forwarded-For: {i}{'x' * 12_000}" for i in range(200)]
-    keys = "\r\n".join(f"X-API-Key: guess{i}" for i in range(95))
+    keys = "\r\n".join(f"Authorization: Bearer guess{i}" for i in range(95))
     heads = [f"{line}\r\n{keys}\r\n\r\n".encode() for line in forged]
     return flood(port, [ask.replace(b"\r\n\r\n", b"\r\n" + head, 1) for head in heads], 64, seconds)
 
@@ -265,6 +294,10 @@ ATTACKS: dict[str, Attack] = {
     for attack in (
         connections,
         operations,
+        problems,
+        functions,
+        plans,
+        products,
         long_numbers,
         parsing,
         trailers,

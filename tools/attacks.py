@@ -5,8 +5,9 @@
 
 For each kind of attack a service is started, with a port for health checks, and attacked several
 times. Meanwhile a process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection
-each time, another client asks for `1+1`, and the memory of all processes of the service is read,
-also before the attacks. Each attack (`tools.attack_kinds`) is as hard as one client can make it
+each time, another client asks OTHERS in turns, and the memory of all processes of the service is
+read, also before the attacks. The service has an empty cache: the network still has to write what
+it remembers. Each attack (`tools.attack_kinds`) is as hard as one client can make it
 from this machine, whose processors it shares with the service. `full_disk` mounts a small file
 system, for which it must run as root.
 """
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import cycle
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,7 +40,8 @@ from tools.soak import serving, wait_until_ready
 PATHS = ("/healthz", "/readyz", "/metrics")
 PAUSE = 0.02  # seconds between two rounds of health checks
 SETTLE_SECONDS = 2.0  # until a service that is ready is idle, too
-OTHER = "127.0.0.2"  # the address of another client, which asks for 1+1
+OTHER = "127.0.0.2"  # the address of another client
+OTHERS = ("1+1", "sqrt(7)+sin(3)")  # what it asks
 # Flags of the service under some attacks, and a command that starts it.
 FLAGS = {
     "unfair_client": ("--deadline", "300"),
@@ -49,12 +52,12 @@ FULL_DISK = 'mount -t tmpfs -o size=16k tmpfs "$TMPDIR" && exec "$@"'
 
 
 def probe(port: int, main_port: int, pipe: Connection) -> None:
-    """Makes health checks, and asks for `1+1` as another client, until told to end. Then sends the
+    """Makes health checks, and calculates as another client, until told to end. Then sends the
     seconds of each."""
-    seconds: dict[str, list[float]] = {path: [] for path in (*PATHS, OTHER)}
+    seconds: dict[str, list[float]] = {name: [] for name in (*PATHS, *OTHERS)}
     pipe.send(None)  # it has started
     ended = threading.Event()
-    other = threading.Thread(target=_ask_again_and_again, args=(main_port, seconds[OTHER], ended))
+    other = threading.Thread(target=_ask_again_and_again, args=(main_port, seconds, ended))
     other.start()
     while not pipe.poll():
         for path in PATHS:
@@ -68,19 +71,21 @@ def probe(port: int, main_port: int, pipe: Connection) -> None:
     pipe.send(seconds)
 
 
-def _ask_again_and_again(port: int, seconds: list[float], ended: threading.Event) -> None:
+def _ask_again_and_again(
+    port: int, seconds: dict[str, list[float]], ended: threading.Event
+) -> None:
     """Adds the seconds of each answer; NaN for a refusal."""
-    ask = request("/v1/calculate", expression="1+1").replace(
-        b"\r\n", b"\r\nConnection: close\r\n", 1
-    )
-    while not ended.is_set():
+    for text in cycle(OTHERS):
+        ask = request("/v1/calculate", expression=text)
+        ask = ask.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
         try:
             seconds_taken, response = _exchange(port, ask, OTHER)
         except OSError:  # too many connections
             seconds_taken, response = np.nan, b""
         is_answer = response.startswith(b"HTTP/1.1 200 ")
-        seconds.append(seconds_taken if is_answer else np.nan)
-        ended.wait(PAUSE)
+        seconds[text].append(seconds_taken if is_answer else np.nan)
+        if ended.wait(PAUSE):
+            return
 
 
 def _exchange(port: int, sent: bytes, source: str) -> tuple[float, bytes]:
@@ -152,7 +157,7 @@ def serving_for(attack: str) -> Iterator[tuple[psutil.Process, int, int, float]]
             prefix = ("unshare", "-m", "sh", "-c", command, "sh")
         stderr = subprocess.PIPE if attack == "unread_log" else None
         start = time.monotonic()
-        with serving(*flags, prefix=prefix, stderr=stderr) as (process, port):
+        with serving(*flags, prefix=prefix, cache=folder, stderr=stderr) as (process, port):
             seconds = time.monotonic() - start
             wait_until_ready(health_port, process)
             yield psutil.Process(process.pid), port, health_port, seconds
@@ -169,17 +174,23 @@ def measure(
         seen = attack(port, seconds, n)
         duration = time.monotonic() - start
     assert flood(port, [request("/v1/calculate", expression="1+1")], 1, 0.1)["200"]
-    other = np.array(latencies.pop(OTHER))
+    others = {text: np.array(latencies.pop(text)) for text in OTHERS}
     return {
         "seconds": round(duration, 1),
         "load_average": round(load, 1),
         "seen": dict(sorted(seen.items())),
         "peak_mib": round(max(memory), 1),
-        "other_client": {
-            "refused": int(np.isnan(other).sum()),
-            "ms": percentiles(other[~np.isnan(other)]) if not np.isnan(other).all() else None,
-        },
+        "other_client": {text: _summary(of_text) for text, of_text in others.items()},
         "health_ms": {path: percentiles(values) for path, values in latencies.items()},
+    }
+
+
+def _summary(seconds: NDArray[np.float64]) -> dict[str, Any]:
+    """Returns how many requests were refused (NaN), and how long the others took."""
+    refused = np.isnan(seconds)
+    return {
+        "refused": int(refused.sum()),
+        "ms": None if refused.all() else percentiles(seconds[~refused]),
     }
 
 

@@ -89,7 +89,8 @@ class BatchRequest(AnswerOptions):
     expressions: list[str] = Field(
         fail_fast=True,
         min_length=1,
-        description="at most `max_items`, a setting, with at most `max_pending` operations",
+        max_length=100,
+        description="with at most `max_pending` operations, a setting",
         examples=[["12.5+3", "1/0"]],
     )
 

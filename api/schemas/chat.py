@@ -18,7 +18,7 @@ CHAT_REQUEST: dict[str, Any] = {
     "messages": [{"role": "user", "content": "12.5+3"}],
 }
 REASONING = f"{EXAMPLE_PROMPT}{EXAMPLE_WORK}=5.51000000$\n"
-READ, WRITTEN, ANSWER = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1, 11
+READ, WRITTEN = len(EXAMPLE_PROMPT), len(REASONING) - len(EXAMPLE_PROMPT) - 1
 HEX = "4c1a5a7b0f1e4b5c9d7a3f2e1d0c9b8a"
 MESSAGE = {"role": "assistant", "content": "15.5", "refusal": None, "reasoning_content": REASONING}
 CHAT_RESPONSE: dict[str, Any] = {
@@ -31,7 +31,6 @@ CHAT_RESPONSE: dict[str, Any] = {
         "prompt_tokens": READ,
         "completion_tokens": WRITTEN,
         "total_tokens": READ + WRITTEN,
-        "completion_tokens_details": {"reasoning_tokens": WRITTEN - ANSWER},
     },
     "calculation": EXAMPLE,
 }
@@ -157,19 +156,12 @@ class ChatChoice(BaseModel):
     finish_reason: Literal["stop"] = "stop"
 
 
-class WrittenTokens(BaseModel):
-    """Details of the tokens that the model wrote."""
-
-    reasoning_tokens: int = Field(description="all but those of the last operation's answer")
-
-
 class ChatUsage(BaseModel):
     """The numbers of tokens that the model read and wrote, over all operations."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
-    completion_tokens_details: WrittenTokens
 
 
 class ChatResponse(BaseModel):

@@ -53,7 +53,7 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     "--switches",
     is_flag=True,
     help="Instead, switch off one part of the model after the other, and write what breaks to "
-    "switches.json in the folder of CHECKPOINT. Only --n and --seed apply.",
+    "switches.json in the folder of CHECKPOINT.",
 )
 @click.option(
     "--out",
@@ -63,33 +63,18 @@ def info(checkpoint: str | None, recipe: str | None, overrides: tuple[str, ...])
     help="The folder of the plots.",
 )
 @click.option(
-    "--data",
-    type=options.PATH,
-    help="Activations over this file of problems.  [default: draw problems as the model's recipe "
-    "does, else the blog's]",
-)
-@click.option(
     "--n",
     default=256,
     type=click.IntRange(1, 100_000),
-    help="Number of problems for the activations or the switches.",
+    help="With --switches: the number of problems.",
 )
-@lab_options.seed_option("problems")
-@lab_options.json_option("Write the numbers to this file.")
+@lab_options.seed_option("problems of --switches")
 def inspect_(
-    checkpoint: str,
-    expression: str | None,
-    switches: bool,
-    out: Path,
-    json_file: Path | None,
-    **problems: Any,
+    checkpoint: str, expression: str | None, switches: bool, out: Path, n: int, seed: int
 ) -> None:
-    """Draw the attention of CHECKPOINT as it answers EXPRESSION, and its activations.
+    """Draw the attention of CHECKPOINT as it answers EXPRESSION.
 
     attention-layer-N.png shows how much each character attends to each earlier one.
-    activations.png shows each feed-forward network before and after its nonlinearity, over many
-    problems with their exact answers. A unit is dead if its input to the nonlinearity is never
-    above 0: a dead ReLU never fires. The bias shift is the mean after the nonlinearity.
 
     With --switches, the parts are the attention heads, the feed-forward steps, and the neurons that
     matter. The page lets its readers switch them off, and shows the file.
@@ -100,7 +85,7 @@ def inspect_(
         raise click.UsageError("give either EXPRESSION or --switches")
     require("a look inside a model", "torch", "matplotlib")
     if switches:
-        _map_switches(checkpoint, problems["n"], problems["seed"])
+        _map_switches(checkpoint, n, seed)
         return
     assert expression
     import torch
@@ -111,10 +96,8 @@ def inspect_(
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(options.chosen(checkpoint))
-    inspection = inspect(loaded, expression, **problems)
-    files = draw_inspection(out, inspection)
-    lab_options.echo_report(inspection.answer.written, files, json_file, inspection.record())
-    click.echo(inspection.table())
+    inspection = inspect(loaded, expression)
+    lab_options.echo_report(inspection.answer.written, draw_inspection(out, inspection))
     for error in inspection.answer.errors:
         click.echo(error, err=True)
 

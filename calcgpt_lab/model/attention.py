@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.variants import register
-from calcgpt_lab.model.layers import NORMS, Linear, dropout
+from calcgpt_lab.model.layers import NORMS, dropout
 from calcgpt_lab.model.positions import PositionalScheme
 
 MINUS_INF = float("-inf")
@@ -276,10 +276,10 @@ class CausalSelfAttention(nn.Module):
         self.head_dim = config.head_dim
         self.fused = config.attention_kernel == "sdpa"
         self.copies_views = False  # `compiled` sets it
-        self.qkv = Linear(
+        self.qkv = nn.Linear(
             config.n_embd, (self.n_head + 2 * self.n_kv_head) * self.head_dim, bias=config.qkv_bias
         )
-        self.out = Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
+        self.out = nn.Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
         self.dropout = config.dropout
         self.weights_dropout = dropout(config.dropout)
         self.out_dropout = dropout(config.dropout)

@@ -14,7 +14,7 @@ from calcgpt.config import ModelConfig
 from calcgpt.variants import register
 from calcgpt_lab.model.attention import ATTENTIONS, CausalSelfAttention, Context, KVCache
 from calcgpt_lab.model.base import BLOCKS, INITS, LanguageModel
-from calcgpt_lab.model.layers import NORMS, Linear, dropout
+from calcgpt_lab.model.layers import NORMS, dropout
 from calcgpt_lab.model.positions import POSITIONS
 from calcgpt_lab.model.sources import SourceTransformer
 
@@ -58,7 +58,7 @@ class GPT(LanguageModel):
         self.norm: nn.Module = nn.Identity()
         if block.final_norm:
             self.norm = NORMS[config.norm](config.n_embd, config.norm_bias)
-        self.head = Linear(config.n_embd, vocab_size, bias=config.head_bias)
+        self.head = nn.Linear(config.n_embd, vocab_size, bias=config.head_bias)
         if config.tie_embeddings:
             self.head.weight = self.token_embedding.weight
         INITS[config.init](self)

@@ -4,86 +4,13 @@ Shapes: B batch, T tokens, C n_embd, F hidden width of the feed-forward network.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt.variants import register
-
-# torch multiplies float32 matrices with MKL. On processors that are not Intel's, MKL reaches half
-# of the speed of oneDNN, which comes with torch as well (research/LOG.md). This is the operator
-# that torch's own compiler emits for a product on a CPU.
-HAS_ONEDNN = hasattr(torch.ops.mkldnn, "_linear_pointwise")
-
-
-class Linear(nn.Linear):
-    """y = x W^T + b, (..., in) -> (..., out). Large float32 products on a CPU use oneDNN."""
-
-    min_products = 2**22  # multiplications; with fewer, the call costs more than it saves
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not self.uses_onednn(x):
-            return F.linear(x, self.weight, self.bias)
-        if torch.is_grad_enabled():
-            y: torch.Tensor = _LinearFunction.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
-            return y
-        return onednn_linear(x.contiguous(), self.weight, self.bias)
-
-    def uses_onednn(self, x: torch.Tensor) -> bool:
-        """Whether `forward` computes the product with x through oneDNN."""
-        return (
-            HAS_ONEDNN
-            and not torch.compiler.is_compiling()  # nor exporting: sizes are symbols there
-            and x.numel() * self.weight.size(0) >= self.min_products
-            and x.device.type == "cpu"
-            and x.dtype == self.weight.dtype == torch.float32
-            and not torch.is_autocast_enabled("cpu")
-        )
-
-
-def onednn_linear(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Returns x W^T + b. `x` must be contiguous; `weight` may be a transposed view."""
-    y: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return y
-
-
-class _LinearFunction(torch.autograd.Function):
-    """A linear layer whose forward and backward products all use oneDNN."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-    ) -> torch.Tensor:
-        x = x.contiguous()
-        ctx.save_for_backward(x, weight)
-        return onednn_linear(x, weight, bias)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        grad = grad.contiguous()  # the gradient of a sum is one number, expanded
-        needs_x, needs_weight, needs_bias = ctx.needs_input_grad
-        rows = grad.flatten(0, -2)
-        return (
-            onednn_linear(grad, weight.t()) if needs_x else None,
-            _weight_gradient(rows, x.flatten(0, -2)) if needs_weight else None,
-            rows.sum(dim=0) if needs_bias else None,
-        )
-
-
-def _weight_gradient(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Returns grad^T x, (out, in), from (N, out) and (N, in). oneDNN copies its first operand if
-    that is transposed: here the smaller one."""
-    if grad.size(1) <= x.size(1):
-        return onednn_linear(grad.t(), x.t())
-    return onednn_linear(x.t(), grad.t()).t()
 
 
 def dropout(p: float) -> nn.Module:
@@ -124,9 +51,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig, activation: nn.Module) -> None:
         super().__init__()
-        self.up = Linear(config.n_embd, config.ff_width, bias=config.ff_bias)
+        self.up = nn.Linear(config.n_embd, config.ff_width, bias=config.ff_bias)
         self.activation = activation
-        self.down = Linear(config.ff_width, config.n_embd, bias=config.ff_bias)
+        self.down = nn.Linear(config.ff_width, config.n_embd, bias=config.ff_bias)
         self.dropout = dropout(config.dropout)
 
     def forward(self, x_BTC: torch.Tensor) -> torch.Tensor:
@@ -141,9 +68,9 @@ class GatedFeedForward(nn.Module):
     def __init__(self, config: ModelConfig, activation: nn.Module) -> None:
         super().__init__()
         # W and V in one matrix: one large product is faster than two.
-        self.gate_up = Linear(config.n_embd, 2 * config.ff_width, bias=config.ff_bias)
+        self.gate_up = nn.Linear(config.n_embd, 2 * config.ff_width, bias=config.ff_bias)
         self.activation = activation
-        self.down = Linear(config.ff_width, config.n_embd, bias=config.ff_bias)
+        self.down = nn.Linear(config.ff_width, config.n_embd, bias=config.ff_bias)
         self.dropout = dropout(config.dropout)
 
     def forward(self, x_BTC: torch.Tensor) -> torch.Tensor:

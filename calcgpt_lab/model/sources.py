@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.attention import MINUS_INF, KVCache
 from calcgpt_lab.model.base import BLOCKS, INITS, LanguageModel
-from calcgpt_lab.model.layers import NORMS, Linear, dropout
+from calcgpt_lab.model.layers import NORMS, dropout
 from datagen.answer_layout import Slots, answer_shape, answer_slots, as_arrays
 from datagen.layout import layout, shape_of
 from datagen.slots import MAX_SOURCES, N_KINDS, NOWHERE, Kind, Layout
@@ -50,9 +50,9 @@ class SourceAttention(nn.Module):
         self.heads = config.n_head, config.kv_heads
         self.head_dim = config.head_dim
         kv_width = 2 * config.kv_heads * config.head_dim
-        self.q = Linear(config.n_embd, config.n_embd, bias=config.qkv_bias)
-        self.kv = Linear(config.n_embd, kv_width, bias=config.qkv_bias)
-        self.out = Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
+        self.q = nn.Linear(config.n_embd, config.n_embd, bias=config.qkv_bias)
+        self.kv = nn.Linear(config.n_embd, kv_width, bias=config.qkv_bias)
+        self.out = nn.Linear(config.n_embd, config.n_embd, bias=config.attn_out_bias)
         self.sink = nn.Parameter(torch.zeros(config.n_head))
         self.weights_dropout = dropout(config.dropout)
         self.out_dropout = dropout(config.dropout)
@@ -113,7 +113,7 @@ class SourceTransformer(LanguageModel):
         self.norm: nn.Module = nn.Identity()
         if block.final_norm:
             self.norm = NORMS[config.norm](config.n_embd, config.norm_bias)
-        self.head = Linear(config.n_embd, vocab_size, bias=config.head_bias)
+        self.head = nn.Linear(config.n_embd, vocab_size, bias=config.head_bias)
         if config.tie_embeddings:
             self.head.weight = self.token_embedding.weight
         INITS[config.init](self)

@@ -1,39 +1,27 @@
-"""Inspection of a model: where its attention heads look, and what its nonlinearities do.
+"""Inspection of a model: where its attention heads look.
 
-Shapes: L layers, H heads, T tokens of text, S positions (the tokens and those that the attention
-scheme inserts), B problems, F units of a feed-forward network, N positions of many problems.
+Shapes: B sequences, L layers, H heads, T tokens of text, S positions (the tokens and those that the
+attention scheme inserts), R sources of a rule.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from calcgpt.base.errors import ConfigError, DataError, UserError
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.config import DataConfig, Recipe
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import Calculation
 from calcgpt.tokenizer import CharTokenizer
-from calcgpt_lab.data.batches import ProblemLines
-from calcgpt_lab.data.problems import FreshProblems, read_problems
 from calcgpt_lab.model.base import Block
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.model.sources import SourceTransformer, next_slots
-from calcgpt_lab.tables import text_table
-from datagen.notation import WORK_ALPHABET
 
 INSERTED = "◆"  # the label of a token that the attention scheme inserted: a landmark
-DEAD = "dead: the input to the nonlinearity is never above 0 on any token; a ReLU then never fires"
-BINS = 100  # of a histogram
-MAX_ACTIVATIONS = 2**28  # numbers of 4 bytes
 
 Hook = Callable[[int, torch.Tensor, torch.Tensor], None]  # see `hooked`
 Transformer = GPT | SourceTransformer  # what has blocks
@@ -49,83 +37,19 @@ class AttentionMaps:
 
 
 @dataclass(frozen=True)
-class Statistics:
-    """Statistics of all values on one side of a layer's nonlinearity, over tokens and units."""
-
-    mean: float
-    variance: float  # unbiased, as torch's `var` and the blog's
-    min: float
-    max: float
-    counts: list[int]  # of BINS bins of equal width from min to max
-
-
-@dataclass(frozen=True)
-class LayerActivations:
-    """A feed-forward network before and after its nonlinearity; with a gate, the gate's.
-
-    A unit is dead if its input to the nonlinearity is never above 0 on any token. With ReLU it
-    never fires, has no gradient and does not learn to fire (the dying ReLU: Lu et al. 2019). If the
-    mean after the nonlinearity is not 0, the next layer gets a bias shift (Clevert et al. 2016,
-    section 2).
-    """
-
-    units: int
-    dead: int
-    before: Statistics
-    after: Statistics
-
-    @property
-    def dead_share(self) -> float:
-        return self.dead / self.units
-
-
-@dataclass(frozen=True)
 class Inspection:
-    """The attention of a model on one problem, and its activations on many."""
+    """The answer of a model to one problem, and its attention as it writes it."""
 
     answer: Calculation
-    maps: AttentionMaps  # of the answer
-    problems: int  # whose activations were measured
-    source: str  # of these problems, in words
-    tokens: int  # positions read of these problems, inserted ones included
-    layers: list[LayerActivations]
-
-    def record(self) -> dict[str, Any]:
-        """Returns all numbers except the attention maps, for a JSON file."""
-        layers = [{**asdict(layer), "dead_share": layer.dead_share} for layer in self.layers]
-        return {
-            "answer": self.answer.model_dump(),
-            "read": "".join(self.maps.labels),
-            "activations": {
-                "problems": self.problems,
-                "source": self.source,
-                "tokens": self.tokens,
-                "layers": layers,
-            },
-        }
-
-    def table(self) -> str:
-        """Returns a table of the dead units, means and variances of each layer."""
-        header = ["layer", "units", "dead", "mean before", "after", "variance before", "after"]
-        rows = []
-        for index, layer in enumerate(self.layers):
-            before, after = layer.before, layer.after
-            moments = [before.mean, after.mean, before.variance, after.variance]
-            cells = [str(index), str(layer.units), f"{layer.dead_share:.1%}"]
-            rows.append(cells + [f"{moment:.4f}" for moment in moments])
-        return text_table(header, rows)
+    maps: AttentionMaps
 
 
-def inspect(
-    checkpoint: Checkpoint, expression: str, data: Path | None = None, n: int = 256, seed: int = 0
-) -> Inspection:
-    """Returns the attention of the model on `expression`, and its activations over `n` problems.
-
-    The problems are the first of the file `data`, or drawn: see `draw_problems`.
+def inspect(checkpoint: Checkpoint, expression: str) -> Inspection:
+    """Returns the attention of the model on `expression`.
 
     Raises ConfigError if the model has no layers. Raises DataError if it does not read problems by
-    characters, if its weights are damaged, or if it cannot read the problems. Raises
-    ExpressionError for a bad expression and UserError unless it has one operation.
+    characters, or if its weights are damaged. Raises ExpressionError for a bad expression and
+    UserError unless it has one operation.
     """
     model, name = checkpoint.model, checkpoint.name
     if not isinstance(model, Transformer):
@@ -138,24 +62,8 @@ def inspect(
     if len(answer.nodes) != 1:
         raise UserError("give exactly one operation, such as 12.5*3")
     node = answer.nodes[0]
-    recipe = checkpoint.recipe
-    if data:
-        texts = [f"{line.prompt}{line.completion}" for line in read_problems(data, n)]
-    else:
-        texts = draw_problems(recipe, tokenizer, n, seed)
-    try:
-        lines = ProblemLines("\n".join(texts), tokenizer, model.config.block_size)
-    except DataError as error:
-        raise DataError(f"{data or name}: {error}") from None
-    return Inspection(
-        answer=answer,
-        # The model writes the last character but never reads it.
-        maps=attention_maps(model, tokenizer, f"{node.prompt}{node.output}"[:-1]),
-        problems=len(lines),
-        source=data.name if data else f"drawn, seed {seed}",
-        tokens=int(_n_positions(model, lines.lengths).sum()),
-        layers=activations(model, lines),
-    )
+    # The model writes the last character but never reads it.
+    return Inspection(answer, attention_maps(model, tokenizer, f"{node.prompt}{node.output}"[:-1]))
 
 
 def attention_maps(model: Transformer, tokenizer: CharTokenizer, text: str) -> AttentionMaps:
@@ -167,7 +75,8 @@ def attention_maps(model: Transformer, tokenizer: CharTokenizer, text: str) -> A
         tokenizer.decode([i]) if i < model.vocab_size else INSERTED for i in tokens_S.tolist()
     ]
     weights_LHSS = attention_weights(model, tokens_T)
-    _check_finite(weights_LHSS)
+    if not weights_LHSS.isfinite().all():
+        raise DataError("the model's attention is not finite: its weights are damaged")
     return AttentionMaps(labels, weights_LHSS)
 
 
@@ -202,78 +111,6 @@ def _weights(model: Transformer, tokens_T: torch.Tensor) -> list[torch.Tensor]:
     return weights
 
 
-def draw_problems(recipe: Recipe, tokenizer: CharTokenizer, n: int, seed: int) -> list[str]:
-    """Returns up to `n` random training problems with exact labels: those of the first `n` that fit
-    in the model's context.
-
-    They follow the recipe's [data], or else the blog's distribution, with worked steps if the
-    tokenizer can write them. Raises DataError if all problems are too long for the model.
-    """
-    config = recipe.data
-    if config is None:
-        has_work = tokenizer.has_characters(WORK_ALPHABET)
-        config = DataConfig(format="scratchpad" if has_work else "direct", mixture={"blog": 1.0})
-    problems = FreshProblems(config, seed)
-    max_length = recipe.model.block_size + 1  # the last character is not read
-    texts = problems.render(problems.block(0, n)).decode().splitlines()
-    fitting = [text for text in texts if len(text) <= max_length]
-    if not fitting:
-        raise DataError(f"no problem fits in the model's context, {max_length - 1} characters")
-    return fitting
-
-
-@torch.inference_mode()
-def activations(
-    model: Transformer, lines: ProblemLines, batch_size: int = 32
-) -> list[LayerActivations]:
-    """Returns each layer's activations over all tokens of `lines` that the model reads, without
-    padding. Raises DataError if they are not finite, or too many to be kept."""
-    modules = [block.ff.activation for block in blocks_of(model)]
-    n_token = int(_n_positions(model, lines.lengths).sum())
-    if (n := 2 * len(modules) * model.config.ff_width * n_token) > MAX_ACTIVATIONS:
-        raise DataError(
-            f"{n:,} activations are too many, at most {MAX_ACTIVATIONS:,} are kept: "
-            "choose fewer problems (--n)"
-        )
-    kept: list[tuple[list[torch.Tensor], list[torch.Tensor]]] = [([], []) for _ in modules]
-    order = np.argsort(lines.lengths, kind="stable")  # similar lengths need little padding
-
-    def hook(layer: int, before_BSF: torch.Tensor, after_BSF: torch.Tensor) -> None:
-        for values_BSF, parts in zip((before_BSF, after_BSF), kept[layer], strict=True):
-            parts.append(values_BSF[is_token_BS])
-
-    with hooked(modules, hook):
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            n_positions_B = _n_positions(model, lines.lengths[rows])
-            is_token_BS = torch.arange(int(n_positions_B.max())) < n_positions_B[:, None]
-            tokens_BT = lines.batch(rows)[0]
-            if isinstance(model, SourceTransformer):  # what is asked is not written
-                is_token_BS &= model.text_features(tokens_BT)[..., 0] > 0
-            model(tokens_BT)
-    return [_layer(torch.cat(before), torch.cat(after)) for before, after in kept]
-
-
-def _layer(before_NF: torch.Tensor, after_NF: torch.Tensor) -> LayerActivations:
-    dead = int((before_NF.amax(dim=0) <= 0).sum())
-    sides = [_statistics(before_NF), _statistics(after_NF)]
-    return LayerActivations(before_NF.size(1), dead, *sides)
-
-
-def _statistics(values_NF: torch.Tensor) -> Statistics:
-    _check_finite(values_NF)
-    low, high = values_NF.min().item(), values_NF.max().item()
-    counts, _ = np.histogram(values_NF.numpy(), BINS, (low, high))
-    variance, mean = torch.var_mean(values_NF.double())
-    return Statistics(mean.item(), variance.item(), low, high, counts.tolist())
-
-
-def _n_positions(model: Transformer, lengths_B: NDArray[np.int64]) -> torch.Tensor:
-    """Returns how many positions the model reads of lines of these lengths; (B,)."""
-    n_token_B = lengths_B - 1  # the last character is only a target
-    return torch.tensor([model.n_positions(n) for n in n_token_B.tolist()])
-
-
 @contextmanager
 def hooked(modules: Sequence[nn.Module], hook: Hook) -> Iterator[None]:
     """Calls `hook` after each run of one of the modules, with its index, input and output."""
@@ -294,8 +131,3 @@ def hooked(modules: Sequence[nn.Module], hook: Hook) -> Iterator[None]:
 def blocks_of(model: Transformer) -> list[Block]:
     """Returns the blocks of a model, in order."""
     return [block for block in model.blocks if isinstance(block, Block)]
-
-
-def _check_finite(values: torch.Tensor) -> None:
-    if not values.isfinite().all():
-        raise DataError("the model's activations are not finite: its weights are damaged")

@@ -1,4 +1,4 @@
-"""Plots of an inspection: attention maps and activations.
+"""Plots of an inspection: attention maps.
 
 Matplotlib comes with the extra `lab` and is imported where it is used. Sizes are in inches.
 """
@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcgpt_lab.plots import HEAT_MAP, PALETTE, new_figure, save_figures
-from calcgpt_lab.studies.inspection import (
-    BINS,
-    DEAD,
-    INSERTED,
-    AttentionMaps,
-    Inspection,
-    LayerActivations,
-)
+from calcgpt_lab.studies.inspection import INSERTED, AttentionMaps, Inspection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,22 +23,20 @@ if TYPE_CHECKING:
 MIN_LABELLED_CELL = 0.065  # side of a cell whose label can be read
 MAX_COLUMNS = 4  # maps beside each other
 MAX_GRID = 36.0  # width of a grid of maps
-BEFORE, AFTER = PALETTE["blue"], PALETTE["orange"]
 BORDER = "#999999"  # between question, steps and answer: visible on white and on dark cells
 
 
 def draw_inspection(out: Path, inspection: Inspection) -> list[Path]:
-    """Draws the inspection into the folder `out`; returns the paths.
-
-    attention-layer-N.png shows the heads of a layer, activations.png the feed-forward networks.
-    Raises what `save_figures` raises.
-    """
+    """Draws the heads of each layer as attention-layer-N.png into the folder `out`; returns the
+    paths. Raises what `save_figures` raises."""
     n_layer, n_head, *_ = inspection.maps.weights_LHSS.shape
-    maps = {
-        f"attention-layer-{layer}": partial(draw_layer, inspection, layer, range(n_head))
-        for layer in range(n_layer)
-    }
-    return save_figures(out, {**maps, "activations": partial(draw_activations, inspection)})
+    return save_figures(
+        out,
+        {
+            f"attention-layer-{layer}": partial(draw_layer, inspection, layer, range(n_head))
+            for layer in range(n_layer)
+        },
+    )
 
 
 def draw_layer(inspection: Inspection, layer: int, heads: Sequence[int]) -> Figure:
@@ -112,42 +103,3 @@ def _add_title_and_colours(
     shrink = min(1.0, 5 / figure.get_figheight())
     place: Any = {"pad": 0.02, "anchor": (0, 1), "shrink": shrink, "aspect": 25}
     figure.colorbar(panels.flat[0].images[0], ax=panels, label=scale, ticks=ticks, **place)
-
-
-def draw_activations(inspection: Inspection) -> Figure:
-    """A histogram of each layer, before and after the nonlinearity."""
-    n_layer = len(inspection.layers)
-    columns = min(4, n_layer)
-    rows = math.ceil(n_layer / columns)
-    figure = new_figure(13, 1.5 + 2.5 * rows)
-    figure.suptitle(
-        f"{inspection.answer.model}: feed-forward activations on {inspection.problems:,} problems "
-        f"({inspection.source}; {inspection.tokens:,} tokens)\n{DEAD}",
-        parse_math=False,
-        fontsize=11,
-    )
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for index, (axes, layer) in enumerate(zip(panels.flat, inspection.layers, strict=False)):
-        _draw_histograms(axes, layer)
-        axes.set_title(f"layer {index}: {layer.dead} of {layer.units} units dead", fontsize=11)
-        if index % columns == 0:
-            axes.set_ylabel("density")
-    for axes in panels.flat[n_layer:]:
-        axes.set_axis_off()
-    handles, labels = panels.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    return figure
-
-
-def _draw_histograms(axes: Axes, layer: LayerActivations) -> None:
-    """Draws densities on a log scale, because the tails hold few values."""
-    sides = {"before": (layer.before, BEFORE), "after": (layer.after, AFTER)}
-    for side, (values, colour) in sides.items():
-        edges = np.histogram_bin_edges([], BINS, (values.min, values.max))
-        density = np.array(values.counts) / sum(values.counts) / np.diff(edges)
-        axes.stairs(density, edges, color=colour, fill=True, alpha=0.35)
-        axes.stairs(density, edges, color=colour, label=f"{side} the nonlinearity")
-    axes.set_yscale("log")
-    axes.axvline(0, color="black", linewidth=0.8, zorder=0)
-    # Only a squared nonlinearity exceeds these limits: its tail would flatten the rest.
-    axes.set_xlim(min(layer.before.min, -0.3), max(layer.before.max, 1.0))

@@ -37,9 +37,7 @@ class Console:
 
     def trained(self, row: dict[str, Any]) -> None:
         """Shows a training row of `metrics.jsonl` beside the bar."""
-        self._bar.set_postfix_str(
-            f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s, mfu {row['mfu']:.0%}"
-        )
+        self._bar.set_postfix_str(f"loss {row['loss']:.4f}, {row['tokens_per_s']:,.0f} tok/s")
 
     def validated(
         self, step: int, loss: float, scores: Scores | None, example: str, cases: dict[str, Any]

@@ -179,7 +179,7 @@ def test_responses_match_the_document() -> None:
     [
         ({"api_keys": "secret"}, models, {401}),
         ({"rate_limit": "20/hour"}, models, {429}),
-        ({"max_body": 200, "deadline": 0.001, "max_items": 3}, models, {413, 504}),
+        ({"max_body": 200, "deadline": 0.001}, models, {413, 504}),
         ({}, no_models, {503}),
     ],
     ids=["keys", "rate", "limits", "loading"],

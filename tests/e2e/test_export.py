@@ -1,12 +1,9 @@
 """`calcgpt export`: other libraries give the same answers; a folder is written whole or not at
 all."""
 
-import importlib
 import resource
-import subprocess
 import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -157,21 +154,6 @@ def test_nothing_is_fetched(
     monkeypatch.setattr("socket.socket.connect", lambda *args: connections.append(args))
     assert run_cli("export", small_folder, "--to", "hf", tmp_path / "out").code == 0
     assert connections == []
-
-
-def test_the_command_line_starts_without_torch() -> None:
-    program = "import sys, calcgpt.cli; assert 'torch' not in sys.modules"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-
-
-def test_it_is_imported_without_the_libraries_of_exports() -> None:
-    libraries = {"transformers", "tokenizers", "gguf"}
-    with patch.dict(sys.modules):
-        for name in imported(PACKAGES | libraries):
-            del sys.modules[name]
-        importlib.import_module("calcgpt_lab.export")
-        assert imported(libraries) == []
 
 
 def imported(packages: set[str]) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from commands import RunCli
 from forks import PATIENCE
-from serving import Server, events_of, server, wait_for
+from serving import Server, server, wait_for
 from wire import address, answer, ask, connect, head, memory, metric, refusal, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -46,13 +46,6 @@ def strict() -> Iterator[Server]:
 def patient() -> Iterator[Server]:
     """A server that admits many operations, and has time for them."""
     with server("calculator", "--max-pending", 2 * N_OPERATIONS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def hasty() -> Iterator[Server]:
-    """A server whose deadline is too short for a slow expression."""
-    with server("calculator", "--deadline", 0.05) as running:
         yield running
 
 
@@ -143,24 +136,6 @@ def test_requests_above_the_limit_are_refused_until_there_is_room(strict: Server
         assert status == 200
         assert {item["status"] for item in json.loads(content)["items"]} == {200}
     ask(strict)
-
-
-@pytest.mark.parametrize("path", SLOW_BODIES)
-def test_a_request_that_takes_too_long_is_504(hasty: Server, path: str) -> None:
-    with connect(hasty) as connection:
-        connection.sendall(request(path, SLOW_BODIES[path]))
-        if path.endswith("stream"):
-            name, document = events_of(answer(connection)[2].decode())[-1]
-            assert (name, document["status"]) == ("error", 504)
-            assert document["type"] == "urn:calcgpt:problem:deadline"
-        elif path.endswith("batch"):
-            status, _, body = answer(connection)
-            items = json.loads(body)["items"]
-            assert (status, items[0]["status"]) == (200, 504)
-            assert items[0]["problem"]["type"] == "urn:calcgpt:problem:deadline"
-        else:
-            refusal(connection, 504, "deadline")
-    wait_for(lambda: metric(hasty, "calcgpt_requests_in_flight") == 0)
 
 
 @pytest.mark.slow

@@ -43,7 +43,6 @@ SHORT = {
     "--trials 3": "--trials 2",
     "--test 4000": "--test 40",
     "--test 500": "--test 50",
-    "--out runs/nano/inspection": "--out runs/nano/inspection --n 8",
     "train.steps=220": "train.steps=22",
     "--train 20000 --val 500": "--train 2000 --val 50",
 }

@@ -1,6 +1,5 @@
-"""The service with the programs that stand beside it: Redis, nginx and Prometheus, if installed."""
+"""The service with the programs that stand beside it: nginx and Prometheus, if installed."""
 
-import asyncio
 import shutil
 import socket
 import ssl
@@ -15,8 +14,6 @@ import httpx2 as httpx
 import pytest
 from forks import PATIENCE
 from serving import events_of, free_port, problem, server, wait_for
-
-from api.access import Limiter
 
 ROOT = Path(__file__).parents[2]
 HSTS = "strict-transport-security"
@@ -46,29 +43,6 @@ def running(command: list[str], port: int) -> Iterator[None]:
         finally:
             process.terminate()
             process.wait(PATIENCE)
-
-
-def test_workers_share_their_rates_in_redis_and_go_on_without_it(tmp_path: Path) -> None:
-    redis = program("redis-server", "redis-server")
-    pytest.importorskip("redis", reason="redis is not installed: the extra `redis` has it")
-    port = free_port()
-    command = [redis, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", tmp_path]
-
-    def workers() -> list[Limiter]:
-        uri = f"async+redis://127.0.0.1:{port}"
-        return [Limiter("5/day", uri, timeout=PATIENCE) for _ in range(2)]
-
-    async def count() -> list[bool]:
-        pair = workers()
-        return [await pair[n % 2].hit("a client") == 0 for n in range(8)]
-
-    async def other_client() -> int:
-        return await workers()[0].hit("another", cost=5)
-
-    with running([str(word) for word in command], port):
-        assert asyncio.run(count()) == [True] * 5 + [False] * 3
-        assert asyncio.run(other_client()) == 0
-    assert asyncio.run(count()) == [True] * 8  # Redis is gone: nobody is refused
 
 
 @pytest.fixture(scope="module")

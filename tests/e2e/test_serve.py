@@ -42,15 +42,15 @@ def test_it_answers_over_http_and_ends_at_sigterm(tiny_folder: Path) -> None:
     assert last["message"] == "the service has ended"
 
 
-def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
-    with server(tiny_folder, "--health-port", 0, forked=False) as running:  # it has threads
+def test_health_has_a_port_of_its_own() -> None:
+    with server("calculator", "--health-port", 0, forked=False) as running:  # it has threads
         match = re.search(r"health and metrics are on (http://127\.0\.0\.1:\d+)", running.log)
         assert match
         ask(running, "1+1")
         wait_for(lambda: httpx.get(f"{match[1]}/readyz", timeout=PATIENCE).status_code == 200)
         for path in ("/healthz", "/readyz"):
             response = httpx.get(f"{match[1]}{path}", timeout=PATIENCE)
-            assert response.json() == {"status": "ok", "model": "tiny"}
+            assert response.json() == {"status": "ok", "model": "calculator"}
             without = httpx.head(f"{match[1]}{path}", timeout=PATIENCE)
             assert (without.status_code, without.content) == (200, b"")
         metrics = httpx.get(f"{match[1]}/metrics", timeout=PATIENCE).text
@@ -58,27 +58,10 @@ def test_health_has_a_port_of_its_own(tiny_folder: Path) -> None:
         problem(httpx.get(f"{match[1]}/v1/models", timeout=PATIENCE), 404)
 
 
-def test_a_request_has_one_id_in_its_response_its_problem_and_the_log(tiny_folder: Path) -> None:
-    with server(tiny_folder) as running:
-        for client_id in ("mine-1.2_3", "no plain word", ""):
-            response = httpx.post(
-                f"{running.address}/v1/calculate",
-                json={"expression": "1+"},
-                headers={"X-Request-ID": client_id},
-                timeout=PATIENCE,
-            )
-            identity = response.headers["x-request-id"]
-            assert re.fullmatch("mine-1.2_3" if "mine" in client_id else "[0-9a-f]{32}", identity)
-            assert problem(response, 422)["request_id"] == identity
-            wait_for(lambda identity=identity: identity in running.log)
-            assert running.records[-1]["request_id"] == identity
-
-
 def test_no_secret_is_logged(tiny_folder: Path) -> None:
     environment = {
         "CALCGPT_API_KEYS": "open-sesame,other-sesame",
         "CALCGPT_RATE_LIMIT": "2/year",  # an hour may end in between
-        "CALCGPT_RATE_STORAGE": "async+memory://:password@",
         "CALCGPT_LOG_LEVEL": "debug",
     }
     with server(tiny_folder, **environment) as running:
@@ -88,25 +71,24 @@ def test_no_secret_is_logged(tiny_folder: Path) -> None:
             return httpx.get(url, headers=headers, timeout=PATIENCE).status_code
 
         assert status(authorization="Bearer open-sesame") == 200
-        assert [status(**{"x-api-key": "other-sesame"}) for _ in range(3)] == [200, 200, 429]
+        other = "Bearer other-sesame"
+        assert [status(authorization=other) for _ in range(3)] == [200, 200, 429]
         assert status(authorization="Bearer a-guess") == status() == 401
         wait_for(lambda: sum("status" in record for record in running.records) == 6)
-        for secret in ("sesame", "password", "guess"):
-            assert secret not in running.log
+        assert "sesame" not in running.log
+        assert "guess" not in running.log
 
 
 def test_the_settings_are_shown_without_secrets(
     run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALCGPT_API_KEYS", "open-sesame,other-sesame")
-    monkeypatch.setenv("CALCGPT_RATE_STORAGE", "async+redis://:password@host")
     outcome = run_cli("serve", "--show-config", "--port", 1234, "--no-others")
     assert outcome.code == 0
     settings = json.loads(outcome.out)
     assert (settings["port"], settings["others"], settings["deadline"]) == (1234, False, 30.0)
     assert settings["api_keys"] == ["**********", "**********"]
-    for secret in ("sesame", "password"):
-        assert secret not in outcome.out + outcome.err
+    assert "sesame" not in outcome.out + outcome.err
 
 
 def test_settings_that_the_service_refuses_are_not_shown(run_cli: RunCli) -> None:
@@ -125,16 +107,11 @@ def test_a_port_in_use_is_one_line(tiny_folder: Path, workers: int, serve_here: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--workers 0", "--workers: "),
         ("--workers many", "'--workers'"),
-        ("--max-items 100 --max-pending 10", "max_items must not exceed max_pending"),
         ("--nosuch", "--nosuch"),
         ("--host no.such.host.invalid", "cannot listen on no.such.host.invalid:0: "),
         ("--checkpoint absent", "no checkpoint 'absent'"),
-        ("--engine nosuch", "unknown engine 'nosuch'; valid names: "),
-        ("--rate-limit nonsense", "'nonsense'"),
-        ("--rate-limit 5/minute --rate-storage nosuch://:password@host", "storage"),
-        ("--rate-limit 5/minute --rate-storage nosuch://:password@host --workers 2", "storage"),
+        ("--rate-limit nonsense --workers 2", "'nonsense'"),
     ],
 )
 def test_a_wrong_setting_is_one_line(
@@ -142,7 +119,6 @@ def test_a_wrong_setting_is_one_line(
 ) -> None:
     ended = serve_here("--port", 0, "--checkpoint", tiny_folder, *options.split())
     assert message in ended.error
-    assert "password" not in ended.error
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -153,7 +153,6 @@ def test_it_serves(start: Start) -> None:
 @pytest.mark.parametrize(
     ("arguments", "what", "libraries"),
     [
-        (("train", "--recipe", "nano", "--out", "run"), "training", ("torch",)),
         (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
         (("eval", "direct", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
         (("export", "direct", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calcgpt.base.errors import ConfigError
+from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
 from datagen.slots import MAX_SOURCES, N_KINDS
@@ -88,6 +88,11 @@ class Layer(NamedTuple):
     down: Floats
 
 
+def _quiet() -> np.errstate:
+    """What overflows is infinite, in a sigmoid rightly so. Other such logits are refused."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 class Network:
     """The network with the weights of a checkpoint."""
 
@@ -100,17 +105,27 @@ class Network:
             if name not in tensors or tensors[name].shape != shape:
                 raise CheckpointError(f"tensor {name!r} is missing or is not {shape}")
         self._n_head, self.vocab_size = config.n_head, vocab_size
-        sums_RVC = tensors["token_embedding.weight"] + tensors["roles.weight"][:, None]
-        sources_XC = rms_norm(sums_RVC.reshape(-1, config.n_embd)) * tensors["source_norm.weight"]
-        self._kinds_KC = tensors["kinds.weight"]
-        self._layers = [
-            _layer(config, tensors, f"blocks.{layer}", sources_XC)
-            for layer in range(config.n_layer)
-        ]
-        self._head_CV = _transposed(tensors["head.weight"] * tensors["norm.weight"])
+        with _quiet():
+            sums_RVC = tensors["token_embedding.weight"] + tensors["roles.weight"][:, None]
+            normed_XC = rms_norm(sums_RVC.reshape(-1, config.n_embd))
+            sources_XC = normed_XC * tensors["source_norm.weight"]
+            self._kinds_KC = tensors["kinds.weight"]
+            self._layers = [
+                _layer(config, tensors, f"blocks.{layer}", sources_XC)
+                for layer in range(config.n_layer)
+            ]
+            self._head_CV = _transposed(tensors["head.weight"] * tensors["norm.weight"])
 
     def __call__(self, kinds_N: Ints, tokens_NR: Ints) -> Floats:
-        """Returns the logits of the next token in each case, (N, V). Tokens are -1 for none."""
+        """Returns the logits of the next token in each case, (N, V). Tokens are -1 for none. Raises
+        DataError if they are not finite."""
+        with _quiet():
+            logits_NV = self._logits(kinds_N, tokens_NR)
+        if not np.isfinite(logits_NV).all():
+            raise DataError("the model's logits are not finite")
+        return logits_NV
+
+    def _logits(self, kinds_N: Ints, tokens_NR: Ints) -> Floats:
         rows_NR = tokens_NR + self.vocab_size * np.arange(MAX_SOURCES)
         hidden_NR1 = (tokens_NR < 0)[..., None]
         N, H = len(kinds_N), self._n_head

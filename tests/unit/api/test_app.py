@@ -15,7 +15,9 @@ from datagen.operations import ADDITION
 
 def test_a_missing_content_type_is_named(client: TestClient) -> None:
     response = client.post("/v1/calculate", content=b'{"expression": "1+1"}')
-    assert "Content-Type" in problem(response, 422, "invalid-request")["detail"]
+    document = problem(response, 422, "invalid-request")
+    assert "Content-Type" in document["detail"]
+    assert document["request_id"] == response.headers["x-request-id"]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,9 @@ def test_the_models_are_listed_and_chosen_by_name(client: TestClient) -> None:
         "max_characters": 10_100,
         "works_in_steps": True,
     }
-    assert listed["data"][1]["domain"]["works_in_steps"] is False
+    direct = listed["data"][1]["domain"]
+    assert (direct["decimal_places"], direct["default_places"]) == (2, 2)
+    assert direct["works_in_steps"] is False
     assert listed["data"][0]["parameters"] > 1000
     assert listed["data"][0]["calibration"] is None
     for model in listed["data"]:

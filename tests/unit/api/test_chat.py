@@ -79,9 +79,8 @@ def test_the_usage_has_what_the_model_read_and_wrote(client: TestClient) -> None
     first, last = answer["calculation"]["nodes"]
     read = len(first["prompt"] + last["prompt"])
     written = len(first["output"] + last["output"])
-    work = {"reasoning_tokens": written - len(last["output"].rpartition("=")[2])}
-    counts = {"total_tokens": read + written, "completion_tokens_details": work}
-    assert answer["usage"] == {"prompt_tokens": read, "completion_tokens": written, **counts}
+    counts = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+    assert answer["usage"] == counts
     options = {"include_usage": True}
     *_, end = streamed(chat(client, "(1+2)*3", stream=True, stream_options=options))
     assert (end["choices"], end["usage"]) == ([], answer["usage"])
@@ -149,56 +148,23 @@ def test_options_without_effect_are_accepted(client: TestClient) -> None:
 
 FUNCTION = {"name": "calculate", "arguments": '{"expression": "6*7"}'}
 TOOL_CALL = {"id": "call_1", "type": "function", "function": FUNCTION}
-PARAMETERS = {"type": "object", "properties": {"expression": {"type": "string"}}}
-TOOL = {"type": "function", "function": {"name": "calculate", "parameters": PARAMETERS}}
-IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}
 CALLED = {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]}
-RETURNED = {"role": "tool", "tool_call_id": "call_1", "content": "42"}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        {  # LangChain, an agent that streams
-            "messages": [said("Use the tool.", "developer"), said("6*7"), CALLED, RETURNED],
-            "model": "exact",
-            "stream": True,
-            "stream_options": {"include_usage": True},
-            "tools": [TOOL | {"function": {**TOOL["function"], "strict": True}}],
-            "tool_choice": {"type": "function", "function": {"name": "calculate"}},
-            "parallel_tool_calls": False,
-            "stop": ["\nObservation:", "\n\tObservation:"],
-            "temperature": 0.7,
-        },
-        {  # LiteLLM, with parts of other models and what a user saw before
-            "messages": [
-                said([IMAGE, {"type": "text", "text": "What is it?"}]),
-                said(
-                    [{"type": "refusal", "refusal": "No."}, {"type": "text", "text": ""}],
-                    "assistant",
-                ),
-                said([], "assistant")
-                | {"function_call": FUNCTION, "provider_specific_fields": None},
-                said("42", "function") | {"name": "calculate"},
-                said("6*7") | {"name": "ann"},
-            ],
-            "model": "exact",
-            "logprobs": True,
-            "top_logprobs": 5,
-            "logit_bias": {"50256": -100},
-            "n": 1,
-            "user": "ann",
-            "metadata": {"trace": "1"},
-        },
-    ],
-    ids=["tools", "litellm"],
-)
-def test_what_clients_send_is_accepted(client: TestClient, body: dict[str, Any]) -> None:
-    """Bodies as the clients write them by default."""
-    response = client.post("/v1/chat/completions", json=body)
-    assert response.status_code == 200
-    answer = streamed(response)[-2] if body.get("stream") else response.json()
-    assert answer["calculation"]["result"] == "42"
+def test_messages_that_are_not_read_may_have_anything(client: TestClient) -> None:
+    """As LangChain and LiteLLM send them: tools, pictures, and members of other models."""
+    talk = [
+        said("Use the tool.", "developer"),
+        said([{"type": "image_url", "image_url": {"url": "data:image/png;base64,"}}]),
+        CALLED,
+        said("42", "tool") | {"tool_call_id": "call_1"},
+        said([{"type": "refusal", "refusal": "No."}], "assistant") | {"function_call": FUNCTION},
+        said("42", "function") | {"name": "calculate", "provider_specific_fields": None},
+        said("6*7") | {"name": "ann"},
+        said([], "assistant"),
+    ]
+    answer = client.post("/v1/chat/completions", json={"messages": talk})
+    assert answer.json()["calculation"]["result"] == "42"
 
 
 def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:

@@ -218,20 +218,6 @@ def test_a_disconnect_is_logged_unless_the_response_is_complete(
     assert metrics.requests.labels("other", "GET", str(status))._value.get() == 1
 
 
-def test_the_request_id_is_reset_after_a_request(metrics: Metrics) -> None:
-    seen: list[str | None] = []
-
-    async def app(scope: Scope, receive: Any, send: Any) -> None:
-        seen.append(request_id.get())
-
-    async def through(scope: Scope, receive: Any, send: Any) -> None:
-        await RequestLog(app, metrics)({**scope}, receive, send)
-        seen.append(request_id.get())
-
-    run(through, headers=[(b"x-request-id", b"mine")])
-    assert seen == ["mine", None]
-
-
 def test_an_application_without_a_response_is_500(metrics: Metrics) -> None:
     async def app(scope: Scope, receive: Any, send: Any) -> None:
         pass

@@ -1,21 +1,10 @@
 """Places in requests and responses of the calculator's endpoints."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_decoder import calculator_model, worked_model
 from fastapi.testclient import TestClient
-from serving import ask, batch, client_of, events_of, items_of, problem, stream
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
-    """A client of a service with two models that are right: one of worked steps, and one of two
-    places."""
-    models = (worked_model(), calculator_model(name="direct"))
-    with client_of(*models) as client:
-        yield client
+from serving import ask, batch, events_of, items_of, problem, stream
 
 
 @pytest.mark.parametrize(
@@ -43,12 +32,6 @@ def test_places_of_a_batch_and_of_a_stream(client: TestClient) -> None:
     events = events_of(stream(client, "1/3", places=3).text)
     assert events[0][1]["places"] == 3
     assert (events[-1][0], events[-1][1]["result"]) == ("result", "0.333")
-
-
-@pytest.mark.parametrize("name", ["beyond_tested", "unproven"])
-def test_options_of_earlier_versions_are_refused(client: TestClient, name: str) -> None:
-    document = problem(ask(client, "1/3", **{name: True}), 422, "invalid-request")
-    assert name in document["detail"]
 
 
 def test_as_many_as_30_places_are_answered(client: TestClient) -> None:
@@ -85,10 +68,3 @@ def test_a_model_of_two_places_has_no_others(client: TestClient) -> None:
     assert ask(client, "1/3", model="direct", places=2).json()["result"] == "0.33"
     refused = ask(client, "1/3", model="direct", places=3)
     assert "have 2 places, not 3" in problem(refused, 422, "too-many-places")["detail"]
-
-
-def test_a_model_says_what_it_takes(client: TestClient) -> None:
-    wide, direct = (model["domain"] for model in client.get("/v1/models").json()["data"])
-    assert (wide["decimal_places"], wide["default_places"]) == (30, 8)
-    assert (wide["max_characters"], wide["works_in_steps"]) == (10_100, True)
-    assert (direct["decimal_places"], direct["default_places"]) == (2, 2)

@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -64,7 +63,7 @@ async def test_work_for_a_client_that_is_gone_is_cancelled_and_counted(service: 
         return {"type": "http.disconnect"}
 
     with pytest.raises(ClientDisconnect):
-        await service.while_connected(Request({"type": "http"}, receive), ExitStack(), work())
+        await service.while_connected(Request({"type": "http"}, receive), work())
     await work.cancelled.wait()
     assert is_counted(service)
 
@@ -86,15 +85,12 @@ async def test_a_client_that_is_gone_when_its_turn_comes_is_counted(service: Ser
 async def test_the_work_for_a_stream_that_is_closed_is_cancelled_and_counted(
     service: Service,
 ) -> None:
-    work, closed = EndlessWork(), asyncio.Event()
-    stack = ExitStack()
-    stack.callback(closed.set)
-    stream = asyncio.create_task(service.outcome(stack, work()))
+    work = EndlessWork()
+    stream = asyncio.create_task(service.outcome(work()))
     await work.begun.wait()
-    assert not closed.is_set()
     stream.cancel()
     await work.cancelled.wait()
-    await closed.wait()
+    await asyncio.wait([stream])
     assert is_counted(service)
 
 

@@ -1,6 +1,5 @@
 """Settings: flags, environment, validation and secrets."""
 
-import json
 import math
 from typing import Any
 
@@ -56,10 +55,10 @@ def test_a_variable_that_is_no_setting_is_refused(
 
 
 def test_secrets_are_not_shown() -> None:
-    settings = load_settings({"api_keys": "key1,key2", "rate_storage": "async+redis://:pw@host"})
-    for text in (json.dumps(settings.masked()), repr(settings), str(settings)):
-        for secret in ("key1", "key2", "pw@host"):
-            assert secret not in text
+    settings = load_settings({"api_keys": "key1,key2"})
+    for text in (settings.model_dump_json(), repr(settings), str(settings)):
+        assert "key1" not in text
+        assert "key2" not in text
 
 
 @pytest.mark.parametrize(
@@ -69,13 +68,12 @@ def test_secrets_are_not_shown() -> None:
         ({"workers": 0}, "--workers: "),
         ({"deadline": 0}, "--deadline: "),
         ({"log_format": "xml"}, "--log-format: "),
-        ({"max_items": 2_000}, "max_items must not exceed max_pending"),
         ({"threads": 1_000}, "1000 threads are more than the "),
         ({"drain": math.inf}, "--drain: "),
         ({"api_keys": ",,,"}, "--api-keys: contains nothing"),
         ({"api_keys": " "}, "--api-keys: contains nothing"),
-        ({"trusted_proxies": "127.0.0.1,notanip"}, "--trusted-proxies: 'notanip' is not an addr"),
-        ({"trusted_proxies": "127.0.0.9/8"}, "--trusted-proxies: '127.0.0.9/8' is not the address"),
+        ({"trusted_proxies": "127.0.0.1,notanip"}, "--trusted-proxies: 'notanip' does not app"),
+        ({"trusted_proxies": "127.0.0.9/8"}, "--trusted-proxies: 127.0.0.9/8 has host"),
         ({"trusted_proxies": "::1, *"}, "--trusted-proxies: * would let each client"),
         ({"cors_origins": "https://a b.example"}, "--cors-origins: 'https://a b.example' is not"),
         ({"cors_origins": "notaurl"}, "--cors-origins: 'notaurl' is not an origin"),
@@ -114,7 +112,7 @@ def test_proxies_are_addresses_or_networks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("CALCGPT_MAX_ITEMS", "many"), ("CALCGPT_RATE_LIMIT", "")]
+    ("name", "value"), [("CALCGPT_MAX_BODY", "many"), ("CALCGPT_RATE_LIMIT", "")]
 )
 def test_a_bad_variable_is_named(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)

@@ -211,21 +211,21 @@ def test_only_a_folder_of_ours_is_replaced_and_only_by_force(tmp_path: Path) -> 
     check_replaceable(out, True, "marker")
 
 
-def test_a_folder_with_the_config_of_another_program_is_left_alone(tiny_copy: Path) -> None:
-    check_replaceable(tiny_copy, True, "config.json")
-    (tiny_copy / "config.json").write_text('{"model_type": "llama"}')
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ('{"model_type": "llama"}', "config.json"),
+        ('{"version": "1.0", "model": {}}', "tokenizer.json"),
+    ],
+)
+def test_a_folder_with_a_file_of_another_program_is_left_alone(
+    tiny_copy: Path, content: str, name: str
+) -> None:
+    check_replaceable(tiny_copy, True, CARD, name)
+    (tiny_copy / name).write_text(content)
     for force in (False, True):
-        with pytest.raises(
-            CheckpointError, match=r"calcgpt did not write its config\.json: it is not"
-        ):
-            check_replaceable(tiny_copy, force, "config.json")
-
-
-def test_a_folder_with_the_tokenizer_of_another_program_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "model.gguf").touch()
-    (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "model": {}}')
-    with pytest.raises(CheckpointError, match=r"calcgpt did not write its tokenizer\.json"):
-        check_replaceable(tmp_path, True, "model.gguf", "tokenizer.json")
+        with pytest.raises(CheckpointError, match=f"calcgpt did not write its {name}: it is not"):
+            check_replaceable(tiny_copy, force, CARD, name)
 
 
 def test_metrics_are_read_with_the_config_beside_them_or_alone(tiny_copy: Path) -> None:

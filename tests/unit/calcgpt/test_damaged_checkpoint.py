@@ -5,7 +5,6 @@ import math
 import os
 import pickle
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,42 +36,31 @@ from calcgpt.registry import best
 from calcgpt_lab.model.stored import load_tensors
 from calcgpt_lab.saving import save
 
+# What stands in place of a file, and what is said of it.
+REPLACED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "nothing": (lambda file: None, "No such file"),
+    "a folder": (Path.mkdir, ""),
+    "a pipe": (os.mkfifo, "not a regular file"),
+    "a device": (lambda file: file.symlink_to("/dev/zero"), "not a regular file"),
+    # No byte of it is read: that would take long.
+    "too large": (lambda file: file.touch() or os.truncate(file, 10**10), "more than "),
+    "no text": (lambda file: file.write_bytes(b"\xff\xfe\x00"), ""),
+    **{
+        text[:6]: (lambda file, text=text: file.write_text(text), "")
+        for text in ("[1, 2]", '"text"', "null", "[" * 50)
+    },
+}
+
 
 @pytest.mark.parametrize("name", NEEDED)
-def test_a_missing_file_is_named(tiny_copy: Path, name: str) -> None:
+@pytest.mark.parametrize("kind", REPLACED)
+def test_what_stands_in_place_of_a_file_is_refused(tiny_copy: Path, name: str, kind: str) -> None:
+    make, reason = REPLACED[kind]
     (tiny_copy / name).unlink()
+    make(tiny_copy / name)
     message = refusal(tiny_copy)
-    assert message.startswith(str(tiny_copy / name))
-    assert "No such file" in message
-
-
-@pytest.mark.parametrize("name", NEEDED)
-@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"[1, 2]", b'"text"', b"null", b"[" * 50])
-def test_a_file_with_other_content_is_named(tiny_copy: Path, name: str, data: bytes) -> None:
-    (tiny_copy / name).write_bytes(data)
-    assert str(tiny_copy / name) in refusal(tiny_copy)
-
-
-@pytest.mark.parametrize("name", NEEDED)
-def test_a_folder_instead_of_a_file_is_named(tiny_copy: Path, name: str) -> None:
-    (tiny_copy / name).unlink()
-    (tiny_copy / name).mkdir()
-    assert str(tiny_copy / name) in refusal(tiny_copy)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="makes a pipe")
-@pytest.mark.parametrize("name", NEEDED)
-@pytest.mark.parametrize("kind", ["pipe", "device", "too large"])
-def test_what_might_never_end_is_not_read(tiny_copy: Path, name: str, kind: str) -> None:
-    file = tiny_copy / name
-    if kind == "too large":
-        os.truncate(file, 10**10)  # no byte is read: that would take long
-        expected = "more than "
-    else:
-        file.unlink()
-        os.mkfifo(file) if kind == "pipe" else file.symlink_to("/dev/zero")
-        expected = "not a regular file"
-    assert refusal(tiny_copy).startswith(f"{file}: {expected}")
+    assert str(tiny_copy / name) in message
+    assert reason in message
 
 
 def test_one_flipped_bit_in_the_state_of_the_training_is_found(tmp_path: Path) -> None:
@@ -109,13 +97,6 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, value: float) -
         Checkpoint.load(tmp_path / "nan")
 
 
-def test_weights_of_another_type_are_refused(tiny_copy: Path) -> None:
-    arrays = load_file(tiny_copy / WEIGHTS)
-    save_file({**arrays, "head.bias": arrays["head.bias"].astype(np.float16)}, tiny_copy / WEIGHTS)
-    claim_hash(tiny_copy, WEIGHTS)
-    assert refusal(tiny_copy).endswith("tensor 'head.bias' has type F16, not F32")
-
-
 @pytest.mark.parametrize("fields", [{"n_embd": 32}, {"n_layer": 2}, {"head_bias": False}])
 def test_weights_of_another_size_are_refused(
     tiny_copy: Path, tmp_path: Path, fields: dict[str, Any]
@@ -129,7 +110,7 @@ def test_weights_of_another_size_are_refused(
     assert refusal(tiny_copy) == expected
 
 
-Arrays = dict[str, NDArray[np.float32]]
+Arrays = dict[str, NDArray[Any]]
 
 
 def _merged(arrays: Arrays, *shape: int) -> Arrays:
@@ -146,8 +127,12 @@ def _merged(arrays: Arrays, *shape: int) -> Arrays:
             lambda a: {**a, "head.weight": a["head.weight"].T},
             "tensor 'head.weight' is (16, 21), config.json says (21, 16)",
         ),
+        (
+            lambda a: {**a, "head.bias": a["head.bias"].astype(np.float16)},
+            "tensor 'head.bias' has type F16, not F32",
+        ),
     ],
-    ids=["one", "names", "empty", "shape"],
+    ids=["one", "names", "empty", "shape", "type"],
 )
 def test_weights_that_do_not_fit_the_config_are_refused_by_tensor(
     tiny_copy: Path, change: Callable[[Arrays], Arrays], reason: str
@@ -156,7 +141,7 @@ def test_weights_that_do_not_fit_the_config_are_refused_by_tensor(
     save_file({name: np.ascontiguousarray(a) for name, a in arrays.items()}, tiny_copy / WEIGHTS)
     claim_hash(tiny_copy, WEIGHTS)
     message = refusal(tiny_copy)
-    assert message.startswith(f"{tiny_copy.name}/{WEIGHTS}: tensor")
+    assert f"{tiny_copy.name}/{WEIGHTS}: tensor" in message
     assert reason in message
     assert len(message) < 400
 
@@ -185,6 +170,10 @@ def test_weights_of_many_dimensions_are_refused(tiny_copy: Path, n_dimension: in
         (lambda table: table["model"].update(n_head=3), "not divisible"),
         (lambda table: table.update(model=[1]), "model"),
         (lambda table: table.update(weights="x"), "unknown field 'weights'"),
+        (
+            lambda table: table["sha256"].update({"../notes.txt": "0" * 64}),
+            "'sha256' has '../notes.txt', which is not a file of a checkpoint",
+        ),
     ],
 )
 def test_an_invalid_config_is_refused_with_the_reason(
@@ -195,13 +184,6 @@ def test_an_invalid_config_is_refused_with_the_reason(
     message = refusal(tiny_copy)
     assert message.startswith(str(tiny_copy / CONFIG))
     assert reason in message
-
-
-def test_a_hash_of_a_file_that_is_not_ours_is_refused(tiny_copy: Path) -> None:
-    edit_json(tiny_copy / CONFIG, lambda table: table["sha256"].update({"../notes.txt": "0" * 64}))
-    assert refusal(tiny_copy).endswith(
-        "'sha256' has '../notes.txt', which is not a file of a checkpoint"
-    )
 
 
 @pytest.mark.parametrize(

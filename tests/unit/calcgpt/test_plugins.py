@@ -108,7 +108,7 @@ def test_problems_recipes_and_tasks_of_a_plugin(
         monkeypatch.syspath_prepend(tmp_path)
     plugin = [] if installed else ["--plugin", "problems_of_mine.py"]
 
-    made = ["datagen", "data", "--train", 200_000, "--val", 5, "--test", 5, "--workers", 2]
+    made = ["datagen", "data", "--train", 70_000, "--val", 5, "--test", 5, "--workers", 2]
     assert run_cli(*made, "--distribution", "mine", "--format", "mine", *plugin).code == 0
     assert "*" not in Path("data", "train.txt").read_text()
     forget()

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 import z3
+from exact_values import exact
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -151,11 +152,6 @@ def value(prompt: str) -> Fraction | None:
     """Returns the number that the answer to a prompt writes, None for nan."""
     text = render([prompt.encode()])[0].decode().rpartition("=")[2].rstrip("$")[::-1]
     return None if "n" in text else Fraction(text.lstrip("0") or "0")
-
-
-def exact(problem: Problem) -> Fraction:
-    a, b = (Fraction(x.units, 10**x.places) for x in (problem.a, problem.b))
-    return {"+": a + b, "-": a - b, "*": a * b, "/": a / b if b else Fraction(0)}[problem.op]
 
 
 sizes = st.tuples(st.integers(1, 6), st.integers(0, 6))

@@ -1,49 +1,23 @@
 """Worked steps are exact for all quotient digits, one line at a time and many at once."""
 
-from decimal import ROUND_HALF_EVEN, Context, Decimal
-from fractions import Fraction
-
 import numpy as np
 import pytest
+from datagen_strategies import prompts
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from work_strategies import number_text, prompts
 
+from datagen import notation
 from datagen.answer_layout import answer_field
+from datagen.arithmetic import Number, Problem
 from datagen.layout import layout, shape_of
 from datagen.notation import WORK_ALPHABET as ALPHABET
-from datagen.operations import RULES
+from datagen.operations import DIVISION, RULES
 from datagen.slots import Kind, Layout, Shape
 from datagen.work import render, second_digits
 
-EXACT = Context(prec=200, rounding=ROUND_HALF_EVEN)
-
-
-def operand_texts(prompt: str) -> tuple[str, str, str]:
-    """Returns A, the operation and B of a prompt, without padding."""
-    text = prompt[prompt.index("(") + 1 : -2]
-    op = next(i for i in range(10, len(text)) if text[i] in "+-*/")
-    a, b = (field.lstrip("0") for field in (text[:op], text[op + 1 :]))
-    return ("0" + a if a[:1] in (".", "") else a), text[op], ("0" + b if b[:1] in (".", "") else b)
-
 
 def expected_answer(prompt: str) -> str:
-    """Computes the answer field by fractions and decimals."""
-    a, op, b = operand_texts(prompt)
-    x, y = Fraction(a), Fraction(b)
-    places = int(prompt[1 : prompt.index("(")] or 2)
-    if op == "/" and y == 0:
-        return "nan0000000$"
-    exact = {"+": x + y, "-": x - y, "*": x * y}[op] if op != "/" else x / y
-    if op != "/" and "." not in a + b:
-        text = str(exact)
-    else:
-        shifted = Decimal(exact.numerator * 10**places)
-        units = int(EXACT.to_integral_exact(EXACT.divide(shifted, Decimal(exact.denominator))))
-        text = number_text(round(exact * 10**places), places)
-        # Python's round of a fraction agrees with the decimal module wherever 200 digits suffice.
-        assert units == round(exact * 10**places)
-    return text.rjust(10, "0")[::-1] + "$"
+    return notation.render(notation.parse_prompt(prompt)).removeprefix(prompt)
 
 
 @given(prompts(), st.integers(0, 2**64 - 1))
@@ -72,9 +46,11 @@ def test_quotients_beside_a_tie_are_rounded_by_the_last_digit_of_the_dividend(
 ) -> None:
     """With `further`, no row brings down the digit that is different."""
     a = (2 * result + 1) * 5 * divisor * 10**further + difference
-    a_text = number_text(a, places + 1 + b_places + further)
-    b_text = number_text(divisor, b_places)
-    prompt = f"${places if places != 2 else ''}({a_text.rjust(10, '0')}/{b_text.rjust(10, '0')})="
+    dividend = Number.from_units(a, places + 1 + b_places + further, True)
+    problem = Problem(
+        dividend, DIVISION, Number.from_units(divisor, b_places, b_places > 0), places
+    )
+    prompt = notation.render_prompt(problem)
     [line] = render([prompt.encode()])
     assert line.decode().rpartition("=")[2] == expected_answer(prompt)
 
@@ -90,28 +66,6 @@ def test_a_line_is_what_its_rules_write_slot_by_slot(prompt: str) -> None:
         text[position] = RULES[slot.kind](*sources)[0]
     field = "".join(character for _, character in answer_field(slots, bytes(text)))
     assert render([prompt.encode()]) == [bytes(text[:-1]) + field.encode()]
-
-
-def remainders(plan: Layout, line: bytes) -> list[tuple[int, int]]:
-    """Returns remainder and divisor after each quotient digit."""
-    rows: dict[int, str] = {}
-    divisor = ""
-    for slot, code in zip(plan, line, strict=False):
-        if slot.kind is Kind.REMAINDER_DIGIT:
-            rows[slot.row] = chr(code) + rows.get(slot.row, "")
-        elif slot.kind in (Kind.B_DIGIT, Kind.B_ZERO):
-            divisor = chr(code) + divisor
-    values = [int(text) - (10 ** len(text) if text[0] == "9" else 0) for text in rows.values()]
-    return [(remainder, int(divisor)) for remainder in values]
-
-
-@given(prompts("/"), st.integers(0, 2**64 - 1))
-def test_every_remainder_is_below_the_divisor(prompt: str, choices: int) -> None:
-    plan = layout(shape_of(prompt))
-    [line] = render([prompt.encode()], np.array([choices], np.uint64))
-    if all(slot.kind is not Kind.QUOTIENT_DIGIT for slot in plan):
-        return
-    assert all(abs(remainder) < divisor for remainder, divisor in remainders(plan, line))
 
 
 def quotient_digits(plan: Layout, line: bytes) -> list[int]:

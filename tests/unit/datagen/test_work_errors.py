@@ -4,9 +4,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from datagen_strategies import prompts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from work_strategies import prompts
 
 from calcgpt.base.errors import NotationError
 from datagen import notation

@@ -26,8 +26,6 @@ from calcgpt.inference.results import NOT_CONFIDENT
 from calcgpt.registry import resolve
 from datagen.operations import ADDITION
 
-PROMPT = "$(0000000006/0000000344)="
-
 
 def calculator(completion: Callable[[str], str] = right) -> Calculator:
     """Returns a calculator whose model completes prompts by `completion`, by default correctly."""

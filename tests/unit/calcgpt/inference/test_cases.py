@@ -273,6 +273,13 @@ def test_either_of_two_right_digits_is_what_the_model_knows() -> None:
     assert decoder.memory.entries.probabilities[index].min() > 0.5 + 0.1
 
 
+@pytest.mark.filterwarnings("error")
+def test_weights_that_overflow_are_refused_without_a_warning() -> None:
+    huge = {name: array * np.float32(1e30) for name, array in proved().arrays.items()}
+    with pytest.raises(DataError, match="logits are not finite"):
+        CaseDecoder(proved().recipe.model, WORK_ALPHABET, huge).complete(PROMPTS)
+
+
 def test_a_proved_memory_is_kept_for_the_same_weights(empty_cache: Path) -> None:
     first, file = decoder(), file_of()
     kinds, sources, _ = all_cases()

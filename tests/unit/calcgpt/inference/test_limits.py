@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from datagen_strategies import prompts
 from fake_decoder import (
     completing_decoder,
     notation_checkpoint,
@@ -11,7 +12,6 @@ from fake_decoder import (
     worked_checkpoint,
 )
 from hypothesis import given
-from work_strategies import prompts
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.errors import ExpressionError, ExpressionErrorKind
@@ -86,7 +86,7 @@ def test_there_are_0_to_30_places(places: Any) -> None:
 def test_numbers_have_any_number_of_digits() -> None:
     calculator = wide(block_size=100_000)
     assert calculator.calculate(f"{10**600}+1").verified
-    assert calculator.calculate(f"{10**120}*{10**40}-0.{'1' * 200}").verified
+    assert calculator.calculate(f"{10**40}*{10**20}-0.{'1' * 200}").verified
 
 
 @pytest.mark.parametrize("number", [Number(10**10_100), Number(-1, 9_999)])

@@ -7,7 +7,7 @@ from typing import Any
 
 import mpmath
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from real_numbers import HARD, IDENTITIES, UNDECIDED
 
@@ -133,6 +133,7 @@ def test_steps_agree_with_intervals_or_are_undecided(drawn: Drawn, step: str) ->
     assert low <= decided <= high if decided is not None else low != high
 
 
+@settings(max_examples=50)
 @given(reals(), reals())
 def test_a_remainder_agrees_with_intervals_or_is_undecided(a: Drawn, b: Drawn) -> None:
     low, high = by_intervals(b[1])

@@ -29,11 +29,8 @@ from calcgpt_lab.model.gpt import compiled
 from calcgpt_lab.model.parameters import count
 from calcgpt_lab.recipe import load_recipe
 from calcgpt_lab.records import TrainingError
-from calcgpt_lab.training import speed
 from calcgpt_lab.training.environment import read_starts
-from calcgpt_lab.training.optim import FinalWeights
 from calcgpt_lab.training.run_folder import RunFolder
-from calcgpt_lab.training.stopping import StopRequest
 from calcgpt_lab.training.train import Trainer, train
 from datagen.notation import WORK_ALPHABET
 from datagen.splits import Split
@@ -99,13 +96,13 @@ def test_an_average_of_the_weights_is_kept_and_validated(data: Path, tmp_path: P
     trainer = Trainer(chosen, training_data(chosen, data), RunFolder(averaged.parent), CPU)
     trainer.resume()
     saved = Checkpoint.load(averaged)
-    validated = trainer.validate(StopRequest())
-    assert validated
+    with torch.no_grad(), trainer.final.applied():
+        validated = trainer.validate()
     assert validated[0] == saved.metrics["val_loss"]
     assert_same(dict(trainer.model.named_parameters()), weights(plain))
-    trainer.final = FinalWeights()  # the same numbers without averaging, from the weights as saved
     trainer.model.load_state_dict(saved.model.state_dict())
-    assert trainer.validate(StopRequest()) == validated
+    with torch.no_grad():
+        assert trainer.validate() == validated
 
 
 def double(random: Random) -> str:
@@ -240,10 +237,8 @@ GOLDEN = [
 @pytest.mark.parametrize("name", ["llama-10m", "llama-100m"])
 @pytest.mark.parametrize("text", [False, True])
 def test_large_recipes_train_on_problems_and_on_text(
-    data: Path, tmp_path: Path, name: str, text: bool, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path, name: str, text: bool
 ) -> None:
-    # A step of a busy machine takes so long that its share of the real peak is rounded to zero.
-    monkeypatch.setattr(speed, "peak_rate", lambda device, bf16: 1.0)
     n_parameter = sum(count(load_recipe(name).model, 27).values())
     assert n_parameter == pytest.approx({"llama-10m": 10e6, "llama-100m": 100e6}[name], rel=0.02)
     tiny = ("n_layer=1", "n_embd=24", "n_head=12", "n_kv_head=4", "ff_hidden=16", "block_size=256")
@@ -253,7 +248,6 @@ def test_large_recipes_train_on_problems_and_on_text(
     train(load_recipe(name, sets), data if text else None, tmp_path, progress=False)
     row, _ = rows(tmp_path)
     assert row["loss"] > 1
-    assert row["mfu"] > 0
 
 
 def test_a_run_that_diverges_stops_before_it_saves(data: Path, tmp_path: Path) -> None:
