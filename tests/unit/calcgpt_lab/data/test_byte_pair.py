@@ -2,9 +2,7 @@
 an invalid tokenizer.json is refused in one line."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -108,41 +106,26 @@ def test_json_describes_a_tokenizer_completely() -> None:
     assert (again.vocabulary, again.merges) == (shells.vocabulary, shells.merges)
 
 
-def damaged(**changes: Callable[[list[Any]], Any]) -> str:
-    """Returns the JSON of a tokenizer with some fields replaced by functions of their values."""
-    content = json.loads(shells.to_json())
-    for key, change in changes.items():
-        content[key] = change(content[key])
-    return json.dumps(content)
+def with_merges(*merges: object) -> str:
+    return json.dumps({"type": "bpe", "merges": merges})
 
 
 @pytest.mark.parametrize(
     "content",
     [
         '{"type": "bpe"}',
-        '{"type": "bpe", "vocabulary": [], "merges": []}',
-        '{"type": "bpe", "vocabulary": ' + "[" * 100_000,
-        '{"type": "bpe", "vocabulary": [[1]], "merges": []}',
-        damaged(vocabulary=lambda v: v[:-1]),
-        damaged(vocabulary=lambda v: [*v, "more"]),
-        damaged(vocabulary=lambda v: [v[1], v[0], *v[2:]]),
-        damaged(vocabulary=lambda v: [*v[:-1], 5]),
-        damaged(vocabulary=lambda v: [*v[:-1], "\ud800"]),
-        damaged(merges=lambda m: m[:-1]),
-        damaged(merges=lambda m: m[::-1]),
-        damaged(merges=lambda m: ["x\n y", *m[1:]]),  # makes another token
-        damaged(merges=lambda m: [m[0].replace(" ", ""), *m[1:]]),
-        damaged(merges=lambda m: [" " + m[0], *m[1:]]),
-        # A token that is made of itself, and one that stands for nothing.
-        damaged(vocabulary=lambda v: [*v, "qq"], merges=lambda m: [*m, "qq "]),
-        damaged(vocabulary=lambda v: [*v, ""], merges=lambda m: [*m, " "]),
-        # A merge of a token that only the next one makes.
-        damaged(vocabulary=lambda v: [*v[:256], "abc", "bc"], merges=lambda m: ["a bc", "b c"]),
-        damaged(vocabulary=lambda v: [*v[:256], "aa", "aa"], merges=lambda m: ["a a", "a a"]),
-        damaged(
-            vocabulary=lambda v: v[:256] + [f"a{i}" for i in range(70_000)],
-            merges=lambda m: [f"a {i}" for i in range(70_000)],
-        ),
+        '{"type": "bpe", "merges": {}}',
+        '{"type": "bpe", "merges": ' + "[" * 100_000,
+        with_merges("a b", 5),
+        with_merges("a \ud800"),
+        with_merges("x\n y"),
+        with_merges("ab"),
+        with_merges(" a b"),
+        with_merges("qq "),  # a token that is made of itself
+        with_merges(" "),  # one that stands for nothing
+        with_merges("a bc", "b c"),  # of a token that only the next one makes
+        with_merges("a a", "a a"),
+        with_merges(*(f"a {i}" for i in range(70_000))),
     ],
     ids=lambda content: f"{len(content)} characters",
 )
@@ -158,10 +141,10 @@ def test_json_of_anything_else_is_refused_in_one_line(content: str) -> None:
 def test_more_tokens_than_ids_are_refused() -> None:
     alphabet = list(byte_pair_tokenizer("a", 256).vocabulary)
     pairs = [(a, b) for a in alphabet for b in alphabet][: 2**16 - 256]
-    assert len(BytePairTokenizer([*alphabet, *map("".join, pairs)], pairs)) == 2**16
+    assert len(BytePairTokenizer(pairs)) == 2**16
     pairs.append((alphabet[-1], alphabet[-1]))
-    with pytest.raises(ValueError, match="65,536 at most"):
-        BytePairTokenizer([*alphabet, *map("".join, pairs)], pairs)
+    with pytest.raises(ValueError, match="at most 65,536"):
+        BytePairTokenizer(pairs)
 
 
 @pytest.mark.parametrize(
