@@ -23,7 +23,6 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import Response
 from safetensors.numpy import save
-from starlette.requests import ClientDisconnect
 
 from api import calculate, chat, questions
 from api.access import ApiKeys, Hosts, Limiter, RateLimit
@@ -31,7 +30,7 @@ from api.browsers import Content, Files
 from api.connections import ON_FULL, SlowClients
 from api.http import API_RESPONSES, ProblemError, install_problems, responses
 from api.middleware import BodyLimit, RequestLog
-from api.schemas.models import Model, ModelList, Status
+from api.schemas import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
 from api.telemetry import Metrics, configure_logs, flush_logs, watch_loop
@@ -167,10 +166,6 @@ def create_app(
     )
     app.state.service = service
     install_problems(app)
-
-    @app.exception_handler(ClientDisconnect)
-    async def client_disconnect(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=499)  # only for the log
 
     app.include_router(calculate.router(service))
     app.include_router(chat.router(service))

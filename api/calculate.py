@@ -29,14 +29,13 @@ from api.http import (
     stack_of,
     stream_responses,
 )
-from api.schemas.calculator import (
+from api.schemas import (
     AnswerOptions,
     BatchItem,
     BatchRequest,
     BatchResponse,
     CalculateQuery,
     CalculateRequest,
-    CalculateResponse,
     NodeEnd,
     NodeStart,
     Start,
@@ -239,12 +238,12 @@ def router(service: Service) -> APIRouter:
         responses=QUESTION_RESPONSES,
     )
 
-    @routes.post("", response_model=CalculateResponse)
+    @routes.post("", response_model=Calculation)
     async def calculate(body: CalculateRequest, request: Request) -> Response:
         """Calculate an expression."""
         return json_response(await Asking(service, body, request).calculated(body.expression))
 
-    @routes.get("", response_model=CalculateResponse)
+    @routes.get("", response_model=Calculation)
     async def calculate_by_address(
         query: Annotated[CalculateQuery, Query()], request: Request
     ) -> Response:
@@ -350,7 +349,7 @@ async def _item(inquiry: Inquiry | ProblemError) -> BatchItem:
         calculation = await inquiry.answer()
     except ProblemError as error:
         return _problem_item(error)
-    return BatchItem.model_validate({"status": 200, "calculation": calculation})
+    return BatchItem(status=200, calculation=calculation)
 
 
 def _problem_item(error: ProblemError) -> BatchItem:

@@ -40,7 +40,7 @@ from mcp_types import (
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.responses import Response
 
-from api.schemas.calculator import Input
+from api.schemas import Input
 from calcgpt import __version__
 from calcgpt.base.errors import UserError, unknown_name
 from calcgpt.base.files import strict_json

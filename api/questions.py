@@ -16,7 +16,7 @@ from api.http import (
     json_response,
     stack_of,
 )
-from api.schemas.calculator import MODEL, Input
+from api.schemas import MODEL, Input
 from api.service import Service
 from calcgpt.base.errors import DataError
 from calcgpt.inference.decoding import Written

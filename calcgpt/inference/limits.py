@@ -65,7 +65,7 @@ class DirectLimits:
 
     def describe(self) -> dict[str, list[str] | int | bool | None]:
         """Returns the limits in the form of the service's list of models
-        (`api.schemas.models.Domain`), which an exported page has, too."""
+        (`api.schemas.Domain`), which an exported page has, too."""
         return {
             "operations": list(self.operations),
             "max_characters": WIDTH,

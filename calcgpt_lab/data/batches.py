@@ -33,7 +33,6 @@ class BatchSource(ABC):
     """Batches of one split."""
 
     one_width = False  # whether all batches have the same width
-    workers = 0  # processes that may prepare batches in advance
     # Tensors that batches depend on beside the seed, by name. A run saves and restores them.
     state: Mapping[str, torch.Tensor] = {}
 

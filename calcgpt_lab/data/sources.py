@@ -1,14 +1,12 @@
 """The data of a run: a folder or a text, a user's own task, or problems that are drawn when needed.
 
 Fresh problems are drawn in blocks, each of which serves a few hundred steps. Rendering a block as
-text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks,
-beside a GPU by worker processes. The batches do not depend on them.
+text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks.
 """
 
 import hashlib
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, Self
@@ -316,7 +314,6 @@ class FreshBatches(BatchSource):
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
         self._block = -1, 0  # number and size of the block whose first chunks are in memory
-        self._rendered: tuple[int, int, Iterator[bytes | DataError]] = -1, 0, iter(())
 
     def batch(self, step: int, size: int) -> Batch:
         n_steps = max(1, PROBLEMS_PER_BLOCK // size)  # steps that share a block
@@ -338,44 +335,5 @@ class FreshBatches(BatchSource):
         return np.flatnonzero(self._lines.lengths <= self.block_size + 1)
 
     def _chunk(self, size: int, index: int) -> ProblemLines:
-        """Returns the lines of a chunk. Chunks are taken in order, so workers know the next."""
-        if not self.workers:
-            return ProblemLines(render_chunk(self.problems, size, index), self.tokenizer)
-        if self._rendered[:2] != (size, index):
-            self._rendered = size, index, self._in_advance(size, index)
-        text = next(self._rendered[2])
-        self._rendered = size, index + 1, self._rendered[2]
-        if isinstance(text, DataError):
-            raise text
-        return ProblemLines(text, self.tokenizer)
-
-    def _in_advance(self, size: int, index: int) -> Iterator[bytes | DataError]:
-        """Returns the chunks from this one on, as worker processes render them."""
-        import torch
-
-        own = torch.Generator()  # the loader would draw from that of the training
-        indices = range(index, sys.maxsize)
-        return iter(
-            torch.utils.data.DataLoader(
-                _Chunks(self.problems, size),  # type: ignore[arg-type]
-                batch_size=None,
-                sampler=indices,
-                num_workers=self.workers,
-                generator=own,
-            )
-        )
-
-
-@dataclass(frozen=True)
-class _Chunks:
-    """The chunks of all blocks of a size, as a data set of torch. A wrong one is its error: torch
-    would make it one of many lines."""
-
-    problems: FreshProblems
-    size: int
-
-    def __getitem__(self, index: int) -> bytes | DataError:
-        try:
-            return render_chunk(self.problems, self.size, index)
-        except DataError as error:
-            return error
+        """Returns the lines of a chunk."""
+        return ProblemLines(render_chunk(self.problems, size, index), self.tokenizer)

@@ -63,29 +63,21 @@ class BytePairTokenizer(Tokenizer):
     space. In each of them the merges join bytes, the earliest merge first. Every text can be
     encoded, and decodes to itself.
 
-    Tokens are written as by GPT-2, each byte as one visible character (`Ġ` is a space).
-    `vocabulary` lists the tokens by id: the bytes, sorted by that character, then the result of
-    each merge. `merges` are pairs of tokens with lower ids than their result.
+    Tokens are written as by GPT-2, each byte as one visible character (`Ġ` is a space). By id, they
+    are the bytes, sorted by that character, then the result of each merge. `merges` are pairs of
+    tokens with lower ids than their result.
     """
 
     is_char_level = False
 
-    def __init__(self, vocabulary: Sequence[str], merges: Sequence[tuple[str, str]]) -> None:
+    def __init__(self, merges: Sequence[tuple[str, str]]) -> None:
+        vocabulary = [*_byte_characters(), *map("".join, merges)]
         ids = {token: number for number, token in enumerate(vocabulary)}
-        if (
-            len(vocabulary) > MAX_VOCABULARY
-            or len(vocabulary) != N_BYTES + len(merges)
-            or len(vocabulary) != len(ids)
-            or list(vocabulary[:N_BYTES]) != _byte_characters()
-        ):
-            raise ValueError(
-                f"a vocabulary is the {N_BYTES} bytes and one token per merge, "
-                f"{MAX_VOCABULARY:,} at most and none twice"
-            )
+        if len(vocabulary) > MAX_VOCABULARY or len(ids) < len(vocabulary):
+            raise ValueError(f"there are at most {MAX_VOCABULARY:,} tokens, and none twice")
         for number, (left, right) in enumerate(merges, start=N_BYTES):
-            parts_exist = ids.get(left, number) < number and ids.get(right, number) < number
-            if not parts_exist or left + right != vocabulary[number]:
-                raise ValueError(f"token {number} is not made of the two tokens of its merge")
+            if ids.get(left, number) >= number or ids.get(right, number) >= number:
+                raise ValueError(f"token {number} is not made of two earlier tokens")
         self.vocabulary = tuple(vocabulary)
         self.merges = tuple(merges)
         self.pipeline = _pipeline(ids, list(merges))
@@ -124,20 +116,15 @@ class BytePairTokenizer(Tokenizer):
 
     def to_json(self) -> str:
         """Returns the content of `tokenizer.json`. A merge is two tokens with a space between."""
-        content = {
-            "type": "bpe",
-            "vocabulary": self.vocabulary,
-            "merges": [" ".join(merge) for merge in self.merges],
-        }
+        content = {"type": "bpe", "merges": [" ".join(merge) for merge in self.merges]}
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        vocabulary, merges = content["vocabulary"], content["merges"]
-        for strings in (vocabulary, merges):
-            if not isinstance(strings, list) or not all(isinstance(s, str) for s in strings):
-                raise ValueError("a vocabulary and merges are lists of strings")
-        return cls(vocabulary, [merge.partition(" ")[::2] for merge in merges])
+        merges = content["merges"]
+        if not isinstance(merges, list) or not all(isinstance(merge, str) for merge in merges):
+            raise ValueError("merges are a list of strings")
+        return cls([merge.partition(" ")[::2] for merge in merges])
 
 
 def byte_pair_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> BytePairTokenizer:
@@ -160,7 +147,7 @@ def byte_pair_tokenizer(text: str, vocab_size: int = VOCAB_SIZE) -> BytePairToke
     )
     pipeline.train_from_iterator(_LINE_START.split(text), trainer)
     merges = [(left, right) for left, right in json.loads(pipeline.to_str())["model"]["merges"]]
-    return BytePairTokenizer([*_byte_characters(), *map("".join, merges)], merges)
+    return BytePairTokenizer(merges)
 
 
 def _byte_characters() -> list[str]:

@@ -1,12 +1,10 @@
-"""How SIGINT and SIGTERM stop a run: between two steps, or within a validation."""
+"""How SIGINT and SIGTERM stop a run: after the step, or the validation, that they come in."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 
 class Interrupted(Exception):
@@ -17,34 +15,10 @@ class Interrupted(Exception):
         self.signum = signum
 
 
-class _WorkInterrupted(BaseException):
-    """A signal ends `StopRequest.run_interruptible`. It is a BaseException so that
-    `except Exception` does not catch it."""
-
-
 class StopRequest:
     """The signal that asked a run to stop."""
 
     signum = 0  # the first signal; 0 if there was none
-    _cuts = False
-
-    def receive(self, signum: int) -> None:
-        """Notes a signal. The first one ends `run_interruptible`."""
-        is_first = not self.signum
-        self.signum = self.signum or signum
-        if is_first and self._cuts:
-            raise _WorkInterrupted
-
-    def run_interruptible(self, work: Callable[[], T]) -> T | None:
-        """Returns what `work` returns, or None if a signal came before it or ends it. The work must
-        not change anything that is needed later, because it can end at any point."""
-        try:
-            self._cuts = True
-            return None if self.signum else work()
-        except _WorkInterrupted:
-            return None
-        finally:
-            self._cuts = False
 
 
 @contextmanager
@@ -56,7 +30,7 @@ def stop_requests() -> Iterator[StopRequest]:
 
     def receive(signum: int, frame: FrameType | None) -> None:
         signal.signal(signum, handlers[signum])
-        request.receive(signum)
+        request.signum = request.signum or signum
 
     for stop_signal in (signal.SIGINT, signal.SIGTERM):
         try:

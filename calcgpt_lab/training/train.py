@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -49,9 +49,7 @@ from datagen.splits import Split
 
 # In training.safetensors: the prefix of the weights in training, if the checkpoint has an average.
 _RAW = "weights."
-STATE_BYTES = 16  # of a parameter: its value, two states of the optimizer, an average
 MAX_THREADS = 1_024
-Validated: TypeAlias = tuple[float, Scores | None, str]  # loss, scores, an answer
 
 
 class MicroBatch(NamedTuple):
@@ -115,9 +113,8 @@ def train(
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.threads())
-        with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
-            trainer.announce(data, progress)
-            return trainer.run(progress, trackers)
+        trainer.announce(data, progress)
+        return trainer.run(progress, trackers)
 
 
 class Trainer:
@@ -147,15 +144,12 @@ class Trainer:
                 param_group["peak_lr"] = param_group["lr"]
         self.final = optim.final_weights(self.model, self.config)
         self.counters = Counters()
-        self.needs_validation = False  # a signal interrupted the validation of the last step
         bf16 = self.config.precision == "bf16" or (
             self.config.precision == "auto" and device.type == "cuda"
         )
         self.autocast = torch.autocast(device.type, torch.bfloat16, enabled=bf16)
         if bf16 and device.type == "cuda":  # products in float32 may be rounded, too
             torch.set_float32_matmul_precision("high")
-        if device.type == "cuda":
-            self.train_batches.workers = usable_cores()
         self.clock = Clock()
 
     def _compiled(self, loss: Loss) -> Loss:
@@ -201,27 +195,26 @@ class Trainer:
             request = stack.enter_context(stop_requests())
             console = stack.enter_context(closing(Console(counters.step, steps, progress)))
             self.loop(log, request, console)
-            if request.signum and (counters.step < steps or self.needs_validation):
+            if request.signum and counters.step < steps:
                 raise Interrupted(request.signum, counters.step)
         return self.folder.step_folder(counters.step)
 
     def loop(self, log: Write, request: StopRequest, console: Console) -> None:
         """Trains, logs, validates and saves to the last step, or to a signal."""
         config, signum = self.config, 0
-        while (self.counters.step < config.steps or self.needs_validation) and not signum:
-            save = self.needs_validation  # of the step before a signal: nothing is trained first
-            if not self.needs_validation:
-                self.train_step()
-                console.stepped()
+        while self.counters.step < config.steps and not signum:
+            self.train_step()
+            console.stepped()
             step, metrics = self.counters.step, {}
-            save = save or step == config.steps or step % config.checkpoint_interval == 0
-            if save or step % config.log_interval == 0:
+            is_last = step == config.steps
+            saves = is_last or step % config.checkpoint_interval == 0
+            if saves or request.signum or step % config.log_interval == 0:
                 self._log_training(log, console)
-            if self._validates(step):
+            if is_last or step % config.eval_interval == 0:
                 with self.clock.paused():
-                    metrics = self._validation(log, request, console)
+                    metrics = self._validation(log, console)
             signum = request.signum  # one that comes later ends the next step
-            if save or signum:
+            if saves or signum:
                 self._log_training(log, console)  # NaN is noticed before it is saved
                 with self.clock.paused():
                     self.save(metrics)
@@ -285,32 +278,21 @@ class Trainer:
         log({**row, "lr": config.lr * optim.lr_factor(config, step - 1)})
         console.trained(row)
 
-    def _validates(self, step: int) -> bool:
-        return step % self.config.eval_interval == 0 or step == self.config.steps
-
-    def _validation(self, log: Write, request: StopRequest, console: Console) -> dict[str, Any]:
-        """Validates, writes a row and says it. Returns the metrics for the checkpoint: none if a
-        signal cut the validation short."""
-        result = self.validate(request)
-        self.needs_validation = result is None
-        if result is None:
-            return {}
-        step, (val_loss, scores, example) = self.counters.step, result
-        self.folder.check_finite(val_loss, "the validation loss", step)
-        scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
+    def _validation(self, log: Write, console: Console) -> dict[str, Any]:
+        """Validates, writes a row and says it. Returns the metrics for the checkpoint."""
+        step = self.counters.step
         with torch.no_grad(), self.final.applied():
+            val_loss, scores, example = self.validate()
+            self.folder.check_finite(val_loss, "the validation loss", step)
             cases = count_cases(self.model, self.train_batches)
+        scored = {"validation": {**scores.model_dump(), "temperature": 0.0}} if scores else {}
         log(validation_row(step, val_loss, scores) | cases)
         console.validated(step, val_loss, scores, example, cases)
         return {"val_loss": val_loss, **scored, **cases}
 
-    def validate(self, request: StopRequest) -> Validated | None:
-        """Returns the loss on the validation split and, if it holds problems, greedy scores and an
-        answer; None if a signal cut the validation short."""
-        with torch.no_grad(), self.final.applied():
-            return request.run_interruptible(self._score)
-
-    def _score(self) -> Validated:
+    def validate(self) -> tuple[float, Scores | None, str]:
+        """Returns the loss of the model as it is on the validation split and, if that holds
+        problems, greedy scores and an answer."""
         model, config = self.model, self.config
         n_batch, size, n_parts = config.eval_batches, config.batch_size, config.grad_accum
         with self.autocast:
@@ -363,6 +345,4 @@ class Trainer:
         self.train_batches.state = {n: state.tensors[n] for n in self.train_batches.state}
         raw = {k.removeprefix(_RAW): v for k, v in state.tensors.items() if k.startswith(_RAW)}
         self.final.resume(raw)
-        is_validated = "val_loss" in state.checkpoint.metrics
-        self.needs_validation = self._validates(self.counters.step) and not is_validated
         cut_rows(self.folder.metrics_path, self.counters.step)

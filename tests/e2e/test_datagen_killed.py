@@ -114,42 +114,6 @@ def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
-def as_nobody(folder: Path) -> str:
-    """Code that makes a process respect permissions, which root may ignore."""
-    if os.geteuid():
-        return "pass"
-    for private in [path for path in (folder, *folder.parents) if not path.stat().st_mode & 0o077]:
-        private.chmod(0o755)
-    return "os.setgroups([]); os.setgid(65534); os.setuid(65534)"
-
-
-@pytest.mark.parametrize("folder", ["", "out"])
-def test_no_permission(tmp_path: Path, folder: str) -> None:
-    tmp_path.joinpath(folder).mkdir(exist_ok=True)
-    before = as_nobody(tmp_path)
-    tmp_path.joinpath(folder).chmod(0o555)
-    try:
-        code, errors = finish(start(tmp_path / "out", before=before))
-    finally:
-        tmp_path.joinpath(folder).chmod(0o755)
-    assert code == 1
-    assert errors.startswith(f"Error: {tmp_path / 'out'}")
-    assert errors.endswith(": Permission denied\n")
-    assert errors.count("\n") == 1
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-
-
-def test_a_finished_data_set_may_be_read_only(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert finish(start(out)) == (0, "")
-    before = as_nobody(tmp_path)
-    out.chmod(0o555)
-    try:
-        assert finish(start(out, before=before)) == (0, "")
-    finally:
-        out.chmod(0o755)
-
-
 def test_two_at_once(tmp_path: Path, expected: dict[str, str]) -> None:
     out = tmp_path / "out"
     first, second = start(out), start(out)
@@ -159,15 +123,3 @@ def test_two_at_once(tmp_path: Path, expected: dict[str, str]) -> None:
     busy = (1, f"Error: another process is writing a data set in {out}\n")
     assert results[1] in (busy, (0, ""))
     assert digests(out) == expected
-
-
-def test_a_lock_is_respected_and_ends_with_its_process(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    first = start_and_stop(out)
-    try:
-        assert finish(start(out)) == (1, f"Error: another process is writing a data set in {out}\n")
-    finally:
-        first.kill()
-        finish(first)
-    assert finish(start(out)) == (0, "")
-    assert set(digests(out)) == FINAL

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 from serving import server
 
-from api.schemas.chat import CHAT_REQUEST, CHAT_RESPONSE, REASONING
+from api.chat import CHAT_REQUEST, CHAT_RESPONSE, REASONING
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed")
 

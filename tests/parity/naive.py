@@ -2,7 +2,7 @@
 NumPy, for one sequence, one head and one query at a time.
 
 Its inputs are weights and a config. It does not call `calcgpt_lab.model`. Each table of that
-package has a table here with the same names.
+package has a table here, or in `naive_layers`, with the same names.
 """
 
 import math
@@ -10,15 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from parity.naive_layers import Vector, Weights, feedforward, linear, norm, softmax
 
 from calcgpt.config import ModelConfig
 from datagen.answer_layout import answer_shape, answer_slots
 from datagen.layout import layout, shape_of
 from datagen.slots import MAX_SOURCES
 
-Vector = np.ndarray
 Vectors = list[Vector]  # one per position
-Weights = dict[str, np.ndarray]
 
 
 def logits(w: Weights, config: ModelConfig, vocab_size: int, tokens: Sequence[int]) -> np.ndarray:
@@ -118,33 +117,6 @@ def to_sources(w: Weights, config: ModelConfig, name: str, x: Vector, seen: Vect
 MODELS = {"gpt": gpt, "bigram": bigram, "sources": sources}
 
 
-def linear(w: Weights, name: str, x: Vector, bias: bool) -> Vector:
-    return w[f"{name}.weight"] @ x + (w[f"{name}.bias"] if bias else 0.0)
-
-
-# ------------------------------------------------------------------------------------- norms
-
-
-def layernorm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
-    """Ba et al. 2016, eqs. 3 and 4."""
-    mean = sum(x) / len(x)
-    variance = sum((x - mean) ** 2) / len(x)
-    y = (x - mean) / math.sqrt(variance + 1e-5) * w[f"{name}.weight"]
-    return y + w[f"{name}.bias"] if config.norm_bias else y
-
-
-def rmsnorm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
-    """Zhang & Sennrich 2019, eq. 4."""
-    return x / math.sqrt(sum(x**2) / len(x) + 1e-6) * w[f"{name}.weight"]
-
-
-NORMS = {"layernorm": layernorm, "rmsnorm": rmsnorm}
-
-
-def norm(w: Weights, name: str, config: ModelConfig, x: Vector) -> Vector:
-    return NORMS[config.norm](w, name, config, x)
-
-
 # ------------------------------------------------------------------------------------ blocks
 
 
@@ -176,51 +148,6 @@ class Block(NamedTuple):
 BLOCKS = {"pre": Block(pre, True), "post": Block(post, False)}
 
 
-# ------------------------------------------------------------------------------ feed-forward
-
-
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
-def gelu(x: float) -> float:
-    """x Phi(x) (Hendrycks & Gimpel 2016, section 2)."""
-    return x * 0.5 * (1 + math.erf(x / math.sqrt(2)))
-
-
-def gelu_tanh(x: float) -> float:
-    """Ibid., the approximation."""
-    return 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-
-
-def silu(x: float) -> float:
-    return x * sigmoid(x)
-
-
-# Name -> (whether there is a gate, the function of each number).
-FEEDFORWARDS: dict[str, tuple[bool, Callable[[float], float]]] = {
-    "relu": (False, lambda x: max(x, 0.0)),
-    "relu2": (False, lambda x: max(x, 0.0) ** 2),  # So et al. 2021
-    "gelu": (False, gelu),
-    "gelu-tanh": (False, gelu_tanh),
-    "silu": (False, silu),
-    "glu": (True, sigmoid),  # Shazeer 2020, eqs. 4 to 6
-    "geglu": (True, gelu),
-    "swiglu": (True, silu),
-}
-
-
-def feedforward(w: Weights, config: ModelConfig, name: str, x: Vector) -> Vector:
-    gated, function = FEEDFORWARDS[config.feedforward]
-    if gated:
-        both = linear(w, f"{name}.gate_up", x, config.ff_bias)
-        gate, up = both[: len(both) // 2], both[len(both) // 2 :]
-        hidden = np.array([function(g) * u for g, u in zip(gate, up, strict=True)])
-    else:
-        hidden = np.array([function(u) for u in linear(w, f"{name}.up", x, config.ff_bias)])
-    return linear(w, f"{name}.down", hidden, config.ff_bias)
-
-
 # --------------------------------------------------------------------------------- attention
 
 
@@ -248,11 +175,6 @@ def attention(w: Weights, config: ModelConfig, layer: int, x: Vectors, ids: list
             for j, weight in enumerate(scheme.weights(config, scores)):
                 y[i][h] += weight * v[j]
     return [linear(w, f"{name}.out", y_t.reshape(-1), config.attn_out_bias) for y_t in y]
-
-
-def softmax(scores: list[float]) -> list[float]:
-    total = sum(math.exp(score) for score in scores)
-    return [math.exp(score) / total for score in scores]
 
 
 def window(config: ModelConfig, scores: list[float]) -> list[float]:

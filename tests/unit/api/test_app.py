@@ -7,7 +7,7 @@ from fake_decoder import calculator_model, wrong_at
 from fastapi.testclient import TestClient
 from serving import JSON, ask, client_of, problem
 
-from api.schemas.calculator import PROBLEM
+from api.schemas import PROBLEM
 from calcgpt.inference.results import Confidence
 from calcgpt_lab.evaluation.calibration import confidence_record
 from datagen.operations import ADDITION

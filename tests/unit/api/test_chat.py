@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from serving import ask, client_of, problem, stream, wait_for
 
-from api.schemas.chat import IGNORED, ChatRequest
+from api.chat import IGNORED, ChatRequest
 from datagen.operations import ADDITION
 
 

@@ -217,15 +217,6 @@ def test_an_interruption_changes_nothing(
     assert make(tmp_path, other, force=force).plan == other
 
 
-def test_a_file_of_unknown_origin_is_replaced_only_if_forced(tmp_path: Path) -> None:
-    (tmp_path / "val.txt").write_bytes(b"rubbish")
-    with pytest.raises(DataError, match=r"val.txt of unknown origin .--force replaces it"):
-        make(tmp_path)
-    assert [*contents(tmp_path)] == ["val.txt"]
-    make(tmp_path, force=True)
-    assert sorted(contents(tmp_path)) == FILES
-
-
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     (tmp_path / ".new").mkdir()
     (tmp_path / ".new" / "val.txt").write_text("half of a file")

@@ -6,7 +6,6 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from calcgpt.errors import CheckpointError
 from calcgpt_lab.data import sources
 from calcgpt_lab.data.dataset import DatasetPlan, generate
 from calcgpt_lab.data.sources import training_data
-from calcgpt_lab.model import stored
 from calcgpt_lab.training import train as training_module
 from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder
 from calcgpt_lab.training.train import Trainer
@@ -201,23 +199,6 @@ def test_what_is_saved_after_a_damaged_checkpoint_was_skipped_is_kept(
     trainer.train_step()
     trainer.save({})
     assert RunFolder(tmp_path).load_last().folder.name == "step-00000016"
-
-
-def test_a_resumed_run_loads_each_file_once(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constant = "train.schedule=constant"  # so that the run can be made longer
-    run(data, tmp_path, constant)
-    loaded: list[Path] = []
-    for library in (safetensors.numpy, stored):
-
-        def load(path: Path, read: Callable[[Path], Any] = library.load_file) -> Any:
-            loaded.append(path)
-            return read(path)
-
-        monkeypatch.setattr(library, "load_file", load)
-    run(data, tmp_path, constant, "train.steps=25", resume=True)
-    assert [path.name for path in loaded] == ["model.safetensors", "training.safetensors"]
 
 
 def test_resume_cuts_the_metrics_after_the_checkpoint(data: Path, tmp_path: Path) -> None:

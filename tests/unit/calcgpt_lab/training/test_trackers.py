@@ -113,6 +113,8 @@ class FakeWandb(ModuleType):
     def __init__(self) -> None:
         super().__init__("wandb")
         self.begun: list[dict[str, Any]] = []
+        self.rows: list[MetricsRow] = []
+        self.finished = 0
         self.answer: bool | Exception = True
 
     def setup(self, settings: Settings) -> Settings:
@@ -128,6 +130,13 @@ class FakeWandb(ModuleType):
         if isinstance(self.answer, Exception):
             raise self.answer
         self.begun.append(options)
+        return self
+
+    def log(self, values: dict[str, Any], step: int) -> None:
+        self.rows.append({"step": step, **values})
+
+    def finish(self) -> None:
+        self.finished += 1
 
 
 @pytest.fixture
@@ -151,6 +160,12 @@ def test_settings_that_wandb_refuses_are_reported_before_a_run_begins(
     wandb.answer = answer
     with pytest.raises(ConfigError, match=reason):
         wandb_tracker(project)
+
+
+def test_wandb_gets_every_row_and_is_finished(wandb: FakeWandb, tmp_path: Path) -> None:
+    train(RECIPE, None, tmp_path, progress=False, trackers=[wandb_tracker("project")])
+    assert wandb.rows == rows(tmp_path)
+    assert wandb.finished == 1
 
 
 def test_a_resumed_run_goes_on_as_the_same_run_of_wandb(wandb: FakeWandb, tmp_path: Path) -> None:

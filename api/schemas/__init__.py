@@ -1,1 +1,0 @@
-"""Request, response and event models of the API, by subject."""
