@@ -100,10 +100,10 @@ def _calibration(scores: dict[str, Any] | None) -> Calibration | None:
 Loader = Callable[[], Iterator[LoadedModel]]  # yields the default model first; may block
 
 
-def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -> LoadedModel:
+def load_model(checkpoint: Checkpoint, engine: str = "auto") -> LoadedModel:
     """Returns a model ready to answer. Raises UserError if the engine cannot run it, if it neither
     calculates nor answers the questions of a task, or if it fails the self-test."""
-    name, decoder = load_decoder(checkpoint, engine, threads)
+    name, decoder = load_decoder(checkpoint, engine, threads=1)
     model = LoadedModel(checkpoint, decoder, name)
     if model.is_of_task:  # nobody knows what is right
         check_finite(checkpoint, decoder)
@@ -112,15 +112,13 @@ def load_model(checkpoint: Checkpoint, engine: str = "auto", threads: int = 1) -
     return model
 
 
-def load_models(
-    reference: str, others: bool, engine: str = "auto", threads: int = 1
-) -> Iterator[LoadedModel]:
+def load_models(reference: str, others: bool, engine: str = "auto") -> Iterator[LoadedModel]:
     """Yields the checkpoint that `reference` means, then, with `others`, the shipped ones.
 
     Raises UserError if the first checkpoint does not load. Skips others that do not load, with a
     warning in the log.
     """
-    first = load_model(Checkpoint.load(resolve(reference)), engine, threads)
+    first = load_model(Checkpoint.load(resolve(reference)), engine)
     yield first
     names = {first.name}
     folders = sorted(file.parent for file in shipped_checkpoints().glob(f"[!.]*/{CONFIG}"))
@@ -128,7 +126,7 @@ def load_models(
         if folder.name in names:
             continue
         try:
-            loaded = load_model(Checkpoint.load(folder), engine, threads)
+            loaded = load_model(Checkpoint.load(folder), engine)
         except UserError as error:
             log.warning("skipping a checkpoint: %s", error)
             continue
@@ -140,9 +138,7 @@ def loader(settings: Settings) -> Loader:
     """Returns a loader of the models that the settings name, after their plug-in is loaded."""
     if settings.plugin:
         load_plugin(Path(settings.plugin))
-    return lambda: load_models(
-        settings.checkpoint, settings.others, settings.engine, settings.threads
-    )
+    return lambda: load_models(settings.checkpoint, settings.others, settings.engine)
 
 
 class ModelPool:

@@ -12,7 +12,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from calcgpt.base.errors import ConfigError, unknown_name
-from calcgpt.base.processes import usable_cores
 
 PREFIX = "CALCGPT_"
 OTHERS = ("CALCGPT_CACHE", "CALCGPT_COMPLETE")  # of the engine `cases`, of `calcgpt completion`
@@ -43,7 +42,6 @@ class Settings(BaseSettings):
         "auto", description="What runs the models: cases, torch, or auto (cases if it can)."
     )
     plugin: str = Field("", description="A Python file that adds variants of models.")
-    threads: int = Field(1, ge=1, le=1024, description="CPU threads of torch, in each process.")
 
     max_connections: int = Field(
         10_000,
@@ -152,8 +150,6 @@ class Settings(BaseSettings):
     def _check_sizes(self) -> Self:
         if self.health_port and self.health_port == self.port:
             raise ValueError("--health-port must differ from --port")
-        if self.threads > (n := usable_cores()):
-            raise ValueError(f"{self.threads} threads are more than the {n} cores")
         return self
 
     def with_hosts(self) -> Self:

@@ -67,6 +67,7 @@ ASK = """question => new Promise(resolve => {
     const [field, form, work] = ["expression", "calculator", "work"].map(
         id => document.getElementById(id));
     field.value = question;
+    field.dispatchEvent(new Event("input", { bubbles: true })); // or `=` repeats what was asked
     const start = performance.now();
     new MutationObserver((_, observer) => {
         if (work.ariaBusy !== "false") return;

@@ -5,7 +5,7 @@
 import { listOff, parseHash } from "./address.js";
 import * as service from "./client.js";
 import { Engine } from "./engine/engine.js";
-import { byId } from "./format.js";
+import { byId, createButton } from "./format.js";
 import { store } from "./state.js";
 
 const NO_WEIGHTS = "urn:calcgpt:problem:no-weights"; // the engine cannot run the model
@@ -74,7 +74,8 @@ export async function cachePage() {
     await serviceWorker?.register("sw.js");
     if (!serviceWorker?.controller) return; // it is the first version
     serviceWorker.oncontrollerchange = () => {
-      byId("error").textContent = "There is a new version of this page: reload it.";
+      const reload = createButton("plain", "Reload it", () => location.reload());
+      byId("error").replaceChildren("There is a new version of this page. ", reload);
     };
   } catch {} // for example in a private window
 }

@@ -79,8 +79,7 @@ export class Brain {
         const missing = shortenMiddle(this.#missing, MAX_NAMES);
         this.#missing = "";
         if (missing) byId("error").textContent = `This model has no part ${missing}.`;
-        if (off.length) showDare(event.data, await manifestOf(model));
-        else showDare();
+        showDare(off, off.length ? await manifestOf(model) : null, event.data);
         this.#goal?.check(expression, result, off);
         const isRight = result === exact;
         const verdict = isRight ? "✓" : `✗ exact is ${formatNumbers(exact)}`;
@@ -120,12 +119,7 @@ export class Brain {
       const heads = this.#group(title, partsOf(layer, nHeads));
       layers.append(createElement("div", "", createElement("h3", "", title), heads));
     }
-    for (let layer = 1; layer <= nLayers; layer += 1) {
-      const neurons = neuronsOf(this.#map, layer);
-      const title = `${neurons.length} of ${nNeurons} neurons of layer ${layer}, the worst first`;
-      const summary = createElement("summary", "", title);
-      if (neurons.length) layers.append(createElement("details", "neurons", summary, this.#group(title, neurons)));
-    }
+    for (let layer = 1; layer <= nLayers; layer += 1) layers.append(this.#neurons(layer, nNeurons));
     layers.addEventListener("click", (event) => this.#switch(targetOf(event).closest("button")?.dataset.part));
     for (const kind of ["pointerover", "focusin"]) {
       layers.addEventListener(kind, (event) => this.#describe(targetOf(event).closest("button")?.dataset.part));
@@ -139,6 +133,20 @@ export class Brain {
       this.#outcome.after(this.#goal.verdict);
     }
     this.#draw();
+  }
+
+  /** Returns the n neurons of a layer, folded. Their switches are made when they are seen.
+   * @type {(layer: number, n: number) => HTMLElement} */
+  #neurons(layer, n) {
+    const title = `${n} neurons of layer ${layer}, the worst first`;
+    const details = createElement("details", "neurons", createElement("summary", "", title));
+    details.dataset.layer = String(layer);
+    details.addEventListener("toggle", () => {
+      if (details.childElementCount > 1) return;
+      details.append(this.#group(title, neuronsOf(this.#map, layer, n)));
+      this.#draw();
+    });
+    return details;
   }
 
   /** Returns the switches of parts. @type {(name: string, parts: string[]) => HTMLElement} */
@@ -156,19 +164,22 @@ export class Brain {
     const button = createElement("button", "switch", createElement("b", "", nameOf(name)));
     button.type = "button";
     button.dataset.part = name;
-    button.ariaLabel = `Switch off ${nameOf(name)}${part ? `: breaks ${harmsOf(part)}` : ""}`;
+    button.ariaLabel = `Switch off ${nameOf(name)}`;
+    if (!this.#map) return button; // nothing is measured
+    button.ariaLabel += `: breaks ${harmsOf(part)}`;
+    button.append(createElement("span", "purpose", `breaks ${harmsOf(part)}`));
     if (!part) return button;
     button.style.setProperty("--harm", harmOf(part).toFixed(3));
     const signs = Object.keys(part.right).filter((sign) => fateOf(part, sign) !== "fine");
     const broken = createIcon("", "signs");
     broken.append(...signs.map((sign) => createElement("i", fateOf(part, sign), OPERATIONS[sign].symbol)));
-    button.append(createElement("span", "purpose", `breaks ${harmsOf(part)}`), broken);
+    button.append(broken);
     return button;
   }
 
   /** Says what a part is for and what it breaks. @param {string} [part] */
   #describe(part) {
-    if (part) this.#about.textContent = describe(part, this.#map?.parts[part], this.#map?.n ?? 0);
+    if (part) this.#about.textContent = describe(part, this.#map);
   }
 
   /** Switches a part off or on. In the problem of the goal, only one is off. @param {string} [part] */
@@ -185,9 +196,17 @@ export class Brain {
     this.#onChange();
   }
 
+  /** Says in the headline which parts are off, until a calculation does. */
+  async #announce() {
+    const { off } = this;
+    const manifest = off.length ? await manifestOf(this.#model) : null;
+    if (!store.state.question && this.off.join() === off.join()) showDare(off, manifest);
+  }
+
   /** Draws which parts are off. */
   #draw() {
     const { off } = this;
+    this.#announce().catch(() => {}); // the next calculation says what failed
     if (off.length) this.#panel.open = true;
     for (const button of this.#body.querySelectorAll("button")) {
       if (button.dataset.part) button.ariaPressed = String(off.includes(button.dataset.part));
@@ -195,9 +214,9 @@ export class Brain {
     this.#note.textContent = off.length ? `Off: ${namesOf(off)}.` : "All parts are on.";
     this.#reset.hidden = !off.length;
     this.#describe(off.at(-1));
-    for (const part of off) {
-      const group = this.#body.querySelector(`[data-part="${CSS.escape(part)}"]`)?.closest("details");
-      if (group) group.open = true;
+    for (const part of off.filter((name) => name.includes("n"))) {
+      const layer = this.#body.querySelector(`[data-layer="${CSS.escape(part.split(".")[0])}"]`);
+      if (layer instanceof HTMLDetailsElement) layer.open = true;
     }
   }
 }

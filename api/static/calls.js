@@ -8,38 +8,43 @@ import { createElement, createIcon, formatResult, formatSigns, groupDigits } fro
 /** Arranges the steps of a calculation. Those of a function, and of a row of its program, are in a group. */
 export class Outline {
   #nodes;
-  #steps;
+  #stepAt;
   /** @type {Group[][]} */ #groups; // of each step, the outermost first
 
-  /** @param {Span[]} nodes @param {Step[]} steps @param {HTMLElement} list of their elements */
-  constructor(nodes, steps, list) {
+  /** @param {Span[]} nodes @param {(index: number) => Step} stepAt returns the step of a node */
+  constructor(nodes, stepAt) {
     this.#nodes = nodes;
-    this.#steps = steps;
+    this.#stepAt = stepAt;
     this.#groups = nodes.map(() => []);
-    this.#arrange(0, nodes.length, 0, list, null);
+  }
+
+  /** Adds all steps to a list, and yields after each. @param {HTMLElement} list */
+  arrange(list) {
+    return this.#arrange(0, this.#nodes.length, 0, list, null);
   }
 
   /** Adds some steps to a list. depth: the number of groups around them.
-   * @type {(first: number, end: number, depth: number, list: HTMLElement, around: Group | null) => void} */
-  #arrange(first, end, depth, list, around) {
+   * @type {(first: number, end: number, depth: number, list: HTMLElement, around: Group | null) => Generator<void>} */
+  *#arrange(first, end, depth, list, around) {
     for (let index = first; index < end; ) {
       let next = index + 1;
       const key = this.#keyOf(index, depth);
       while (key && next < end && this.#keyOf(next, depth) === key) next += 1;
       const { expression, path = [] } = this.#nodes[index];
-      const { element, label } = this.#steps[index];
       if (around && key && index === first && next === end && end > first + 1) {
         around.name(key); // a program of one row
-        return this.#arrange(first, end, depth + 1, list, around);
+        return yield* this.#arrange(first, end, depth + 1, list, around);
       }
       if (next > index + 1) {
         const group = new Group(depth ? key : expression, depth ? "program turn" : "program call", next - index);
         for (let step = index; step < next; step += 1) this.#groups[step].push(group);
-        this.#arrange(index, next, depth + 1, group.list, group);
+        yield* this.#arrange(index, next, depth + 1, group.list, group);
         list.append(group.element);
       } else {
+        const { element, label } = this.#stepAt(index);
         label.append(path.slice(Math.max(0, depth - 1)).map(formatSigns).join(", in it "));
         list.append(element);
+        yield;
       }
       index = next;
     }

@@ -196,6 +196,11 @@ export class Field {
     this.#input.setSelectionRange(toUnits(position), toUnits(end));
   }
 
+  /** Makes keys begin another expression: the one that was asked has no value. */
+  endQuestion() {
+    this.#operand = "";
+  }
+
   clearError() {
     this.#input.removeAttribute("aria-invalid");
   }

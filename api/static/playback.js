@@ -12,10 +12,11 @@ export class Playback {
   #budget = 0; // the number of characters that may be shown now
   #show;
   #isSlow;
+  /** @type {Iterator<void> | null} of the event that is being shown */ #pieces = null;
   #onEmpty = () => {};
   /** @type {unknown} */ #error = null; // why an event could not be shown
 
-  /** @param {(event: PlayedEvent) => void} show called with each event
+  /** @param {(event: PlayedEvent) => Iterator<void>} show shows an event, piece by piece
    * @param {() => boolean} isSlow returns whether slow motion is on */
   constructor(show, isSlow) {
     this.#show = show;
@@ -41,6 +42,7 @@ export class Playback {
 
   discard() {
     this.#queue = [];
+    this.#pieces = null;
     this.flush();
   }
 
@@ -52,15 +54,17 @@ export class Playback {
     }));
   }
 
-  /** Shows the next event. If that fails, discards the others. */
+  /** Shows the next event, or a piece of it. If that fails, discards the others. */
   #showNext() {
-    const event = /** @type {PlayedEvent} */ (this.#queue.shift());
     try {
-      this.#show(event);
+      this.#pieces ??= this.#show(this.#queue[0]);
+      if (!this.#pieces.next().done) return;
     } catch (error) {
       this.#error = error;
       this.#queue = [];
     }
+    this.#pieces = null;
+    this.#queue.shift();
   }
 
   #schedule() {

@@ -27,6 +27,7 @@ import { Step } from "./steps.js";
  *   onWritten: (step: Step) => void}} Callbacks */
 
 const WRITING = "The model writes …";
+const NO_VALUE = "urn:calcgpt:problem:division-by-zero";
 const TITLE = document.title;
 const MAX_TITLE = 60; // characters of a calculation in the title
 const MAX_FRACTION = 24; // characters of a fraction with which the next expression begins
@@ -146,9 +147,9 @@ export class Runner {
     byId("work").ariaBusy = "true";
   }
 
-  /** Shows an event. Unknown events are ignored.
-   * @type {(event: CalculationEvent, steps: Step[], typed: string) => void} */
-  #show({ name, data }, steps, typed) {
+  /** Shows an event. Unknown events are ignored. Yields between two operations of a long outline.
+   * @type {(event: CalculationEvent, steps: Step[], typed: string) => Generator<void>} */
+  *#show({ name, data }, steps, typed) {
     if (name === "loading") {
       const { received: value, total: max } = data;
       const bar = Object.assign(createElement("progress"), max ? { value, max } : {}, { ariaLabel: "Received" });
@@ -156,11 +157,14 @@ export class Runner {
     } else if (name === "start") {
       this.#status.textContent = WRITING;
       const characters = [...typed];
-      data.nodes.forEach((_, index) => steps.push(new Step(data, index, characters, this.#callbacks.onWritten)));
-      this.#outline = new Outline(data.nodes, steps, this.#nodes);
+      const create = (/** @type {number} */ index) => {
+        return (steps[index] ??= new Step(data, index, characters, this.#callbacks.onWritten));
+      };
+      this.#outline = new Outline(data.nodes, create);
       const hasWork = data.nodes.length > 0; // a number alone has none
       this.#showWork(hasWork, this.isExample || !hasWork);
       byId("fold").hidden = data.nodes.length < 2;
+      yield* this.#outline.arrange(this.#nodes);
     } else if (name === "node") steps[data.node].begin(data);
     else if (name === "token") steps[data.node].addToken(data);
     else if (name === "answer") {
@@ -197,6 +201,7 @@ export class Runner {
     if (error.status === 401) this.#callbacks.onUnauthorized();
     else if (error.position !== undefined && this.#page.field.text === typed) {
       this.#page.field.markError(error.position, error.end);
+      if (error.type === NO_VALUE) this.#page.field.endQuestion();
     }
     for (const step of this.steps) step.stop(); // last, because to draw one may be what failed
   }

@@ -109,6 +109,15 @@ def test_the_front_door_removes_a_neuron_and_puts_it_back(
     page.goto(f"{host_address}/#off=1.n9")
     page.reload()
     expect(page.locator("#brain .bar")).to_contain_text("Off: neuron 9 of layer 1.")
+    expect(dare).to_have_text("I removed one neuron of 264. What does it still know?")
+    neurons = page.locator(".neurons[open] .switch b")
+    expect(neurons).to_have_count(model.ff_width)
+    names = {f"neuron {n} of layer 1" for n in range(1, model.ff_width + 1)}
+    assert set(neurons.all_text_contents()) == names
+    weak = page.get_by_role("button", name="Switch off neuron 1 of layer 1: breaks at most 1 in 10")
+    expect(weak).to_be_visible()
+    page.get_by_role("button", name="Put it back").click()
+    expect(dare).to_have_text(claim, use_inner_text=True)
 
 
 def test_a_page_without_that_model_does_not_claim_it(

@@ -231,6 +231,7 @@ def test_the_first_wrong_character_is_that_of_the_checker_and_is_red(plain_page:
             for at in range(start, len(line)):
                 character = rng.choice([c for c in WORK_ALPHABET if c != line[at]])
                 damaged.append(line[:at] + character + line[at + 1 :])
+    damaged.append("$(00000000-9+0000000002)=-90+20-79:70-=7-00000000$")  # a minus that none shows
     for line, (wrong, red) in zip(damaged, plain_page.evaluate(WRONG, damaged), strict=True):
         cut = line.index("=") + 1
         error = work_errors.first_error_of_completion(line[:cut], line[cut:])
@@ -325,6 +326,33 @@ def test_what_is_folded_is_drawn_when_it_is_opened(page: Page) -> None:
     prompt = "$(0000000001+0000000002)="
     [line] = work.render([prompt.encode()])
     assert page.evaluate(FOLDED, [prompt, line.decode().removeprefix(prompt)]) == [0, 4]
+
+
+PIECES = """async () => {
+    const { Playback } = await import("/static/playback.js");
+    const shown = [];
+    const playback = new Playback(function* ({ name }) {
+        for (let piece = 0; piece < 9; piece += 1) {
+            const end = performance.now() + 8;
+            while (performance.now() < end);
+            shown.push(name + piece);
+            yield;
+        }
+    }, () => false);
+    for (const name of ["a", "b"]) playback.push({ name });
+    const frame = () => new Promise(requestAnimationFrame);
+    await frame();  // in which it shows some pieces
+    await frame();
+    const soFar = shown.length;
+    await playback.finished();
+    return [soFar < 18, shown];
+}"""
+
+
+def test_an_event_of_many_pieces_is_shown_in_several_frames(plain_page: Page) -> None:
+    is_part, shown = plain_page.evaluate(PIECES)
+    assert is_part
+    assert shown == [f"{name}{piece}" for name in "ab" for piece in range(9)]
 
 
 def test_pointing_at_a_digit_marks_it_and_its_copies(page: Page) -> None:

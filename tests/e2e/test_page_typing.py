@@ -76,7 +76,7 @@ def test_keys_wait_for_the_answer(
 
 
 # Keys of the keypad, by what stands on them, and of the keyboard. =4: this answer comes; @4+: this
-# is in the field then.
+# is in the field then; error: one comes.
 FLOWS = [
     "1 2 . 5 × 4 ⌫ 3 = =37.5 − 1 @37.5−1 = =36.5 ( 7 + 1 ) ÷ 2 @(7+1)÷2 Enter =4",
     "4 − 7 = =−3 ^ 2 @(−3)^2 C @",
@@ -85,6 +85,7 @@ FLOWS = [
     "1 9 mod 1 0 = @19_mod_10 =9 C 2 * a n s - ans @2*ans-9 Enter =9 @2*9-9",
     "7 8 9 Control+z @78 Control+z @7 4 @74 Control+z Control+y @74 Escape @ Control+z @74",
     "7 8 Control+z Control+z @ Control+Shift+Z @7",
+    "1 ÷ 0 = error 7 @7 C 1 ÷ 0 = error ⌫ @1÷ 4 Enter =0.25",
     "2 + 3 Enter =5 Backspace @2+ 4 Control+z @2+ Enter Control+a Backspace @",
 ]
 
@@ -98,6 +99,8 @@ def test_keys(page: Page, flow: str) -> None:
             expect(page.get_by_label("Expression")).to_have_value(step[1:].replace("_", " "))
         elif step[0] == "=" and step != "=":
             answered(page, step[1:])
+        elif step == "error":
+            expect(page.locator("#error .failure")).to_be_visible()
         elif (key := keypad.get_by_text(step, exact=True)).count():
             key.click()  # which does not take the focus from the field
         else:

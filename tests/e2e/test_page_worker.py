@@ -98,7 +98,10 @@ def test_an_old_tab_says_that_there_is_a_new_version(
     page.wait_for_function("() => navigator.serviceWorker.oncontrollerchange")
     page.evaluate(UPDATE, new)
     alert = page.get_by_role("alert")
-    expect(alert).to_have_text("There is a new version of this page: reload it.")
+    expect(alert).to_contain_text("There is a new version of this page.")
+    alert.get_by_role("button", name="Reload it").click()
+    answered(page, "3")
+    expect(alert).to_be_empty()
 
 
 def test_two_pages_on_a_host_keep_their_files(

@@ -11,12 +11,14 @@ const back = byId("put-back", HTMLButtonElement);
 let claim = line.textContent; // of the model `calculator`
 const MAX_LENGTH = 26; // characters of an expression, and of its result
 
-/** Shows a dare, or without a calculation what the page is.
- * @type {(calculation?: Calculation, manifest?: Manifest) => void} */
-export function showDare(calculation, manifest) {
-  back.hidden = !calculation;
-  door.hidden = Boolean(calculation);
-  line.textContent = calculation && manifest ? textOf(calculation, manifest) : claim;
+/** Shows what is off, and what the model says without it if it was asked; or what the page is, if nothing is off.
+ * manifest: of the model; null if nothing is off.
+ * @type {(off: string[], manifest: Manifest | null, calculation?: Calculation) => void} */
+export function showDare(off, manifest, calculation) {
+  back.hidden = !manifest;
+  door.hidden = Boolean(manifest);
+  const said = calculation ? sayingOf(calculation) : "What does it still know?";
+  line.textContent = manifest ? `I removed ${removedOf(off, manifest)}. ${said}` : claim;
 }
 
 /** Takes back what the page says of the model `calculator`: another one is the default. */
@@ -29,12 +31,11 @@ export function takeBackClaim() {
 /** Calls a function when the reader wants to put back what was removed. @param {() => void} onBack */
 export const onPutBack = (onBack) => back.addEventListener("click", onBack);
 
-/** @type {(calculation: Calculation, manifest: Manifest) => string} */
-function textOf({ expression, result, exact, off = [] }, manifest) {
+/** @param {Calculation} calculation */
+function sayingOf({ expression, result, exact }) {
   const equation = equationOf(shortenMiddle(expression, MAX_LENGTH), shortenMiddle(result ?? "", MAX_LENGTH));
   const still = result === exact ? "It still says" : "Now it says";
-  const says = result === null ? "Now its answer is no number." : `${still} ${equation}.`;
-  return `I removed ${removedOf(off, manifest)}. ${says}`;
+  return result === null ? "Now its answer is no number." : `${still} ${equation}.`;
 }
 
 /** Returns what is off, in words that need no explanation. @type {(off: string[], manifest: Manifest) => string} */

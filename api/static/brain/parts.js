@@ -5,6 +5,7 @@ import { OPERATIONS } from "../engine/operations.js";
 const FINE = 0.995; // the share of right answers from which an operation counts as unharmed
 const LOST = 0.5; // and below which it counts as lost
 const NOTED = 0.02; // the least share of wrong characters of a kind that is told
+const WEAK = "at most 1 in 10 answers of any operation"; // what a map does not list (calcgpt_lab/studies/switches.py)
 const MOST = 0.5; // the share of texts without an end above which that is told
 
 /** What is measured of a part: the share of right answers without it, by operation; that of texts without an end; that
@@ -24,16 +25,17 @@ export function partsOf(layer, heads) {
 /** Returns the names of all parts of a model. @param {import("../client.js").Manifest} model */
 export function allParts({ layers, heads, neurons }) {
   const partsOfLayer = (/** @type {number} */ layer) => {
-    return [...partsOf(layer, heads), ...Array.from({ length: neurons }, (_, neuron) => `${layer}.n${neuron + 1}`)];
+    return [...partsOf(layer, heads), ...neuronsOf(null, layer, neurons)];
   };
   return Array.from({ length: layers }, (_, index) => partsOfLayer(index + 1)).flat();
 }
 
-/** Returns the neurons of a layer that matter, by the map, the most harmful first.
- * @type {(map: SwitchMap | null, layer: number) => string[]} */
-export function neuronsOf(map, layer) {
-  const all = Object.entries(map?.parts ?? {}).filter(([part]) => part.startsWith(`${layer}.n`));
-  return all.sort(([, a], [, b]) => harmOf(b) - harmOf(a)).map(([part]) => part);
+/** Returns the n neurons of a layer, the most harmful first: those that the map lists.
+ * @type {(map: SwitchMap | null, layer: number, n: number) => string[]} */
+export function neuronsOf(map, layer, n) {
+  const all = Array.from({ length: n }, (_, index) => `${layer}.n${index + 1}`);
+  const harm = (/** @type {string} */ name) => (map?.parts[name] ? harmOf(map.parts[name]) : -1);
+  return all.sort((a, b) => harm(b) - harm(a));
 }
 
 /** Returns the name of a part in its layer: `head 2`. @param {string} part */
@@ -62,20 +64,23 @@ export function harmOf({ right }) {
   return 1 - shares.reduce((sum, share) => sum + share, 0) / shares.length;
 }
 
-/** Returns in a few words what goes wrong most without a part. @param {Part} part */
-export function harmsOf({ unfinished, wrong }) {
-  return unfinished > MOST ? "the end" : (Object.keys(wrong)[0] ?? "nothing that was tried");
+/** Returns in a few words what goes wrong most without a part. @param {Part} [part] */
+export function harmsOf(part) {
+  if (!part) return WEAK;
+  return part.unfinished > MOST ? "the end" : (Object.keys(part.wrong)[0] ?? "nothing that was tried");
 }
 
 /** Returns what a part is for and what it breaks, in sentences.
- * @type {(name: string, part: Part | undefined, n: number) => string} */
-export function describe(name, part, n) {
+ * @type {(name: string, map: SwitchMap | null) => string} */
+export function describe(name, map) {
+  const part = map?.parts[name];
   const title = `${nameOf(name)[0].toUpperCase()}${nameOf(name).slice(1)}.`;
-  if (!part) return `${title} Nothing is measured of it.`;
+  if (!map) return `${title} Nothing is measured of it.`;
+  if (!part) return `${title} It breaks ${WEAK}.`;
   const looks = part.looks.slice(0, 2).map(({ writing, at, share }) => {
     return `To write ${writing}, it looks at ${at} (${percent(share)}).`;
   });
-  return [title, ...looks, harmSentence(part, n), kindsSentence(part)].filter(Boolean).join(" ");
+  return [title, ...looks, harmSentence(part, map.n), kindsSentence(part)].filter(Boolean).join(" ");
 }
 
 /** @type {(part: Part, n: number) => string} */

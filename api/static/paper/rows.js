@@ -75,10 +75,11 @@ const FORMS = {
     const [first, second, total] = [signed(a), signed(b), (isMinus(a.sign) ? -1n : 1n) * work.valueOf("sum")];
     const exponent = -work.units.a;
     const label = `${sumText(first, second, exponent)} ${equation(first + second, total, exponent)}`;
-    // The digits are subtracted as if the first number were positive.
-    if (isNegative && isMinus(a.sign) && sign) digits.at(-1)?.hides.push(sign.at);
     const minus = isNegative ? sign : derivedCells("-", 0)[0];
-    return { ...row, label, sign: total < 0n ? minus : undefined };
+    if (total < 0n || (sign && isWrong(sign))) return { ...row, label, sign: minus };
+    // The digits are subtracted as if the first number were positive.
+    if (sign) digits.at(-1)?.hides.push(sign.at);
+    return { ...row, label, sign: undefined };
   },
 
   row(work, { row, digits, side: [multiplier], isComplete }) {
