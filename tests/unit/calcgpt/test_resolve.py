@@ -16,63 +16,67 @@ from calcgpt.registry import best, resolve, shipped_checkpoints
 CONFIG, METRICS = "config.json", "metrics.json"
 
 
-def scores(exact_match: float) -> dict[str, Any]:
-    return {"n": 4, "char_accuracy": 1.0, "exact_match": exact_match, "by_operation": {}}
+def scores(exact_match: float, **others: Any) -> dict[str, Any]:
+    return {"n": 4, "char_accuracy": 1.0, "exact_match": exact_match, "by_operation": {}, **others}
 
 
-def entry(root: Path, name: str, exact_match: float | None, parameters: int = 1) -> Path:
-    """A folder with the files of a checkpoint that `best` reads."""
+def scored(exact_match: float, data: str = "", **others: Any) -> dict[str, Any]:
+    """The metrics of a checkpoint with this score on the validation file of that hash."""
+    hashed = {"file_sha256": data} if data else {}
+    return {"parameters": 1, "validation": scores(exact_match, **hashed), **others}
+
+
+def entry(root: Path, name: str, metrics: float | dict[str, Any], **config: Any) -> Path:
+    """A folder with the files of a checkpoint that `best` reads. A number is a score."""
     folder = root / name
     folder.mkdir(parents=True)
-    configure(folder, {})
-    metrics: dict[str, Any] = {"parameters": parameters}
-    if exact_match is not None:
-        metrics["validation"] = scores(exact_match)
-    (folder / METRICS).write_text(json.dumps(metrics))
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+    (folder / CONFIG).write_text(json.dumps({**config, "sha256": {CONFIG: digest}}))
+    content = metrics if isinstance(metrics, dict) else scored(metrics)
+    (folder / METRICS).write_text(json.dumps(content))
     return folder
 
 
-def configure(folder: Path, content: dict[str, Any]) -> None:
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    (folder / CONFIG).write_text(json.dumps({**content, "sha256": {CONFIG: digest}}))
+def tried(least_margin: float, wrong: int = 0, **others: Any) -> dict[str, Any]:
+    """The metrics of a checkpoint that was tried in all cases of its rules."""
+    return scored(0.5, cases={"n": 9, "wrong": wrong, "least_margin": least_margin, **others})
 
 
 @pytest.mark.parametrize(
     ("entries", "chosen"),
-    [  # exact match, parameters, validation loss
-        ([(0.5,), (0.75,), (0.7,)], 1),
-        ([(None,), (0.0, 10**9)], 1),  # without validation: the last
-        ([(0.5, 3), (0.5, 1), (0.5, 2), (0.5, 1)], 1),  # the first
-        ([(1.0, 2, 0.1), (1.0, 1, 0.3), (1.0, 1, 0.2), (1.0, 1)], 2),
+    [
+        ([scored(0.5), scored(0.75), scored(0.7)], 1),
+        ([{"parameters": 1}, scored(0.0, parameters=10**9)], 1),  # without validation: the last
+        ([scored(0.5, parameters=n) for n in (3, 1, 2, 1)], 1),  # the first of equals
+        (
+            [
+                scored(1.0, parameters=2, val_loss=0.1),
+                *(scored(1.0, **loss) for loss in ({"val_loss": 0.3}, {"val_loss": 0.2}, {})),
+            ],
+            2,
+        ),
+        ([scored(0.5), scored(0.4, test=scores(1.0))], 0),  # never on test
+        # Only scores on the most common data are compared.
+        ([scored(0.5, "a"), scored(1.0, "easy"), scored(0.75, "a"), scored(0.9, "other")], 2),
+        # What was right in every case is best, whatever its scores.
+        (
+            [
+                *(scored(1.0), tried(2.0), tried(3.0), tried(-1.0, wrong=1)),
+                tried(9.0, held_out=4, held_out_wrong=0),
+            ],
+            2,
+        ),
     ],
 )
-def test_best_has_the_highest_exact_match_then_size_then_loss(
-    entries: list[tuple[Any, ...]], chosen: int, tmp_path: Path
+def test_best_is_certain_or_has_the_highest_exact_match_then_size_then_loss(
+    entries: list[dict[str, Any]], chosen: int, tmp_path: Path
 ) -> None:
-    for index, values in enumerate(entries):
-        exact_match, parameters, loss = (*values, *(None, 1, None)[len(values) :])
-        folder = entry(tmp_path, f"{index}", exact_match, parameters)
-        if loss is not None:
-            metrics = json.loads((folder / METRICS).read_text())
-            (folder / METRICS).write_text(json.dumps({**metrics, "val_loss": loss}))
+    for index, metrics in enumerate(entries):
+        entry(tmp_path, f"{index}", metrics)
+    some = {"operations": {"+": 1.0, "*": 0.0}}
+    # Certain of some operations alone, and the worst by all else.
+    entry(tmp_path, "sums", tried(9.0) | scored(0.0, parameters=10**10), data=some)
     assert best(tmp_path) == tmp_path / f"{chosen}"
-
-
-def test_what_was_right_in_every_case_is_best_whatever_its_scores(tmp_path: Path) -> None:
-    counts = {
-        "certain": {"n": 9, "wrong": 0, "least_margin": 2.0},
-        "surer": {"n": 9, "wrong": 0, "least_margin": 3.0},
-        "wrong": {"n": 9, "wrong": 1, "least_margin": -1.0},
-        "half": {"n": 9, "wrong": 0, "least_margin": 9.0, "held_out": 4, "held_out_wrong": 0},
-        "sums": {"n": 9, "wrong": 0, "least_margin": 9.0},
-    }
-    for name, cases in counts.items():
-        folder = entry(tmp_path, name, 0.5)
-        metrics = json.loads((folder / METRICS).read_text())
-        (folder / METRICS).write_text(json.dumps({**metrics, "cases": cases}))
-    entry(tmp_path, "scored", 1.0)
-    configure(tmp_path / "sums", {"data": {"operations": {"+": 1.0, "*": 0.0}}})
-    assert best(tmp_path) == tmp_path / "surer"
 
 
 @pytest.mark.parametrize(
@@ -100,24 +104,6 @@ def test_a_folder_that_stands_for_no_checkpoint_is_described(tmp_path: Path) -> 
         resolve(str(tmp_path), tmp_path / "root")
     expected = f"'{tmp_path}' is a folder of runs: name one of them, such as {tmp_path / 'a'}"
     assert str(caught.value) == expected
-
-
-def test_best_is_chosen_on_validation_never_on_test(tmp_path: Path) -> None:
-    entry(tmp_path, "a", 0.5)
-    file = entry(tmp_path, "b", 0.4) / METRICS
-    metrics = json.loads(file.read_text())
-    file.write_text(json.dumps({**metrics, "test": scores(1.0)}))
-    assert best(tmp_path) == tmp_path / "a"
-
-
-def test_scores_over_different_data_are_not_compared(tmp_path: Path) -> None:
-    on = {"a": ("usual", 0.5), "b": ("easy", 1.0), "c": ("usual", 0.75), "d": ("other", 0.9)}
-    for name, (data, exact_match) in on.items():
-        file = entry(tmp_path, name, exact_match) / METRICS
-        metrics = json.loads(file.read_text())
-        metrics["validation"]["file_sha256"] = data
-        file.write_text(json.dumps(metrics))
-    assert best(tmp_path) == tmp_path / "c"
 
 
 @pytest.mark.parametrize(

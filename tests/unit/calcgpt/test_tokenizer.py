@@ -20,11 +20,6 @@ def test_the_arithmetic_ids_are_the_positions_in_the_alphabet() -> None:
     assert ARITHMETIC.encode("$(n").tolist() == [0, 1, 20]
 
 
-@given(st.text(ALPHABET))
-def test_decoding_undoes_encoding(text: str) -> None:
-    assert ARITHMETIC.decode(ARITHMETIC.encode(text)) == text
-
-
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_a_text_tokenizer_holds_the_characters_of_its_text(text: str) -> None:
     tokenizer = TOKENIZERS["chars"](text)
