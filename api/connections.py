@@ -352,7 +352,7 @@ def _pieces(message: Message) -> Iterator[Message]:
 
 
 class EventStream(StreamingResponse):
-    """A response of server-sent events.
+    """A response of server-sent events. HTTP/1.0 has no chunks: there, they come all at once.
 
     The events do not wait for the client, so that the work for them ends, however slowly it reads.
     What it has not read yet is `Kept`. If it is gone, what writes them is cancelled.
@@ -364,8 +364,10 @@ class EventStream(StreamingResponse):
     def __init__(self, produce: Producer, status_code: int = 200) -> None:
         super().__init__((), status_code, {"X-Accel-Buffering": "no"})  # for proxies
         self._produce = produce
+        self._is_whole = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._is_whole = scope.get("http_version") == "1.0"
         self._unread: WaitingRoom = scope["state"][UNREAD]
         await super().__call__(scope, receive, send)
 
@@ -373,6 +375,9 @@ class EventStream(StreamingResponse):
         async with self._unread.wait() as outbox:
             writing = asyncio.create_task(outbox.fill(self._produce))
             try:
+                if self._is_whole:
+                    await writing
+                    self.headers["Content-Length"] = str(outbox.n_bytes)
                 start = {"type": "http.response.start", "status": self.status_code}
                 await send({**start, "headers": self.raw_headers})
                 while piece := await outbox.take():

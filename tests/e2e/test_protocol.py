@@ -139,16 +139,24 @@ def test_the_body_of_an_offered_upgrade_is_no_request(running: Server) -> None:
         assert responses.read() == b""
 
 
-def test_a_stream_of_http_1_0_ends_with_its_connection(running: Server) -> None:
+def test_requests_after_an_offered_upgrade_are_answered(running: Server) -> None:
+    with connect(running) as connection:
+        connection.sendall(head("/healthz", *UPGRADE, method="GET") * 2 + HEALTH)
+        responses = Pipeline(connection)
+        assert [answer(responses)[0] for _ in range(3)] == [200, 200, 200]
+
+
+def test_a_stream_of_http_1_0_has_no_chunks(running: Server) -> None:
     body = b'{"expression": "1+1"}'
     framing = f"Content-Length: {len(body)}"
     request = head("/v1/calculate/stream", KEY, framing).replace(b"HTTP/1.1", b"HTTP/1.0")
     with connect(running) as connection:
         connection.sendall(request + body)
         status, headers, content = answer(connection)
-        assert (status, headers["connection"]) == (200, "close")
+        assert (status, int(headers["content-length"])) == (200, len(content))
         assert "transfer-encoding" not in headers
         assert [name for name, _ in events_of(content.decode())][-1] == "result"
+        assert connection.recv(1) == b""
 
 
 @pytest.mark.parametrize(
