@@ -1,33 +1,37 @@
 """Connections of HTTP/1.1, and clients that write or read slowly: what a bare service needs beyond
-uvicorn with h11.
+uvicorn with httptools.
 
-h11 bounds the size of heads, of trailers and of chunk extensions (`HEAD_BYTES`), and reads one
-request of a connection at a time. Missing are limits of time, which a proxy would have, small
-buffers for thousands of clients that read nothing, and bounds of what waits for clients.
+httptools reads heads and chunks fast, but without bounds, and all requests that it is given. Here
+are bounds of what is read, limits of time, which a proxy would have, small buffers for thousands of
+clients that read nothing, and bounds of what waits for clients.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import h11
+import httptools
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import CLOSE_HEADER, FlowControl
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.http import full_problem
 
-HEAD_BYTES = 16_384  # most bytes of a request line and its headers; also of trailers
+HEAD_BYTES = 16_384  # most bytes of a request beside its body: its head, its trailers, its chunks
+HEAD_END = b"\r\n\r\n"
+UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:[^\r\n]*", re.IGNORECASE)
 PIECE = 8_192  # bytes that are read at a time
 SENT_PIECE = 16_384  # bytes of a response that are sent at a time
-MAX_PARTS, SMALL = 512, 64  # parts of a body of less than that many bytes
+MAX_CHUNKS = 512  # of a body
+VERSIONS = ("1.0", "1.1")
 PAUSE = 1e-9  # seconds; in effect the shortest pause that the system makes, about 60 us
 # Connections above the limit that get a response: a quarter of it, within these bounds. More are
 # closed at once.
@@ -40,26 +44,6 @@ ENDING = "ending"  # a key in the state of a request that comes after that
 FLOW = "flow"  # the key of uvicorn's FlowControl in the state of a request
 ON_FULL = "on_full"  # the key of a function in the state of a lifespan: counts refusals
 UNREAD = "unread"  # the key of `SlowClients.unread` in the state of a request
-
-
-class BoundedParser(h11.Connection):
-    """A parser that refuses a body of very many chunks, each of which takes it 50 us, and chunks in
-    HTTP/1.0, which has none: a proxy would take them for the next request."""
-
-    _n_parts = 0  # small ones of the body so far
-
-    def next_event(self) -> Any:
-        event = super().next_event()
-        if isinstance(event, h11.Request):
-            self._n_parts = 0
-            codings = [name for name, _ in event.headers if name == b"transfer-encoding"]
-            if codings and event.http_version < b"1.1":
-                raise h11.RemoteProtocolError("a transfer coding in HTTP/1.0")
-        elif isinstance(event, h11.Data) and len(event.data) < SMALL:
-            self._n_parts += 1
-            if self._n_parts > MAX_PARTS and self.our_state is h11.SEND_RESPONSE:
-                raise h11.RemoteProtocolError("too many chunks")
-        return event
 
 
 _of_thread = threading.local()
@@ -80,7 +64,7 @@ class PieceReceiver(asyncio.BufferedProtocol):
     Otherwise thousands of clients could each make a connection keep all that the system received.
     """
 
-    def __init__(self, connection: H11Protocol) -> None:
+    def __init__(self, connection: HttpToolsProtocol) -> None:
         self._connection = connection
         for name in ("eof_received", "pause_writing", "resume_writing", "connection_lost"):
             setattr(self, name, getattr(connection, name))
@@ -95,7 +79,106 @@ class PieceReceiver(asyncio.BufferedProtocol):
             connection.flow.pause_reading()
 
 
-class Connection(H11Protocol):
+class BoundedReader(HttpToolsProtocol):
+    """Reads one request of a connection at a time, in bounds, and refuses what another server could
+    read differently."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._rest = b""  # what is received and not read
+        self._in_head = True
+        self._length = 0  # of the rest of the body, if the head tells it
+        self._n_beside = self._n_chunks = 0  # bytes beside the body, and chunks, of the request
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._rest += data
+        self._read()
+        if self._rest and self._is_waiting():
+            self.flow.pause_reading()
+
+    def eof_received(self) -> None:
+        if self._rest and not self._is_waiting():
+            self._refuse()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._read()
+
+    def _read(self) -> None:
+        """Reads up to the end of a request that is not answered yet."""
+        while not self.transport.is_closing() and not self._is_waiting():
+            size = self._next_size()
+            if not size:
+                return
+            piece, self._rest = self._rest[:size], self._rest[size:]
+            self._n_beside += size
+            if self._in_head:
+                piece = UPGRADE.sub(b"", piece)  # what is offered is not taken
+            try:
+                self.parser.feed_data(piece)
+                if self._n_beside > HEAD_BYTES:
+                    raise httptools.HttpParserError("too much beside the body")
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+                self._refuse()
+
+    def _next_size(self) -> int:
+        """Returns how many bytes can be read: a whole head, or no more than the rest of a body.
+        After chunks there is an empty line, and then perhaps another request."""
+        n, end = len(self._rest), self._rest.find(HEAD_END)
+        if not self._in_head and self._length:
+            return min(n, self._length)
+        if end >= 0:
+            return end + len(HEAD_END)
+        is_head = self._in_head and n <= HEAD_BYTES and self._rest[:1].isalpha()
+        return 0 if is_head else n  # of what is no head, the parser says so
+
+    def _is_waiting(self) -> bool:
+        """Whether a request is read and not answered."""
+        cycle = self.cycle
+        return cycle is not None and not (cycle.more_body or cycle.response_complete)
+
+    def _refuse(self) -> None:
+        if self._in_head or not self.cycle.response_started:
+            self.send_400_response("Invalid HTTP request received.")
+        self.transport.close()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # else it is a trailer
+            super().on_header(name, value.rstrip(b" \t"))
+
+    def on_headers_complete(self) -> None:
+        names = [name for name, _ in self.headers]
+        codings = [value for name, value in self.headers if name == b"transfer-encoding"]
+        version, n_host = self.parser.get_http_version(), names.count(b"host")
+        if (
+            version not in VERSIONS
+            or n_host > 1
+            or (version == "1.1" and not n_host)
+            or (codings and (version == "1.0" or [c.lower() for c in codings] != [b"chunked"]))
+        ):
+            raise httptools.HttpParserError
+        self._unset_keepalive_if_required()
+        super().on_headers_complete()
+        self._in_head = False
+        self._length = int(dict(self.headers).get(b"content-length", 0))
+
+    def on_chunk_header(self) -> None:
+        self._n_chunks += 1
+        if self._n_chunks > MAX_CHUNKS and not self.cycle.response_complete:
+            raise httptools.HttpParserError
+
+    def on_body(self, body: bytes) -> None:
+        self._n_beside -= len(body)
+        self._length = max(0, self._length - len(body))  # of chunks it is 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head, self._n_beside, self._n_chunks = True, 0, 0
+
+
+class Connection(BoundedReader):
     """A connection that ends if its client takes too long, for the head of a request or for the
     rest of a response after which it is closed.
 
@@ -109,7 +192,6 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.conn = BoundedParser(h11.SERVER, HEAD_BYTES)
         self.app_state = {**self.app_state, FLOW: self.flow}
         transport.set_protocol(PieceReceiver(self))
         transport.set_write_buffer_limits(UNSENT_BYTES)
@@ -131,7 +213,7 @@ class Connection(H11Protocol):
         self.app_state[ENDING] = True
         self.timeout_keep_alive = LINGER_SECONDS
         if self.cycle and not self.cycle.response_complete:
-            self.headers.append(CLOSE_HEADER)  # read when the response starts
+            self.cycle.keep_alive = False  # read when the response starts
         else:
             self._unset_keepalive_if_required()
             self.timeout_keep_alive_task = self.loop.call_later(
