@@ -190,8 +190,6 @@ class Limiter:
         room = rate.amount - cost + 1  # the operations that count must be fewer, in whole numbers
         if before * before_left / length + now < room:
             return 0
-        if room <= 0:
-            return 1  # other requests in progress take it all
         if now < room:  # while the previous window counts less
             wait = before_left - (room - now) * length / before
         else:  # when the current window is the previous one, and counts less itself

@@ -87,7 +87,6 @@ METRICS_EXAMPLE: dict[str, Any] = {
     "example": 'calcgpt_answers_total{model="calculator",verified="true"} 31.0\n',
 }
 MAX_REQUESTS = 1_024  # at once, beyond `max_pending`
-TEMPORARY = ("loading", "ending")  # kinds of problems that do not call for a restart
 STATIC = Files(directory=Path(__file__).parent / "static")
 SWAGGER = Files(directory=Path(fastapi_offline.__file__).parent / "static")  # of Swagger UI
 _DOCUMENT_LOCK = threading.Lock()  # FastAPI cannot make it in two threads at once
@@ -238,19 +237,16 @@ def health_routes(ready: Callable[[], str], registry: Metrics) -> APIRouter:
     """Returns the routes of /healthz, /readyz and /metrics.
 
     `ready` returns the name of the default model, or raises ProblemError while the service cannot
-    answer. The kind of the problem is in TEMPORARY if the service can answer later without a
-    restart.
+    answer.
     """
     routes = APIRouter(tags=["operations"])
 
-    @routes.get("/healthz", responses=responses(503))
+    @routes.get("/healthz")
     async def healthz() -> Status:
-        """Check that the process is alive and can run models."""
+        """Check that the process is alive."""
         try:
             return Status(status="ok", model=ready())
-        except ProblemError as error:
-            if error.kind not in TEMPORARY:
-                raise
+        except ProblemError:  # while it starts, or ends
             return Status(status="ok", model=None)
 
     @routes.get("/readyz", responses=responses(503))

@@ -12,20 +12,21 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import h11
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER, FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.http import full_problem
 
 HEAD_BYTES = 16_384  # most bytes of a request line and its headers; also of trailers
 PIECE = 8_192  # bytes that are read at a time
+SENT_PIECE = 16_384  # bytes of a response that are sent at a time
 MAX_PARTS, SMALL = 512, 64  # parts of a body of less than that many bytes
 PAUSE = 1e-9  # seconds; in effect the shortest pause that the system makes, about 60 us
 # Connections above the limit that get a response: a quarter of it, within these bounds. More are
@@ -179,7 +180,7 @@ def poll(receive: Receive) -> Message | None:
 
 
 class GivenUpError(TimeoutError):
-    """Too much is kept for slow clients, and this request is given up."""
+    """The client is too slow, or too much is kept for slow clients: this request is given up."""
 
 
 Write = Callable[[bytes], object]
@@ -297,11 +298,57 @@ class SlowClients:
         max_bytes: int = 1 << 24,
         on_given_up: Callable[[], None] = lambda: None,
         max_unread: int = 1 << 26,
+        stall_seconds: float = 30.0,
+        delivery_seconds: float = 120.0,
     ) -> None:
         """`on_given_up` is called for each request that is given up. `max_bytes` is for bodies, and
-        at least as long as the longest."""
+        at least as long as the longest. A client may read nothing for `stall_seconds`, and a
+        response may wait for it for `delivery_seconds` in all."""
         self.waiting = WaitingRoom(on_given_up, max_bytes, limit)
         self.unread = WaitingRoom(on_given_up, max_unread, largest=True)
+        self.stall_seconds, self.delivery_seconds = stall_seconds, delivery_seconds
+
+
+class Delivery:
+    """Sends a response as its client reads it. Raises TimeoutError if that takes too long. `flow`
+    tells, if the server does, whether sending would wait."""
+
+    def __init__(self, send: Send, slow: SlowClients, flow: FlowControl | None) -> None:
+        self._send, self._slow, self._flow = send, slow, flow
+        self._rest = slow.delivery_seconds
+        self.is_shared = False  # whether the body is a file, which is in memory only once
+
+    async def send(self, message: Message) -> None:
+        n_bytes = len(message.get("body", b""))
+        if n_bytes <= UNSENT_BYTES and self._flow and not self._flow.write_paused:
+            await self._send(message)
+        elif n_bytes <= UNSENT_BYTES or self.is_shared:
+            await self._send_all(message)
+        else:
+            async with self._slow.unread.wait(n_bytes=n_bytes):
+                await self._send_all(message)
+
+    async def _send_all(self, message: Message) -> None:
+        clock = asyncio.get_running_loop().time
+        for piece in _pieces(message):
+            begun = clock()
+            async with self._slow.waiting.wait(min(self._slow.stall_seconds, self._rest)):
+                await self._send(piece)
+            self._rest -= clock() - begun
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """Yields the parts of a long message. The server sends a part only when the client has read
+    nearly all earlier parts, so a client that reads nothing does not keep the message in memory.
+    The last part is empty, so the response ends only when nearly all of it has been read."""
+    body = message.get("body", b"")
+    if len(body) <= UNSENT_BYTES:
+        yield message
+        return
+    for start in range(0, len(body), SENT_PIECE):
+        yield {**message, "body": body[start : start + SENT_PIECE], "more_body": True}
+    if not message.get("more_body", False):
+        yield {**message, "body": b"", "more_body": False}
 
 
 class EventStream(StreamingResponse):

@@ -1,4 +1,4 @@
-"""Middleware for all requests: their log, headers for browsers, their size, and slow clients.
+"""Middleware for all requests: their log, headers for browsers, and their size.
 
 It is plain ASGI, so responses are passed on while they are written, and disconnects are noticed.
 """
@@ -7,7 +7,6 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from functools import cache
 from secrets import token_hex
@@ -17,13 +16,12 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.flow_control import FlowControl
 
 from api.connections import (
     ENDING,
     FLOW,
     UNREAD,
-    UNSENT_BYTES,
+    Delivery,
     GivenUpError,
     Kept,
     SlowClients,
@@ -51,7 +49,6 @@ CLIENT_GONE = 499  # not a status of HTTP: the client disconnected before the re
 MAX_PARAMETERS = 100
 MAX_PATH = 200  # characters of a path in the log
 MAX_DISCARDED = 1 << 25  # bytes of a refused body that are read and thrown away
-PIECE = 16_384  # bytes of a response that are sent at a time
 POLICY = f"{PAGE_POLICY}; frame-ancestors 'none'"
 DOCS_POLICY = f"{POLICY}; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
 HEADERS = {
@@ -72,25 +69,17 @@ class RequestLog:
     The id is the client's `X-Request-ID` if that is a plain word, else a new one. It is in
     `scope["state"]["request_id"]`, in every log record and in the response. An unexpected exception
     is logged with its traceback and becomes a response of status 500. A request ends if its client
-    reads nothing of the response for `stall_timeout` seconds, if the response waits for its client
-    for `delivery_timeout` seconds in all, or earlier if too many are `slow`. Beyond `limit`
-    requests at once, one is refused (503), and nothing of it is kept.
+    reads more slowly than `slow` allows. Beyond `limit` requests at once, one is refused (503), and
+    nothing of it is kept.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        metrics: Metrics,
-        slow: SlowClients | None = None,
-        stall_timeout: float = 30.0,
-        delivery_timeout: float = 120.0,
-        limit: int = 2_048,
+        self, app: ASGIApp, metrics: Metrics, slow: SlowClients | None = None, limit: int = 2_048
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._limit, self._n = limit, 0
         self._slow = slow or SlowClients()
-        self._stall_timeout, self._delivery_timeout = stall_timeout, delivery_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,10 +88,7 @@ class RequestLog:
             self._metrics.sheds.labels("full").inc()
             return await full_problem("requests", closes=True).response()(scope, receive, send)
         state = scope.setdefault("state", {})
-        delivery = Delivery(
-            send, self._slow, self._stall_timeout, self._delivery_timeout, state.get(FLOW)
-        )
-        exchange = Exchange(scope, receive, delivery)
+        exchange = Exchange(scope, receive, Delivery(send, self._slow, state.get(FLOW)))
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
         request_id.set(exchange.id)  # in the task of this request
@@ -125,7 +111,7 @@ class RequestLog:
                 failure = ProblemError(422, detail, kind="invalid-request")
             else:
                 await self._app(scope, exchange.receive, exchange.send)
-        except (ClientDisconnect, StalledError, GivenUpError):
+        except (ClientDisconnect, GivenUpError):
             exchange.disconnected = True
         except asyncio.CancelledError:  # the server shuts down and does not wait any longer
             failure = ending_problem()
@@ -158,14 +144,10 @@ class RequestLog:
         )
 
 
-class StalledError(Exception):
-    """The client has stopped reading the response."""
-
-
 class Exchange:
     """One request and its response. Records what passes through `receive` and `send`."""
 
-    def __init__(self, scope: Scope, receive: Receive, delivery: "Delivery") -> None:
+    def __init__(self, scope: Scope, receive: Receive, delivery: Delivery) -> None:
         client_id = Headers(scope=scope).get("x-request-id", "")
         self.id = client_id if REQUEST_ID.fullmatch(client_id) else token_hex(16)
         self.started = False
@@ -207,56 +189,7 @@ class Exchange:
             await self._delivery.send(message)
         except TimeoutError:
             self.disconnected = True
-            raise StalledError from None
-
-
-class Delivery:
-    """Sends a response as its client reads it. Raises TimeoutError if that takes too long. `flow`
-    tells, if the server does, whether sending would wait."""
-
-    def __init__(
-        self,
-        send: Send,
-        slow: SlowClients,
-        stall_timeout: float,
-        delivery_timeout: float,
-        flow: FlowControl | None = None,
-    ) -> None:
-        self._send, self._slow, self._flow = send, slow, flow
-        self._stall_timeout, self._rest = stall_timeout, delivery_timeout
-        self.is_shared = False  # whether the body is a file, which is in memory only once
-
-    async def send(self, message: Message) -> None:
-        n_bytes = len(message.get("body", b""))
-        if n_bytes <= UNSENT_BYTES and self._flow and not self._flow.write_paused:
-            await self._send(message)
-        elif n_bytes <= UNSENT_BYTES or self.is_shared:
-            await self._send_all(message)
-        else:
-            async with self._slow.unread.wait(n_bytes=n_bytes):
-                await self._send_all(message)
-
-    async def _send_all(self, message: Message) -> None:
-        clock = asyncio.get_running_loop().time
-        for piece in _pieces(message):
-            begun = clock()
-            async with self._slow.waiting.wait(min(self._stall_timeout, self._rest)):
-                await self._send(piece)
-            self._rest -= clock() - begun
-
-
-def _pieces(message: Message) -> Iterator[Message]:
-    """Yields the parts of a long message. The server sends a part only when the client has read
-    nearly all earlier parts, so a client that reads nothing does not keep the message in memory.
-    The last part is empty, so the response ends only when nearly all of it has been read."""
-    body = message.get("body", b"")
-    if len(body) <= UNSENT_BYTES:
-        yield message
-        return
-    for start in range(0, len(body), PIECE):
-        yield {**message, "body": body[start : start + PIECE], "more_body": True}
-    if not message.get("more_body", False):
-        yield {**message, "body": b"", "more_body": False}
+            raise GivenUpError from None
 
 
 def _headers_for(scope: Scope) -> RawHeaders:

@@ -7,7 +7,6 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, Self
 
-import httpx2 as httpx
 from forks import PATIENCE
 from serving import Server
 
@@ -82,10 +81,11 @@ def refusal(connection: "socket.socket | Pipeline", status: int, kind: str) -> d
 
 def ask(running: Server, expression: str = "12.5+3") -> dict[str, Any]:
     """Calculates an expression and returns the response, which must be 200."""
-    body = {"expression": expression}
-    response = httpx.post(f"{running.address}/v1/calculate", json=body, timeout=PATIENCE)
-    assert response.status_code == 200, response.text
-    result: dict[str, Any] = response.json()
+    with connect(running) as connection:
+        connection.sendall(request("/v1/calculate", {"expression": expression}))
+        status, _, content = answer(connection)
+    assert status == 200, content
+    result: dict[str, Any] = json.loads(content)
     return result
 
 

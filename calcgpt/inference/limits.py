@@ -6,6 +6,7 @@ and MAX_WORK what it writes for an expression.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from calcgpt.checkpoint import Checkpoint
@@ -100,10 +101,7 @@ class ScratchpadLimits:
         return Refusal(ExpressionErrorKind.OUT_OF_RANGE, reason)
 
     def n_characters(self, problem: Problem) -> int:
-        prompt = render_prompt(problem)
-        shape = any_shape_of(prompt)
-        assert shape
-        return work_length(shape) - len(prompt) + _answer_length(problem)
+        return _work_and_answer_length(problem)
 
     def describe(self) -> dict[str, list[str] | int | bool | None]:
         return {
@@ -136,6 +134,14 @@ def refuse_work(n_characters: int, most: int) -> Refusal | None:
     about = f"about {(n_characters + unit // 2) // unit * unit:,}"
     reason = f"the model would write {about} characters; the limit is {most:,}"
     return Refusal(ExpressionErrorKind.TOO_LONG, reason)
+
+
+@lru_cache(64)  # a planner asks, and then who counts the work
+def _work_and_answer_length(problem: Problem) -> int:
+    prompt = render_prompt(problem)
+    shape = any_shape_of(prompt)
+    assert shape
+    return work_length(shape) - len(prompt) + _answer_length(problem)
 
 
 def _answer_length(problem: Problem) -> int:

@@ -111,6 +111,8 @@ class Real:
 
     def compare(self, value: Fraction | int) -> int:
         """Returns the sign of this number minus a fraction. Raises UndecidedError."""
+        if self.exact is not None:
+            return (self.exact > value) - (self.exact < value)
         order = (self - fraction(Fraction(value))).sign()
         if not order:
             self.exact = Fraction(value)

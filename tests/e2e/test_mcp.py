@@ -182,16 +182,24 @@ def test_work_ends_with_its_client() -> None:
         assert output.readline() == "ended\n"
 
 
-def test_work_ends_at_the_deadline() -> None:
-    with endless(0.5) as (output, address):
-        response = httpx.post(address, content=call(1, "1+1"), headers=HEADERS, timeout=PATIENCE)
-        [content] = response.json()["result"]["content"]
-        assert content["text"].endswith("not answered within 0.5 s")
-        assert [output.readline() for _ in range(2)] == ["begun\n", "ended\n"]
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[tuple[IO[str], str]]:
+    """Such a process, which works for half a second at most."""
+    with endless(0.5) as running:
+        yield running
 
 
-def test_silent_connections_and_idle_streams_keep_nobody_out() -> None:
-    with endless(0.5) as (_, address), ExitStack() as stack:
+def test_work_ends_at_the_deadline(hasty: tuple[IO[str], str]) -> None:
+    output, address = hasty
+    response = httpx.post(address, content=call(1, "1+1"), headers=HEADERS, timeout=PATIENCE)
+    [content] = response.json()["result"]["content"]
+    assert content["text"].endswith("not answered within 0.5 s")
+    assert [output.readline() for _ in range(2)] == ["begun\n", "ended\n"]
+
+
+def test_silent_connections_and_idle_streams_keep_nobody_out(hasty: tuple[IO[str], str]) -> None:
+    _, address = hasty
+    with ExitStack() as stack:
         url = urlsplit(address)
         for _ in range(MAX_CONNECTIONS):
             silent = socket.create_connection((url.hostname, url.port), PATIENCE)

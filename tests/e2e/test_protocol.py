@@ -139,13 +139,6 @@ def test_the_body_of_an_offered_upgrade_is_no_request(running: Server) -> None:
         assert responses.read() == b""
 
 
-def test_requests_after_an_offered_upgrade_are_answered(running: Server) -> None:
-    with connect(running) as connection:
-        connection.sendall(head("/healthz", *UPGRADE, method="GET") * 2 + HEALTH)
-        responses = Pipeline(connection)
-        assert [answer(responses)[0] for _ in range(3)] == [200, 200, 200]
-
-
 def test_a_stream_of_http_1_0_ends_with_its_connection(running: Server) -> None:
     body = b'{"expression": "1+1"}'
     framing = f"Content-Length: {len(body)}"

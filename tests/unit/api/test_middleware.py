@@ -15,7 +15,7 @@ from forks import PATIENCE
 from serving import problem
 from starlette.types import Message, Receive, Scope, Send
 
-from api.connections import UNSENT_BYTES
+from api.connections import UNSENT_BYTES, SlowClients
 from api.middleware import RequestLog
 from api.telemetry import Metrics, request_id
 
@@ -262,7 +262,8 @@ async def test_a_client_that_does_not_read_its_response_is_disconnected() -> Non
     async def never(message: Message) -> None:
         await asyncio.Event().wait()
 
-    await RequestLog(app, Metrics(), stall_timeout=0.01)(request(), silent, never)
+    slow = SlowClients(stall_seconds=0.01)
+    await RequestLog(app, Metrics(), slow)(request(), silent, never)
     assert ended
 
 
@@ -279,7 +280,8 @@ async def test_a_client_that_reads_a_little_at_a_time_is_disconnected_in_the_end
         while True:
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
 
-    app = RequestLog(endless, Metrics(), stall_timeout=PATIENCE, delivery_timeout=0.02)
+    slow = SlowClients(stall_seconds=PATIENCE, delivery_seconds=0.02)
+    app = RequestLog(endless, Metrics(), slow)
     await asyncio.wait_for(app(request(), silent, slowly), PATIENCE)
     assert n_sent < 100
 

@@ -22,7 +22,6 @@ OPERATIONS = {
     for method, operation in methods.items()
 }
 SCHEMAS = DOCUMENT["components"]["schemas"]
-operations = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
 
 
 def contents(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -77,22 +76,14 @@ def test_a_wrong_method_is_told_the_methods_of_the_document() -> None:
     assert app.openapi_schema is None  # it takes too long to make for an error
 
 
-@operations
-def test_every_operation_says_what_it_does(operation: dict[str, Any]) -> None:
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_every_operation_is_described_with_examples(operation: dict[str, Any]) -> None:
     assert operation["summary"]
     assert operation["description"].endswith(".")
     assert operation["tags"]
-
-
-@operations
-def test_every_body_has_an_example(operation: dict[str, Any]) -> None:
     for content in contents(operation):
         is_file = content["schema"].get("format") == "binary"
         assert is_file or "example" in content or examples(content["schema"])
-
-
-@operations
-def test_every_error_is_a_problem_document(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         if status >= "400":
             assert response["content"].keys() == {MEDIA_TYPE}
