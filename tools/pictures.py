@@ -36,7 +36,7 @@ PREVIEW = """
     .tagline strong { font-size: 2.1rem; line-height: 1.15; }
     .card { padding: 0.9rem 1.25rem; }
     .nodes, .node { border: 0; padding: 0; }
-    .brain, .choice, .pill, #copy-answer, #keypad, #keys, #work > .bar, .views, .legend, .history,
+    .brain, .choice, .pill, #copy-answer, #keypad, #keys, #work > .bar, .share, .legend, .history,
     .readout, footer { display: none; }
 """
 

@@ -78,19 +78,3 @@ def test_the_history_asks_the_same_model_for_the_same_places(page: Page) -> None
     expect(page.get_by_role("combobox", name="Decimal places")).to_have_value("2")
     expect(page.get_by_label("Expression")).to_be_focused()
     assert entries.count() == count  # the question is listed already
-
-
-def test_recalling_keeps_what_was_typed(page: Page) -> None:
-    for expression in ("1+1", "2+2"):
-        calculate(page, expression)
-    field = page.get_by_label("Expression")
-    field.fill("12*34")
-    for key, text in [("ArrowUp", "2+2"), ("ArrowUp", "1+1"), ("ArrowDown", "2+2")]:
-        field.press(key)
-        expect(field).to_have_value(text)
-    field.press("ArrowDown")
-    expect(field).to_have_value("12*34")
-    field.press("ArrowUp")
-    field.fill("5+5")  # from here on, another draft
-    field.press("ArrowUp")
-    expect(field).to_have_value("2+2")

@@ -23,7 +23,7 @@ def test_it_calculates_without_a_service_and_then_without_a_host(
     """Tests the size, too."""
     exported = open_page(host_address, service_workers="allow")
     files = {file for file in exported_folder.rglob("*") if file.is_file()}
-    assert sum(file.stat().st_size for file in files) <= 1_500_000
+    assert sum(file.stat().st_size for file in files) <= 1_100_000
     calculate(exported, "(12.5+3)*2", "calculator")
     answered(exported, "31")
     exported.get_by_label("Angles").select_option("degrees")

@@ -75,8 +75,9 @@ def test_keys_wait_for_the_answer(
     assert typed(page) == left
 
 
-# Keys of the keypad, by what stands on them, and of the keyboard. =4: this answer comes; @4+: this
-# is in the field then; error: one comes.
+# Keys of the keypad, by what stands on them, and of the keyboard; after "keyboard", of that alone.
+# =4: this answer comes; @4+: this is in the field then; error: one comes; blur: the field loses the
+# focus.
 FLOWS = [
     "1 2 . 5 × 4 ⌫ 3 = =37.5 − 1 @37.5−1 = =36.5 ( 7 + 1 ) ÷ 2 @(7+1)÷2 Enter =4",
     "4 − 7 = =−3 ^ 2 @(−3)^2 C @",
@@ -86,6 +87,9 @@ FLOWS = [
     "7 8 9 Control+z @78 Control+z @7 4 @74 Control+z Control+y @74 Escape @ Control+z @74",
     "7 8 Control+z Control+z @ Control+Shift+Z @7",
     "1 ÷ 0 = error 7 @7 C 1 ÷ 0 = error ⌫ @1÷ 4 Enter =0.25",
+    "keyboard blur 1 2 * 4 Backspace 3 = =36 + 4 @36+4 Enter =40 x 2 @40×2 Enter =80",
+    "keyboard 1 + 1 Enter =2 2 + 2 Enter =4 Control+a 1 2 * 3 4 ArrowUp @2+2 ArrowUp @1+1 ArrowDown"
+    " @2+2 ArrowDown @12*34 ArrowUp Control+a 5 + 5 ArrowUp @2+2",
     "2 + 3 Enter =5 Backspace @2+ 4 Control+z @2+ Enter Control+a Backspace @",
 ]
 
@@ -93,9 +97,12 @@ FLOWS = [
 @pytest.mark.parametrize("flow", FLOWS)
 def test_keys(page: Page, flow: str) -> None:
     page.keyboard.press("Escape")
-    keypad = page.locator("#keypad button")
-    for step in flow.split():
-        if step[0] == "@":
+    steps = flow.removeprefix("keyboard").split()
+    keypad = page.locator("#keypad button" if flow.startswith(steps[0]) else "#keypad .none")
+    for step in steps:
+        if step == "blur":
+            page.get_by_label("Expression").blur()
+        elif step[0] == "@":
             expect(page.get_by_label("Expression")).to_have_value(step[1:].replace("_", " "))
         elif step[0] == "=" and step != "=":
             answered(page, step[1:])

@@ -45,7 +45,8 @@ def unsupported_part(config: ModelConfig) -> str | None:
 
 def rms_norm(x: NDArray[Any]) -> Floats:
     """Returns vectors divided by their root mean square, without a gain."""
-    normed: Floats = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + EPS)
+    mean: Floats = np.add.reduce(x * x, axis=-1, keepdims=True) / x.shape[-1]
+    normed: Floats = x / np.sqrt(mean + EPS)
     return normed
 
 
@@ -132,15 +133,16 @@ class Network:
         x_NC = self._kinds_KC[kinds_N]
         for q_CC, k_XHD, v_XHD, sink_H, out_CC, gate_up, down in self._layers:
             q_N1HD = rms_norm((rms_norm(x_NC) @ q_CC).reshape(N, 1, H, -1))
-            scores_NRH = (q_N1HD * k_XHD[rows_NR]).sum(axis=-1)
-            scores_NRH[np.broadcast_to(hidden_NR1, scores_NRH.shape)] = -np.inf
+            scores_NRH = np.add.reduce(q_N1HD * k_XHD[rows_NR], axis=-1)
+            scores_NRH = np.where(hidden_NR1, -np.inf, scores_NRH)
             top_N1H = np.maximum(scores_NRH.max(axis=1, keepdims=True), sink_H)
             weights_NRH = np.exp(scores_NRH - top_N1H)
             total_N1H = weights_NRH.sum(axis=1, keepdims=True) + np.exp(sink_H - top_N1H)
             weights_NRH /= total_N1H
             mixed_NHD = (weights_NRH[..., None] * v_XHD[rows_NR]).sum(axis=1)
             x_NC = x_NC + mixed_NHD.reshape(N, -1) @ out_CC
-            gate_NF, up_NF = np.split(rms_norm(x_NC) @ gate_up, 2, axis=1)
+            both_N2F = (rms_norm(x_NC) @ gate_up).reshape(N, 2, -1)
+            gate_NF, up_NF = both_N2F[:, 0], both_N2F[:, 1]
             x_NC = x_NC + (gate_NF / (1 + np.exp(-gate_NF)) * up_NF) @ down
         logits_NV: Floats = rms_norm(x_NC) @ self._head_CV
         return logits_NV
