@@ -11,8 +11,8 @@ import { SheetView } from "./paper/view.js";
 import { inSlices } from "./slices.js";
 
 /** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
- * whether the user selected it, so that the address names it; anchor: the element beside which a box may appear.
- * @typedef {{at: number, isChosen: boolean, anchor: Element | null}} Point
+ * whether the user selected it, so that the address names it; anchor: the element beside which a box appears.
+ * @typedef {{at: number, isChosen: boolean, anchor: Element}} Point
  * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
