@@ -204,13 +204,11 @@ export class Step {
     this.#verdict.replaceChildren(createIcon(sign, ""), createElement("span", "unseen", words));
   }
 
-  /** Highlights a character and its copies, without arcs. @param {number} at -1 to highlight none */
+  /** Highlights the cell of a character, without arcs. @param {number} at -1 to highlight none */
   highlight(at) {
     arcs.clear();
     for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
-    for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
-      for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
-    }
+    if (at >= 0) this.#paper.cellOf(at)?.classList.add("pointed");
   }
 
   /** Dispatches the event `point` for the character that an element shows. index: the index of the
