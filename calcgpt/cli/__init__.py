@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import select
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from calcgpt.base.extras import install_line, is_installed
 from calcgpt.base.plugins import extensions
 from calcgpt.cli.calc import calc
 from calcgpt.cli.export import export
-from calcgpt.cli.options import ARGUMENTS, NEGATIVE, signal_of
+from calcgpt.cli.options import ARGUMENTS, NEGATIVE
 from calcgpt.cli.proof import prove
 
 STDOUT = 1
@@ -100,9 +101,9 @@ class Commands(click.Group):
             _fail(error.format_message())
         except UserError as error:
             _fail(str(error))
-        except (KeyboardInterrupt, click.Abort) as stop:
+        except (KeyboardInterrupt, click.Abort):
             click.echo("interrupted", err=True)
-            sys.exit(128 + signal_of(stop))
+            sys.exit(128 + signal.SIGINT)
         except OSError as error:
             _fail(file_error(error))
         except ModuleNotFoundError as error:

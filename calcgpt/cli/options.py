@@ -3,7 +3,6 @@
 import math
 import re
 import shutil
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,11 +150,3 @@ def chosen(reference: str) -> Path:
     if is_chosen and len([*folder.parent.glob(f"[!.]*/{CONFIG}")]) > 1:
         click.echo(f"{reference}: the best checkpoint is {folder.name}", err=True)
     return folder
-
-
-def signal_of(stop: BaseException) -> int:
-    """Returns the number of the signal behind a KeyboardInterrupt, or behind click's Abort: the
-    argument of the interrupt (see `calcgpt_lab.studies.ray_cluster`), or SIGINT."""
-    if isinstance(stop, click.Abort):
-        stop = stop.__cause__ or stop
-    return next((arg for arg in stop.args if isinstance(arg, int)), signal.SIGINT)

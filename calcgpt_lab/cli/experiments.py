@@ -1,6 +1,7 @@
 """Commands that train many models, and compare runs."""
 
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -134,9 +135,9 @@ def sweep(
     loaded = load_space(space, trials=trials, seed=seed)
     try:
         files = run(loaded, out, data, Resources(**resources), address=address, progress=not quiet)
-    except KeyboardInterrupt as stop:
+    except KeyboardInterrupt:
         click.echo("interrupted; the same command continues", err=True)
-        sys.exit(128 + options.signal_of(stop))
+        sys.exit(128 + signal.SIGINT)
     lab_options.echo_report(tables_of(out / "report.md"), files)
 
 

@@ -8,11 +8,10 @@ import os
 import secrets
 import signal
 import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from contextlib import contextmanager, suppress
+from types import ModuleType
+from typing import Any
 from urllib.parse import urlsplit
 
 from calcgpt.base.errors import UserError
@@ -54,23 +53,23 @@ def connected(address: str | None, cpus: int) -> Iterator[ModuleType]:
 
     Without an address, Ray is started on this machine with `cpus` CPUs, and ended after the block.
     A Ray that this process has already started is used as it is. Raises UserError if Ray cannot be
-    started or reached. Within the block, SIGTERM raises KeyboardInterrupt with its number as the
-    argument.
+    started or reached. Within the block, SIGTERM is an interrupt, as SIGINT is.
     """
     prepare(address)
     import ray
 
-    previous = signal.getsignal(signal.SIGTERM)
-    if ray.is_initialized():
-        with _terminable(previous):
-            yield ray
-        return
-    _init(address, cpus)
+    before, is_running = signal.getsignal(signal.SIGTERM), ray.is_initialized()
+    if not is_running:
+        _init(address, cpus)
+    with suppress(ValueError):  # only the main thread can; Ray's handler would abort the process
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with _terminable(previous):
-            yield ray
+        yield ray
     finally:
-        ray.shutdown()
+        if not is_running:
+            ray.shutdown()
+        with suppress(ValueError):
+            signal.signal(signal.SIGTERM, before)
 
 
 def _init(address: str | None, cpus: int) -> None:
@@ -90,28 +89,3 @@ def _init(address: str | None, cpus: int) -> None:
                 continue
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UserError(f"no Ray at {address or 'this machine'}: {reason}") from error
-
-
-@contextmanager
-def _terminable(previous: Any) -> Iterator[None]:
-    """Makes SIGTERM raise KeyboardInterrupt with its number as the argument. After the block, the
-    handler of SIGTERM is `previous`.
-
-    Ray's own handler would print its stack and abort the process.
-    """
-    received: list[int] = []
-
-    def interrupt(signum: int, frame: FrameType | None) -> NoReturn:
-        received.append(signum)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():  # it cannot handle signals
-        yield
-        return
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:  # Ray replaces the exception by one without arguments
-        raise KeyboardInterrupt(*received) from None
-    finally:
-        signal.signal(signal.SIGTERM, previous)

@@ -30,12 +30,11 @@ def test_a_start_that_takes_too_long_is_repeated(monkeypatch: pytest.MonkeyPatch
     assert 3 < len(starts) < 10
 
 
-def test_sigterm_is_an_interrupt_with_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sigterm_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray's own handler, which it installs when it is started, would abort the process."""
     monkeypatch.setattr("ray.init", lambda *_, **__: signal.signal(signal.SIGTERM, signal.SIG_IGN))
     monkeypatch.setattr("ray.shutdown", lambda: None)
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt) as stop, connected(None, 2):
+    with pytest.raises(KeyboardInterrupt), connected(None, 2):
         signal.raise_signal(signal.SIGTERM)
-    assert stop.value.args == (signal.SIGTERM,)
     assert signal.getsignal(signal.SIGTERM) == before
