@@ -188,7 +188,6 @@ class Exchange:
         try:
             await self._delivery.send(message)
         except TimeoutError:
-            self.disconnected = True
             raise GivenUpError from None
 
 

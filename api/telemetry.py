@@ -1,7 +1,6 @@
 """Logs, as JSON or text, and metrics for Prometheus."""
 
 import asyncio
-import errno
 import logging
 import os
 import sys
@@ -215,18 +214,12 @@ class AllocatedDict(MmapedDict):
         try:
             with Path(filename).open("ab") as file:
                 if not file.tell():
-                    _allocate(file.fileno(), FILE_BYTES)
+                    file.write(bytes(FILE_BYTES))
         except OSError as error:
             Path(filename).unlink(missing_ok=True)
             log.warning("/metrics lacks values of process %d: %s", os.getpid(), error.strerror)
             filename = f"/proc/self/fd/{os.memfd_create('metrics')}"
         super().__init__(filename)  # type: ignore[no-untyped-call]
-
-
-def _allocate(file: int, n_bytes: int) -> None:
-    """Appends zeros to a file, which must be open for appending. Raises OSError."""
-    if os.write(file, bytes(n_bytes)) < n_bytes:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 values.MmapedDict = AllocatedDict  # type: ignore[assignment, attr-defined]  # it makes files

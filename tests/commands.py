@@ -1,6 +1,9 @@
-"""How a command ends that ran within this process: the fixture `run_cli`."""
+"""How a command ends that ran within this process (the fixture `run_cli`), and what one imports."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -20,3 +23,19 @@ class Outcome(NamedTuple):
 
 
 RunCli = Callable[..., Outcome]
+
+_LISTING = """
+import atexit, sys
+from calcgpt.cli import cli
+atexit.register(lambda: print(*sys.modules))
+cli.main(sys.argv[1:])
+"""
+
+
+def run_apart(*args: str | Path) -> tuple[list[str], set[str]]:
+    """Runs `calcgpt ARGS...` in a process of its own. Returns its lines, and what it imported."""
+    command = [sys.executable, "-c", _LISTING, *args]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *lines, modules = done.stdout.splitlines()
+    return lines, set(modules.split())

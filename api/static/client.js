@@ -122,8 +122,8 @@ export async function listModels() {
 export const manifest = (path) => load(path, (file) => file.json(), "The manifest of this model could not be read.");
 
 /** Returns the file with the weights of a model. onProgress: called as it arrives.
- * @type {(path: string, onProgress?: (report: Progress) => void) => Promise<ArrayBuffer>} */
-export function weights(path, onProgress = () => {}) {
+ * @type {(path: string, onProgress: (report: Progress) => void) => Promise<ArrayBuffer>} */
+export function weights(path, onProgress) {
   const read = (/** @type {Response} */ { body, headers }) => {
     const total = headers.has("Content-Encoding") ? 0 : Number(headers.get("Content-Length"));
     let received = 0;

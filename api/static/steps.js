@@ -11,8 +11,8 @@ import { SheetView } from "./paper/view.js";
 import { inSlices } from "./slices.js";
 
 /** The detail of the event `point`: the user points at a character. at: its index in what the model wrote; isChosen:
- * whether the user selected it, so that the address names it; anchor: the element beside which a box may appear.
- * @typedef {{at: number, isChosen: boolean, anchor: Element | null}} Point
+ * whether the user selected it, so that the address names it; anchor: the element beside which a box appears.
+ * @typedef {{at: number, isChosen: boolean, anchor: Element}} Point
  * @typedef {import("./client.js").Span} Span */
 
 const MAX_INDENT = 4; // levels by which a nested operation is indented
@@ -204,13 +204,11 @@ export class Step {
     this.#verdict.replaceChildren(createIcon(sign, ""), createElement("span", "unseen", words));
   }
 
-  /** Highlights a character and its copies, without arcs. @param {number} at -1 to highlight none */
+  /** Highlights the cell of a character, without arcs. @param {number} at -1 to highlight none */
   highlight(at) {
     arcs.clear();
     for (const cell of this.element.querySelectorAll(".pointed")) cell.classList.remove("pointed");
-    for (const copy of at < 0 ? [] : new Set(this.#paper.copiesOf(at))) {
-      for (const cell of this.element.querySelectorAll(`[data-at="${copy}"]`)) cell.classList.add("pointed");
-    }
+    if (at >= 0) this.#paper.cellOf(at)?.classList.add("pointed");
   }
 
   /** Dispatches the event `point` for the character that an element shows. index: the index of the

@@ -104,12 +104,6 @@ class ProblemLines:
     def __len__(self) -> int:
         return len(self.lengths)
 
-    def extend(self, more: ProblemLines) -> None:
-        """Adds the lines of `more` after the lines of this object."""
-        self.starts = np.concatenate((self.starts, more.starts + len(self.ids)))
-        for name in ("ids", "lengths", "equals"):
-            setattr(self, name, np.concatenate((getattr(self, name), getattr(more, name))))
-
     def batch(self, rows: npt.NDArray[np.intp]) -> Batch:
         """Returns the lines at these indices, in this order."""
         return _as_tensors(*self.arrays(rows))

@@ -7,7 +7,6 @@ seed.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,6 @@ from datagen.sampling import bit_generator
 from datagen.splits import Split, is_in_split, problem_hashes
 
 DRAWING_VERSION = 1  # a version: raise it with every change of the problems that a config gives
-CHUNK_SIZE = 512  # problems that are rendered at a time: at most about a second of work
 _ROUND = 16_384  # problems of one distribution that are drawn at a time
 _MAX_IDLE_ROUNDS = 64  # rounds in a row that may bring no new problem
 # Streams of the seed. The streams with lower numbers belong to the files of datagen, one per split.
@@ -107,16 +105,6 @@ class FreshProblems:
         self._mixture = np.array([config.mixture[name] for name in self.names])
         self._operations = np.array([config.operations[operation] for operation in OPERATIONS])
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FreshProblems) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
-    @property
-    def _identity(self) -> tuple[str, int]:
-        return self.config.model_dump_json(), self.seed
-
     def block(self, index: int, size: int) -> ProblemArray:
         """Returns `size` training problems, independent of each other and of all other blocks.
 
@@ -173,25 +161,6 @@ class FreshProblems:
     def render(self, problems: ProblemArray) -> bytes:
         """Returns the problems in the config's format, each line with its newline, in ASCII."""
         return self._render_lines(problems)
-
-
-def n_chunks(size: int) -> int:
-    """Returns the number of chunks of a block of `size` problems. The last one may be shorter."""
-    return -(-size // CHUNK_SIZE)
-
-
-def render_chunk(problems: FreshProblems, size: int, index: int) -> bytes:
-    """Returns the lines of the chunk with this index among the chunks of all blocks of `size`
-    problems. Raises what drawing it raises."""
-    block, number = divmod(index, n_chunks(size))
-    rows = np.arange(size)[number * CHUNK_SIZE : (number + 1) * CHUNK_SIZE]
-    return problems.render(_block(problems, block, size).take(rows))
-
-
-@lru_cache(maxsize=2)
-def _block(problems: FreshProblems, index: int, size: int) -> ProblemArray:
-    """Draws a block once for all its chunks."""
-    return problems.block(index, size)
 
 
 def _choose(bits: BitGenerator, weights: NDArray[np.float64], count: int) -> NDArray[np.intp]:

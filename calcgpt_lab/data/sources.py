@@ -1,7 +1,7 @@
 """The data of a run: a folder or a text, a user's own task, or problems that are drawn when needed.
 
-Fresh problems are drawn in blocks, each of which serves a few hundred steps. Rendering a block as
-text takes from 50 ms to half a minute, depending on its format. So a block is rendered in chunks.
+Fresh problems are drawn in blocks, each of which serves a few hundred steps. Writing one takes half
+a second with worked steps, and some seconds if its numbers are long.
 """
 
 import hashlib
@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.base.files import read_json, read_text, sha256, text_sha256
@@ -32,9 +31,7 @@ from calcgpt_lab.data.problems import (
     DRAWING_VERSION,
     FreshProblems,
     Line,
-    n_chunks,
     read_problems,
-    render_chunk,
     split_line,
 )
 from calcgpt_lab.data.task import AnyTask, Task
@@ -313,27 +310,15 @@ class FreshBatches(BatchSource):
     ) -> None:
         self.problems, self.tokenizer, self.block_size = problems, tokenizer, block_size
         ProblemLines(problems.render(problems.block(0, probe)), tokenizer, block_size)
-        self._block = -1, 0  # number and size of the block whose first chunks are in memory
+        self._block = -1, 0  # number and size of the block in memory
 
     def batch(self, step: int, size: int) -> Batch:
         n_steps = max(1, PROBLEMS_PER_BLOCK // size)  # steps that share a block
         number, block_size = block = step // n_steps, n_steps * size
-        n_chunk = n_chunks(block_size)
         if block != self._block:
-            self._lines = self._chunk(block_size, number * n_chunk)
-            self._block, self._n_chunk = block, 1
+            text = self.problems.render(self.problems.block(number, block_size))
+            self._lines, self._block = ProblemLines(text, self.tokenizer), block
+            fitting = np.flatnonzero(self._lines.lengths <= self.block_size + 1)
+            self._rows = np.resize(fitting, block_size)  # the first replace those left out
         first = step % n_steps * size
-        while (rows := self._fitting()).size < first + size and self._n_chunk < n_chunk:
-            self._lines.extend(self._chunk(block_size, number * n_chunk + self._n_chunk))
-            self._n_chunk += 1
-        if rows.size < first + size:  # the first rows replace those left out
-            rows = np.resize(rows, block_size)
-        return self._lines.batch(rows[first : first + size])
-
-    def _fitting(self) -> NDArray[np.intp]:
-        """Returns the indices of the lines in memory that fit in the context, (n,)."""
-        return np.flatnonzero(self._lines.lengths <= self.block_size + 1)
-
-    def _chunk(self, size: int, index: int) -> ProblemLines:
-        """Returns the lines of a chunk."""
-        return ProblemLines(render_chunk(self.problems, size, index), self.tokenizer)
+        return self._lines.batch(self._rows[first : first + size])

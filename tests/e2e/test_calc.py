@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from commands import RunCli
+from commands import RunCli, run_apart
 from fake_decoder import completing_decoder, right_with_work, worked_checkpoint
 
 from calcgpt.cli import cli
@@ -268,18 +268,10 @@ def test_a_terminal_has_a_prompt_with_a_history(tmp_path: Path) -> None:
     assert file.with_name("answer").read_text() == "7"
 
 
-IMPORTS = """
-import atexit, sys
-from calcgpt.cli import cli
-atexit.register(lambda: print(sorted({"torch", "numba", "llvmlite"} & sys.modules.keys())))
-cli.main(sys.argv[1:])
-"""
-
-
 def test_an_answer_needs_neither_torch_nor_numba() -> None:
-    program = [sys.executable, "-c", IMPORTS, "calc", "782+21"]
-    done = subprocess.run(program, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["803", "[]"], done.stderr
+    lines, imported = run_apart("calc", "782+21")
+    assert lines == ["803"]
+    assert not {"torch", "numba", "llvmlite"} & imported
 
 
 def test_a_live_model_gives_the_same_answer(run_cli: RunCli) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import RunCli
+from commands import RunCli, run_apart
 
 from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint, load_metrics
@@ -139,20 +139,9 @@ train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False
 def test_scoring_takes_the_fastest_engine_by_itself(
     tiny_folder: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = """
-import atexit, sys
-from calcgpt.cli import cli
-from calcgpt_lab.cli import lab_options
-atexit.register(lambda: print("torch" in sys.modules))
-cli.main(sys.argv[1:])
-"""
     for folder, engine in (("calculator", "cases"), (tiny_folder, "torch")):
-        command = ["eval", folder, "--data", data_folder, "--n", "5"]
-        ended = subprocess.run(
-            [sys.executable, "-c", program, *command], capture_output=True, text=True
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.endswith(f"{engine == 'torch'}\n")
+        _, imported = run_apart("eval", folder, "--data", data_folder, "--n", "5")
+        assert ("torch" in imported) == (engine == "torch")
     monkeypatch.setattr(lab_options, "GPU_DRIVERS", [tiny_folder])
     for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
         monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))

@@ -3,8 +3,7 @@
 
 import { OPERATIONS } from "./operations.js";
 
-export const MAX_PLACES = 9_999; // of a number or an answer
-export const MAX_ASKED_PLACES = 30; // of an answer that a user asks for
+const MAX_PLACES = 9_999; // of a number or an answer
 export const USUAL_PLACES = 2; // of an answer, if the prompt does not say how many
 export const WIDTH = 10; // the least number of characters of an operand or an answer
 export const MAX_WIDTH = 10_100; // the largest number of characters of an operand

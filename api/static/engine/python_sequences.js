@@ -1,6 +1,7 @@
 // Sequences, text and patterns as Python has them.
 
-import { Dict, FrozenSet, KeyError, NamedTuple, add, bitLength, each, eq, frozenset, gt } from "./python_values.js";
+import { bitLength } from "./fractions.js";
+import { Dict, FrozenSet, KeyError, NamedTuple, add, each, eq, frozenset, gt } from "./python_values.js";
 import { int, isNumber, items, lt, truth } from "./python_values.js";
 
 // Sequences
@@ -202,7 +203,7 @@ const OBJECT = {
 export function call(x, name, ...args) {
   if (typeof x === "string") return TEXT[name](x, ...args);
   if (Array.isArray(x)) return LIST[name](x, ...args);
-  if (isNumber(x)) return bitLength(x);
+  if (isNumber(x)) return bitLength(BigInt(x));
   return x.constructor === Object ? OBJECT[name](x, ...args) : x[name](...args);
 }
 

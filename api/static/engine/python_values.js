@@ -135,12 +135,6 @@ export function int(x) {
   return typeof x === "object" ? x.__int__() : normal(BigInt(typeof x === "number" ? Math.trunc(x) : x));
 }
 
-/** @param {any} n */
-export function bitLength(n) {
-  const digits = (n < 0 ? -BigInt(n) : BigInt(n)).toString(16);
-  return 4 * digits.length - Math.clz32(parseInt(digits[0], 16)) + 28;
-}
-
 /** @param {any} x */
 export const round = (x) => x.__round__();
 /** @param {any} x */

@@ -1,4 +1,4 @@
-// Parts that several views have: what a model considered, bars, lists of choices, sliders, signed numbers.
+// Parts that several views have: what a model considered, bars, lists of choices, signed numbers.
 
 import { SURE_CHARACTER, createElement, formatProbability } from "../format.js";
 

@@ -152,7 +152,7 @@ export class SheetView {
 
   /** Returns the element that shows a character or a copy of it, or null if there is none. @param {number} at */
   cellOf(at) {
-    for (const index of this.copiesOf(at)) {
+    for (const index of this.#copies.get(at) ?? [at]) {
       const element = index < 0 ? null : this.element.querySelector(`[data-at="${index}"]`);
       if (element) return element;
     }
@@ -165,11 +165,6 @@ export class SheetView {
     const cell = this.#sheet?.cells[at];
     const parts = cell && explain(cell);
     return parts ? { words: textOf(parts), parts, isChoice: Boolean(cell.isChoice), isWrong: isWrong(cell) } : null;
-  }
-
-  /** Returns the indices of a character, of the cell that stands for it, and of its copies. @param {number} at */
-  copiesOf(at) {
-    return this.#copies.get(at) ?? [at];
   }
 }
 

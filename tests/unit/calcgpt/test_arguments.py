@@ -3,14 +3,16 @@
 import inspect
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import calcgpt
 from calcgpt import Calculator, Checkpoint, ModelConfig, Problem, generate
-from calcgpt.base.errors import UserError
+from calcgpt.base.errors import UserError, check_integer
 from calcgpt.inference.expression_stack import DEFAULT_STYLE
 from calcgpt_lab import (
     Sampling,
@@ -117,6 +119,12 @@ def test_a_wrong_argument_is_named() -> None:
     }.items():
         with pytest.raises(UserError, match=f"^{message}"):
             call()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4])
+def test_a_whole_number_may_be_of_numpy(n: int) -> None:
+    with nullcontext() if n in (1, 3) else pytest.raises(UserError, match="from 1 to 3, not"):
+        check_integer("n", np.int64(n), 1, 3)
 
 
 @pytest.mark.parametrize(

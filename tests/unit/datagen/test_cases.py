@@ -12,7 +12,7 @@ from datagen.answer_layout import answer_shape, answer_slots
 from datagen.arithmetic import Problem
 from datagen.cases import LEAST, LIMIT, all_cases
 from datagen.layout import layout, require_shape
-from datagen.notation import render, render_prompt
+from datagen.notation import WORK_ALPHABET, render, render_prompt
 from datagen.operations.quotients import estimate
 from datagen.slots import MAX_SOURCES, NOWHERE, Kind, Slot
 
@@ -57,6 +57,8 @@ def test_cases_are_sorted_and_different() -> None:
     kinds, sources, right = all_cases()
     assert (np.diff(kinds.astype(int)) >= 0).all()
     assert len(right_characters()) == len(kinds) == len(sources) == len(right)
+    known = {0, *WORK_ALPHABET.encode()}
+    assert {*np.unique(sources).tolist(), *np.unique(right).tolist()} <= known
     others = {Kind.QUESTION, Kind.A_FIELD, Kind.B_FIELD}
     assert {Kind(kind) for kind in kinds.tolist()} == set(Kind) - others
 

@@ -23,7 +23,7 @@ def expected(batch: list[Problem]) -> bytes:
     return "".join(f"{render(problem)}\n" for problem in batch).encode()
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.lists(problems, max_size=20) | st.lists(problems | any_problems, max_size=8))
 @example([])
 @example([Problem(a, op, b) for a in EXTREMES for op in OPERATIONS for b in EXTREMES])

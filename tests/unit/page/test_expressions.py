@@ -16,10 +16,10 @@ from calcgpt.errors import ExpressionError
 from calcgpt.inference.calculator import Computation
 from calcgpt.inference.effort import Effort
 from calcgpt.inference.expression_stack import Style
-from calcgpt.inference.limits import MAX_SHOWN_WORK, Limits, ScratchpadLimits
+from calcgpt.inference.limits import MAX_SHOWN_WORK, ScratchpadLimits
 from calcgpt.inference.spelling import MESSAGES
 from datagen.arithmetic import answer
-from datagen.notation import render_answer
+from datagen.notation import parse_prompt, render_answer
 from datagen.operations import DIVISION
 from tools.javascript.__main__ import ENGINE, files
 from tools.node import in_node
@@ -64,57 +64,58 @@ AROUND = (
         "_",
     ),
 )
-# Computes what `described` returns, on the page's side.
-DESCRIBE = """async (asked) => {
+# Computes what `calculated` returns, on the page's side, and what a link to it asks.
+CALCULATE = """async (asked) => {
     const { Computation, limitsOf } = await import("/static/engine/computation.js");
     const { DEFAULT_STATE, formatHash, parseHash } = await import("/static/address.js");
     const limits = limitsOf("+-*/", 4096);
     const begin = (text, options) =>
         new Computation(text, { model: "model", limits, ...options });
-    const linked = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
-    const described = ([text, options, answers]) => {
+    const link = (question) => parseHash(formatHash({ ...DEFAULT_STATE, question })).question;
+    return asked.map(([text, options, outputs]) => {
         try {
-            const asked = begin(text, options);
-            const prompts = [];
-            for (const question of asked.questions()) {
-                prompts.push(question.prompt);
-                asked.answer(question, answers[prompts.length - 1] ?? "$", [1]);
+            const computation = begin(text, options);
+            for (const question of computation.questions()) {
+                const output = outputs[question.prompt] ?? "$";
+                const probabilities = Array.from(output, (_, at) => 1 - at / 1024);
+                computation.answer(question, output, probabilities);
             }
-            const { nodes, confidence, model, ...rest } = asked.calculation();
-            const outline = asked.outline.map((span) => Object.values(span));
-            const link = begin(linked(text), options).expression;
-            return { ...rest, prompts, outline, linked: link };
+            const outline = computation.outline.map((span) => Object.values(span));
+            const linked = begin(link(text), options).expression;
+            return { ...computation.calculation(), outline, linked };
         } catch (error) {
             if (!error.kind) throw error;
             const { kind, message, position, end } = error;
             return { kind, message, position, end };
         }
-    };
-    return asked.map(described);
+    });
 }"""
 
 
-def described(text: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Returns how a text is read and planned, or why not, and the right answers of its steps."""
+def calculated(
+    text: str, options: dict[str, Any], write: Callable[[str], str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Returns the result for what `write` makes of prompts, or the error, and what it made."""
     names = ("percent", "decimal_comma", "angle")
     style = Style(**{name: options[name] for name in names if name in options})
+    outputs: dict[str, str] = {}
     try:
         with Effort().measured():
             asked = Computation(text, "model", LIMITS, options.get("places"), MAX_SHOWN_WORK, style)
     except ExpressionError as error:
         place = {"position": error.position, "end": error.end}
-        return {"kind": error.kind.value, "message": error.reason, **place}, []
-    steps: list[tuple[int, str, str]] = []
+        return {"kind": error.kind.value, "message": error.reason, **place}, {}
     while questions := asked.questions():
-        for node, problem, _, prompt in questions:
-            output = f"{render_answer(answer(problem))}$"
-            asked.answer(node, output, [1.0])
-            steps.append((node, prompt, output))
-    names = ("expression", "reading", "alternative", "result", "exact", "fraction", "places")
-    calculation = asked.calculation().model_dump(include={*names, "rounded", "verified"})
+        for node, _, _, prompt in questions:
+            outputs[prompt] = output = write(prompt)
+            asked.answer(node, output, [1 - at / 1024 for at in range(len(output))])
+    result = asked.calculation().model_dump(mode="json")
     outline = [[*span.model_dump(mode="json").values()] for span in asked.outline]
-    prompts = [prompt for _, prompt, _ in sorted(steps)]
-    return calculation | {"prompts": prompts, "outline": outline}, [a for _, _, a in sorted(steps)]
+    return result | {"outline": outline, "linked": result["expression"]}, outputs
+
+
+def right(prompt: str) -> str:
+    return f"{render_answer(answer(parse_prompt(prompt)))}$"
 
 
 N_DRAWN = int(os.environ.get("EXPRESSIONS", 1_000))  # `make soak` tries more
@@ -158,18 +159,17 @@ def test_the_page_reads_and_plans_what_python_does() -> None:
     table = [(row.typed, parsed_options(row.options)) for row in rows()]
     table += [(text, {}) for text in (*IDENTITIES, *HARD, *UNDECIDED)]  # decided by theorems
     texts = [*table, *drawn(N_DRAWN), *drawn_with_functions(N_DRAWN // 4)]
-    expected = [described(text, options) for text, options in texts]
-    asked = [[*item, answers] for item, (_, answers) in zip(texts, expected, strict=True)]
-    found = in_node(DESCRIBE, asked)
+    expected = [calculated(text, options, right) for text, options in texts]
+    asked = [[*item, outputs] for item, (_, outputs) in zip(texts, expected, strict=True)]
+    found = in_node(CALCULATE, asked)
     n_long = 0
     for index, (wanted, _), there in zip(range(len(texts)), expected, found, strict=True):
-        link = {"linked": wanted["expression"]} if "expression" in wanted else {}
-        if there != wanted | link and index >= len(table):
+        if there != wanted and index >= len(table):
             # The page gives up sooner, where Python finds that it is too long to write.
             assert (there["message"], "kind" in wanted) == (MESSAGES["effort"], True), texts[index]
             n_long += 1
         else:
-            assert there == wanted | link, texts[index]
+            assert there == wanted, texts[index]
     assert n_long < len(texts) // 100
     read = ["exact" in wanted for wanted, _ in expected]
     assert sum(read[: -N_DRAWN // 4]) > N_DRAWN // 5
@@ -190,45 +190,6 @@ TYPED = (
     *("12345678901234*2", "1/12345678901234", "0.123456789+1", "1e12*1e12*1e12", "0.00001*0.00001"),
     *("9" * 60 + "*" + "9" * 60, "9" * 101 + "+1", "12345.67*3", "1/7+1/11", "300!/298!", "2/3*30"),
 )
-# Computes what `whole` returns, on the page's side.
-CALCULATE = """async (asked) => {
-    const { Computation, limitsOf } = await import("/static/engine/computation.js");
-    const limits = limitsOf("+-*/", 4096);
-    return asked.map(([text, options, outputs]) => {
-        try {
-            const computation = new Computation(text, { model: "model", limits, ...options });
-            for (const question of computation.questions()) {
-                const output = outputs[question.prompt];
-                const probabilities = Array.from(output, (_, at) => 1 - at / 1024);
-                computation.answer(question, output, probabilities);
-            }
-            return computation.calculation();
-        } catch (error) {
-            if (!error.kind) throw error;
-            const { kind, message, position, end } = error;
-            return { kind, message, position, end };
-        }
-    });
-}"""
-
-
-def whole(
-    text: str, places: int | None, limits: Limits, write: Callable[[str], str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Returns the result for what `write` makes of prompts, or the error, and what it made."""
-    outputs: dict[str, str] = {}
-    try:
-        asked = Computation(text, "model", limits, places, MAX_SHOWN_WORK)
-    except ExpressionError as error:
-        place = {"position": error.position, "end": error.end}
-        return {"kind": error.kind.value, "message": error.reason, **place}, {}
-    while questions := asked.questions():
-        for node, _, _, prompt in questions:
-            outputs[prompt] = write(prompt)
-            asked.answer(
-                node, outputs[prompt], [1 - at / 1024 for at in range(len(outputs[prompt]))]
-            )
-    return asked.calculation().model_dump(mode="json"), outputs
 
 
 def unfinished(write: Callable[[str], str], prompt: str) -> str:
@@ -242,9 +203,10 @@ def test_the_page_gives_the_whole_result_that_python_gives() -> None:
     writers = (usual, wrong_at(DIVISION, usual), partial(unfinished, usual))
     asked_places = [(None, write) for write in writers] + [(0, usual), (12, usual)]
     for text, (places, write) in product(TYPED, asked_places):
-        result, outputs = whole(text, places, ScratchpadLimits(4_096), write)
+        options = {"places": places}
+        result, outputs = calculated(text, options, write)
         expected.append(result)
-        asked.append((text, {"places": places}, outputs))
+        asked.append((text, options, outputs))
     for item, wanted, found in zip(asked, expected, in_node(CALCULATE, asked), strict=True):
         assert found == wanted, item[:2]
     kinds = {result.get("kind") for result in expected}

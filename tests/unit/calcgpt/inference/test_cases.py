@@ -118,6 +118,11 @@ def test_torch_writes_the_same() -> None:
     (name, by_cases), (_, by_torch) = load_decoder(proved()), load_decoder(proved(), "torch")
     assert name == "cases"
     assert written(by_cases, PROMPTS) == written(by_torch, PROMPTS)
+    writing, (whole,) = by_torch.begin(PROMPTS[2]), by_torch.complete(PROMPTS[2:3])
+    while not writing.is_done:
+        writing.write(10)
+    assert writing.written().text == whole.text
+    np.testing.assert_allclose(writing.written().probabilities, whole.probabilities, atol=1e-5)
 
 
 @pytest.mark.parametrize("n", [1, 10, 1_000])

@@ -4,6 +4,7 @@ import pytest
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference import engines
 from calcgpt.inference.cases.decoder import CaseDecoder
 from calcgpt.inference.engines import load_decoder
 from calcgpt.registry import resolve
@@ -27,6 +28,13 @@ def test_a_model_without_a_part_may_come_to_what_is_no_case() -> None:
         _, decoder = load_decoder(whole)
         assert isinstance(decoder, CaseDecoder)
         assert decoder.strict == strict
+
+
+def test_an_engine_of_a_package_gets_what_was_asked_for(
+    tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "extension", lambda group, name: lambda *given: (name, *given))
+    assert load_decoder(tiny, "torch", 3, True) == ("torch", ("torch", tiny, 3, True))
 
 
 def test_an_unknown_engine_lists_the_valid_names(tiny: Checkpoint) -> None:

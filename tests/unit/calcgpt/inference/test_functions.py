@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from calcgpt.errors import ExpressionError
 from calcgpt.inference.exact import plain_text
 from calcgpt.inference.expression import parse
+from calcgpt.inference.expression_tree import postorder
 from calcgpt.inference.functions import DEFINITIONS, FUNCTIONS, SPELLINGS
 from calcgpt.inference.limits import DirectLimits, ScratchpadLimits
 from calcgpt.inference.planning import Plan, make_plan
@@ -197,9 +198,11 @@ def test_an_expression_with_functions_is_rounded_once(drawn: tuple[str, Any], pl
 @pytest.mark.parametrize(
     ("name", "spelling"), [(n, spelling) for n in SPELLINGS for spelling in SPELLINGS[n]]
 )
-def test_every_spelling_is_read(name: str, spelling: str) -> None:
+def test_every_spelling_is_read_with_its_place(name: str, spelling: str) -> None:
     needs_two = name == "mod" or (name in FUNCTIONS and FUNCTIONS[name].least == 2)
-    parse(f"{spelling}({'6, 3' if needs_two else '6'})")
+    text = f"{spelling}({'6, 3' if needs_two else '6'})"
+    for part in postorder(parse(text).expression):
+        assert 0 <= part.start <= part.end <= len(text)
 
 
 @pytest.mark.parametrize(

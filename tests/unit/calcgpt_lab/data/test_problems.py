@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from calcgpt.base.errors import DataError, NotationError
 from calcgpt.base.files import text_sha256
 from calcgpt.config import DataConfig
-from calcgpt_lab.data import problems as drawing
 from calcgpt_lab.data import sources as module
 from calcgpt_lab.data.batches import NO_LOSS
 from calcgpt_lab.data.problems import (
@@ -130,21 +129,6 @@ def test_the_batches_of_a_block_are_its_problems_in_order(monkeypatch: pytest.Mo
             TOKENIZER.decode(row[: end + 1]) + "$" for row, end in zip(inputs, ends, strict=True)
         ]
     assert seen == expected
-
-
-def test_a_run_that_begins_in_the_middle_of_a_block_has_the_same_batches(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Blocks of 96 problems in chunks of 30."""
-    monkeypatch.setattr(module, "PROBLEMS_PER_BLOCK", 100)
-    monkeypatch.setattr(drawing, "CHUNK_SIZE", 30)
-    first, other = (
-        FreshBatches(problems(mixture={"blog": 1.0}), TOKENIZER, 200, probe=1) for _ in range(2)
-    )
-    batches = [first.batch(step, 8) for step in range(20)]
-    for step in range(7, 20):
-        for actual, expected in zip(other.batch(step, 8), batches[step], strict=True):
-            assert torch.equal(actual, expected)
 
 
 def test_no_held_out_problem_is_ever_drawn() -> None:

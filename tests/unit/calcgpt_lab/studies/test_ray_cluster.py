@@ -34,7 +34,7 @@ def test_sigterm_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray's own handler, which it installs when it is started, would abort the process."""
     monkeypatch.setattr("ray.init", lambda *_, **__: signal.signal(signal.SIGTERM, signal.SIG_IGN))
     monkeypatch.setattr("ray.shutdown", lambda: None)
-    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with pytest.raises(KeyboardInterrupt), connected(None, 2):
         signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
