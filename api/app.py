@@ -27,12 +27,13 @@ from safetensors.numpy import save
 from api import calculate, chat, questions
 from api.access import ApiKeys, Hosts, Limiter, RateLimit
 from api.browsers import Content, Files
-from api.connections import ON_FULL, SlowClients
+from api.connections import ON_FULL
 from api.http import API_RESPONSES, ProblemError, install_problems, responses
 from api.middleware import BodyLimit, RequestLog
 from api.schemas import Model, ModelList, Status
 from api.service import LoadedModel, Loader, ModelPool, Service
 from api.settings import Settings
+from api.slow_clients import SlowClients
 from api.telemetry import Metrics, configure_logs, flush_logs, watch_loop
 from calcgpt.base.errors import UserError
 from calcgpt.base.files import write_json

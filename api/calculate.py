@@ -16,7 +16,6 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.sse import format_sse_event
 from pydantic import BaseModel
 
-from api.connections import EventStream, Write
 from api.fairness import Shift
 from api.http import (
     QUESTION_RESPONSES,
@@ -42,6 +41,7 @@ from api.schemas import (
     Token,
 )
 from api.service import Service
+from api.slow_clients import EventStream, Write
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
 from calcgpt.inference.calculator import USUAL_LENGTH, Computation, Question

@@ -21,7 +21,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from api.calculate import Asking, Inquiry
-from api.connections import EventStream, Write
 from api.http import (
     DONE,
     QUESTION_RESPONSES,
@@ -33,6 +32,7 @@ from api.http import (
 )
 from api.schemas import AnswerOptions, Input, NodeStart, Token
 from api.service import Service
+from api.slow_clients import EventStream, Write
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.results import EXAMPLE, EXAMPLE_PROMPT, EXAMPLE_WORK, Calculation
 

@@ -17,16 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.connections import (
-    ENDING,
-    FLOW,
-    UNREAD,
-    Delivery,
-    GivenUpError,
-    Kept,
-    SlowClients,
-    poll,
-)
+from api.connections import ENDING, FLOW
 from api.http import (
     RETRY,
     STACK,
@@ -37,6 +28,7 @@ from api.http import (
     internal_problem,
     is_api,
 )
+from api.slow_clients import UNREAD, Delivery, GivenUpError, Kept, SlowClients, poll
 from api.telemetry import Metrics, request_id
 from calcgpt.inference.browser import PAGE_POLICY
 

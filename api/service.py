@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from api.connections import poll
 from api.fairness import Admission, Shift, Turns
 from api.http import RETRY, ProblemError, charge_for, client_of, internal_problem, stack_of
 from api.schemas import Calibration, Domain, Model, Task
 from api.settings import Settings
+from api.slow_clients import poll
 from api.telemetry import Metrics
 from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import CONFIG, Checkpoint

@@ -20,9 +20,10 @@ from starlette.types import Receive, Scope, Send
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app
-from api.connections import LocalConnection, SlowClients
+from api.connections import LocalConnection
 from api.middleware import RequestLog
 from api.settings import Settings
+from api.slow_clients import SlowClients
 from api.telemetry import Metrics
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -15,8 +15,8 @@ from forks import PATIENCE
 from serving import problem
 from starlette.types import Message, Receive, Scope, Send
 
-from api.connections import UNSENT_BYTES, SlowClients
 from api.middleware import RequestLog
+from api.slow_clients import UNSENT_BYTES, SlowClients
 from api.telemetry import Metrics, request_id
 
 log = logging.getLogger("service.route")

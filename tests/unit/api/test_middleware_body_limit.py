@@ -21,9 +21,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from api.app import create_app
-from api.connections import SlowClients
 from api.middleware import BodyLimit
 from api.settings import Settings
+from api.slow_clients import SlowClients
 
 LIMIT = 1000
 HUGE = 20_000_000

@@ -8,8 +8,8 @@ from forks import PATIENCE
 from starlette.responses import Response
 from starlette.types import Message
 
-from api.connections import GivenUpError, Producer, SlowClients, Write
 from api.middleware import RequestLog
+from api.slow_clients import GivenUpError, Producer, SlowClients, Write
 from api.telemetry import Metrics
 
 LIMIT = 10_000
