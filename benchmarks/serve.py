@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -108,6 +109,8 @@ def running(command: Sequence[object], ready: str, n_ready: int = 1) -> Iterator
                 process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:  # a peer waits for all that it still generates
                 process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # a peer leaves its workers behind
 
 
 @dataclass
