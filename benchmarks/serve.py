@@ -91,7 +91,7 @@ def running(command: Sequence[object], ready: str, n_ready: int = 1) -> Iterator
     with (
         NamedTemporaryFile() as log,
         subprocess.Popen(  # nosec B603  # this Python
-            [sys.executable, *map(str, command)], stderr=log
+            [sys.executable, *map(str, command)], stderr=log, start_new_session=True
         ) as process,
     ):
         try:
