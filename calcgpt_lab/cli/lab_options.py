@@ -1,6 +1,7 @@
 """Options that several commands of the laboratory share, and how a result is printed."""
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from calcgpt.base.errors import UserError
 from calcgpt.base.extras import is_installed, require
 from calcgpt.base.files import check_output_file
 from calcgpt.cli.completion import complete_engine
-from calcgpt.cli.options import PATH, Command, checked, output_folder
+from calcgpt.cli.options import ARGUMENTS, PATH, Command, checked, output_folder, program
 
 GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
 SEED = click.IntRange(0, 2**63 - 1)
@@ -80,6 +81,13 @@ data_option = click.option(
     help="The folder of a data set, or a text.  [default: fresh problems, as the recipe's [data] "
     "says]",
 )
+
+
+def resuming() -> str:
+    """Returns the command that continues the run of this one, ready to be pasted."""
+    given = click.get_current_context().meta[ARGUMENTS]
+    others = [word for word in given if word not in ("--force", "--resume")]
+    return shlex.join([*program(), *others, "--resume"])
 
 
 def engine_and_device(engine: str | None, device: str) -> tuple[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +79,6 @@ def train(
     require("training", "torch", *(["wandb"] if wandb_project is not None else []))
 
     from calcgpt_lab.data.task import load_task
-    from calcgpt_lab.training.stopping import Interrupted
     from calcgpt_lab.training.train import train as run
 
     if task and data:
@@ -87,7 +88,7 @@ def train(
     loaded, source = load_recipe(recipe, overrides), load_task(task) if task else data
     _note_short_run(loaded.train)
     trackers = _trackers(wandb_project)
-    try:
+    with _exit_codes():
         last = run(
             loaded,
             source,
@@ -99,9 +100,6 @@ def train(
             trackers=trackers,
             threads=threads or 0,
         )
-    except Interrupted as stop:
-        click.echo(str(stop), err=True)
-        sys.exit(128 + stop.signum)
     click.echo(f"the run is complete; its last checkpoint is {last}")
     if not quiet:
         click.echo("\n".join(["next:", *_next_commands(last, data, task)]))
@@ -137,6 +135,22 @@ def _note_short_run(config: TrainConfig) -> None:
             config.warmup_steps,
             config.steps,
         )
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Ends this process with the number of the signal that stopped the run. A full disk is
+    reported with the command that continues the run."""
+    from calcgpt_lab.training.run_folder import FullDiskError
+    from calcgpt_lab.training.stopping import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        click.echo(str(stop), err=True)
+        sys.exit(128 + stop.signum)
+    except FullDiskError as error:
+        raise FullDiskError(f"{error}: {lab_options.resuming()}") from error
 
 
 def _trackers(wandb_project: str | None) -> list[TrackerFactory]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import Field
 
 from calcgpt.base.errors import ConfigError, one_line
-from calcgpt.base.files import locked
+from calcgpt.base.files import NO_SPACE, locked
 from calcgpt.checkpoint import METRICS, Checkpoint
 from calcgpt.config import MAX_STEPS, Recipe
 from calcgpt.errors import CheckpointError
@@ -56,6 +56,10 @@ MAY_CHANGE = {
     "train.checkpoint_interval",
     "train.compile",
 }
+
+
+class FullDiskError(TrainingError):
+    """There is no space for the files of a run."""
 
 
 @dataclass
@@ -252,6 +256,20 @@ class RunFolder:
         raise TrainingError(
             f"{name} is {value} at step {step}: a lower learning rate may help; {newest}"
         )
+
+    @contextmanager
+    def explains_full_disk(self, n_bytes: int) -> Iterator[None]:
+        """Raises FullDiskError if the block ends for want of space. `n_bytes` are to be freed: for
+        the weights, at most two states of the optimizer, and an average."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            saved = self.checkpoints()
+            kept = f"{saved[-1].name} is kept" if saved else "there is no checkpoint yet"
+            what_to_do = f"free at least {-(-n_bytes // 10**6):,} MB, and --resume continues"
+            raise FullDiskError(f"{self.path}: {error.strerror}; {kept}; {what_to_do}") from error
 
     def load_last(self) -> SavedState:
         """Loads the newest checkpoint that is not damaged; logs a warning for each damaged one.

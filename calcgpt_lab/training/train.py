@@ -49,6 +49,7 @@ from datagen.splits import Split
 
 # In training.safetensors: the prefix of the weights in training, if the checkpoint has an average.
 _RAW = "weights."
+STATE_BYTES = 16  # of a parameter: its value, two states of the optimizer, an average
 MAX_THREADS = 1_024
 
 
@@ -113,8 +114,9 @@ def train(
         if torch_device.type == "cpu" and threads is not None:
             stack.callback(torch.set_num_threads, torch.get_num_threads())
             torch.set_num_threads(threads or trainer.threads())
-        trainer.announce(data, progress)
-        return trainer.run(progress, trackers)
+        with run.explains_full_disk(STATE_BYTES * trainer.model.n_parameters()):
+            trainer.announce(data, progress)
+            return trainer.run(progress, trackers)
 
 
 class Trainer:

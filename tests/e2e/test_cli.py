@@ -88,7 +88,7 @@ def test_a_warm_up_that_never_ends_is_noted(
     assert "train.warmup_steps (2) is not below train.steps (2)" in caplog.text
 
 
-def test_a_full_disk_is_one_line_and_resuming_goes_on(
+def test_a_full_disk_says_what_is_kept_and_which_command_goes_on(
     run_cli: RunCli, data_folder: Path, here: Path
 ) -> None:
     """A limit on the size of files stands for the disk."""
@@ -99,12 +99,12 @@ def test_a_full_disk_is_one_line_and_resuming_goes_on(
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, unlimited[1]))
     try:
-        said = run_cli(*longer).error
+        said, _, command = run_cli(*longer).error.partition(": calcgpt ")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    assert said.startswith("run/")
-    assert said.endswith(": File too large")
-    assert run_cli(*longer).out.endswith("step-00000022\n")
+    kept = "File too large; step-00000021 is kept"
+    assert said == f"run: {kept}; free at least 1 MB, and --resume continues"
+    assert run_cli(*shlex.split(command)).out.endswith("step-00000022\n")
 
 
 def test_an_interrupted_command_ends_with_code_130(
@@ -146,3 +146,4 @@ def test_scoring_takes_the_fastest_engine_by_itself(
     for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
         monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))
         assert lab_options.engine_and_device(None, "auto") == (engine, gpu)
+    assert lab_options.engine_and_device(None, "auto", "host:1") == ("auto", "cpu")
