@@ -14,6 +14,7 @@ from typing import Any
 
 import httptools
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.http import full_problem
@@ -21,7 +22,7 @@ from api.slow_clients import UNSENT_BYTES
 
 HEAD_BYTES = 16_384  # most bytes of a request beside its body: its head, its trailers, its chunks
 HEAD_END = b"\r\n\r\n"
-UPGRADE = re.compile(rb"\r\nupgrade[ \t]*:[^\r\n]*", re.IGNORECASE)
+UPGRADE = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 PIECE = 8_192  # bytes that are read at a time
 MAX_CHUNKS = 512  # of a body
 VERSIONS = ("1.0", "1.1")
@@ -67,6 +68,18 @@ class PieceReceiver(asyncio.BufferedProtocol):
             connection.flow.pause_reading()
 
 
+class BoundedFlow(FlowControl):
+    """Does not read on while enough is received that waits: each look for a disconnect would."""
+
+    def __init__(self, transport: asyncio.Transport, reader: BoundedReader) -> None:
+        super().__init__(transport)
+        self._reader = reader
+
+    def resume_reading(self) -> None:
+        if not self._reader.has_enough():
+            super().resume_reading()
+
+
 class BoundedReader(HttpToolsProtocol):
     """Reads one request of a connection at a time, in bounds, and refuses what another server could
     read differently."""
@@ -78,8 +91,13 @@ class BoundedReader(HttpToolsProtocol):
         self._length = 0  # of the rest of the body, if the head tells it
         self._n_beside = self._n_chunks = 0  # bytes beside the body, and chunks, of the request
 
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = BoundedFlow(transport, self)
+
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        if ENDING not in self.app_state:  # else there is time for one request, not for its parts
+            self._unset_keepalive_if_required()
         self._rest += data
         self._read()
         if self._rest and self._is_waiting():
@@ -99,6 +117,8 @@ class BoundedReader(HttpToolsProtocol):
             size = self._next_size()
             if not size:
                 return
+            if self._in_head and size > HEAD_BYTES:
+                return self._refuse()
             piece, self._rest = self._rest[:size], self._rest[size:]
             self._n_beside += size
             if self._in_head:
@@ -116,10 +136,16 @@ class BoundedReader(HttpToolsProtocol):
         n, end = len(self._rest), self._rest.find(HEAD_END)
         if not self._in_head and self._length:
             return min(n, self._length)
+        if not self._in_head and self._rest[:1] in (b"\r", b"\n"):  # the end of a line came before
+            return 1
         if end >= 0:
             return end + len(HEAD_END)
         is_head = self._in_head and n <= HEAD_BYTES and self._rest[:1].isalpha()
         return 0 if is_head else n  # of what is no head, the parser says so
+
+    def has_enough(self) -> bool:
+        """Whether more is received of other requests than is kept."""
+        return len(self._rest) > HEAD_BYTES and self._is_waiting()
 
     def _is_waiting(self) -> bool:
         """Whether a request is read and not answered."""
@@ -221,7 +247,10 @@ class Connection(BoundedReader):
             waits_for = self.cycle or "the first request"
         self._timer = self.loop.call_later(self.check_seconds, self._check, waits_for)
         if waits_for is not None and waits_for is before:
-            self.transport.abort()
+            if self._rest and not self.transport.is_closing():
+                self._refuse()  # perhaps it is no HTTP
+            else:
+                self.transport.abort()
 
 
 class LocalConnection(Connection):

@@ -241,7 +241,7 @@ class BodyLimit:
             return await refusal(scope, receive, send)
         if body is None:
             detail = f"the body is larger than {self._limit} bytes"
-            refusal = ProblemError(413, detail, kind="too-large").response()
+            refusal = _refusal(413, detail, "too-large")  # the rest may be still to come
             return await refusal(scope, receive, send)
         if ENDING in scope.get("state", ()):
             return await ending_problem().response()(scope, receive, send)
@@ -280,6 +280,8 @@ class BodyLimit:
             n_read += len(piece)
             if not is_too_large:
                 body = kept.add(piece)
+                if kept.is_given_up:  # for this piece
+                    raise GivenUpError
                 is_too_large = len(body) > self._limit
             if not message.get("more_body", False) or n_read > MAX_DISCARDED:
                 break

@@ -64,10 +64,13 @@ class Kept:
             self._changed.set()
 
     async def take(self) -> bytes:
-        """Waits for more, and returns all that is there. It is empty only at the end."""
+        """Waits for more, and returns all that is there. It is empty only at the end. Raises
+        GivenUpError."""
         if not self._data and not self._ended:
             self._changed.clear()
             await self._changed.wait()
+        if self.is_given_up:
+            raise GivenUpError
         data = bytes(self._data)
         self._data.clear()
         self._room.count(self, -len(data))
@@ -77,7 +80,8 @@ class Kept:
         """Frees the memory now: the request may end later."""
         self.is_given_up = True
         self._data.clear()
-        self._timeout.reschedule(asyncio.get_running_loop().time())
+        if not self._timeout.expired():  # just now
+            self._timeout.reschedule(asyncio.get_running_loop().time())
 
 
 class WaitingRoom:

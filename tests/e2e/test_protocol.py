@@ -52,6 +52,7 @@ def running(tiny_folder: Path) -> Iterator[Server]:
         CHUNKED + b"1\r\n1\r\n" * 2_000,
         head("/v1/calculate", "Transfer-Encoding: gzip, chunked"),
         head("/healthz", *["a: b"] * 40_000, method="GET"),
+        head("/healthz", "a: " + "b" * 16_384, method="GET"),
         CHUNKED + b"1\r\n1\r\n0\r\n" + b"a: b\r\n" * 40_000,
     ],
     ids=lambda value: value[-30:],

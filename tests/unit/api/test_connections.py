@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from api.connections import HEAD_BYTES, Connection
+from api.connections import HEAD_BYTES, PIECE, Connection
+from api.slow_clients import poll
 
 HEAD = b"POST /a?b=1 HTTP/1.1\r\nHost: x\r\n"
 CHUNKS = b"5\r\nhel\r\n\r\n3;a=b\r\nabc\r\n0\r\nT: v\r\n\r\n"
@@ -42,7 +43,13 @@ class Read(NamedTuple):
 class Transport:
     """What a connection writes to, which keeps nothing."""
 
-    is_closed = False
+    is_closed = is_paused = False
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
 
     def close(self) -> None:
         self.is_closed = True
@@ -133,3 +140,31 @@ def test_what_is_read_is_what_h11_reads(sent: bytes, data: st.DataObject) -> Non
     both = min(len(ours), len(theirs))
     assert ours[:both] == theirs[:both]
     assert n_changed or len(ours) == len(theirs) > 0
+
+
+def test_requests_are_the_same_wherever_their_pieces_end() -> None:
+    sent = REQUESTS[3] + REQUESTS[4] + REQUESTS[0]
+    expected = by_h11(sent)
+    assert len(expected) == 3
+    for place in range(1, len(sent)):
+        assert asyncio.run(by_us([sent[:place], sent[place:]])) == expected
+
+
+async def test_a_request_that_looks_for_a_disconnect_does_not_read_on() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(1_000):
+            poll(receive)
+            await asyncio.sleep(0)
+
+    config = uvicorn.Config(app, lifespan="off", log_level="critical")
+    connection, transport = Connection(config, ServerState(), {}), Transport()
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    connection.data_received(REQUESTS[0])
+    n_read = 0
+    for _ in range(500):
+        if not transport.is_paused:
+            connection.data_received(bytes(PIECE))
+            n_read += PIECE
+        await asyncio.sleep(0)
+    assert 0 < n_read <= HEAD_BYTES + 2 * PIECE
+    connection.connection_lost(None)

@@ -76,6 +76,11 @@ def coming(*chunks: bytes, ends: bool = True) -> Callable[[], Awaitable[Message]
     return receive
 
 
+def test_a_body_that_is_given_up_with_its_last_piece_is_not_taken_for_an_empty_one() -> None:
+    slow = SlowClients(max_bytes=LIMIT // 2)
+    assert Exchange(coming(bytes(LIMIT // 2), b"1"), None).run(slow=slow).status == 503
+
+
 @pytest.mark.parametrize(
     ("slow", "n_left"), [(SlowClients(limit=3), 3), (SlowClients(max_bytes=5 * LIMIT), 5)]
 )

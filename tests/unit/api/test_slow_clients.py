@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from api.middleware import RequestLog
-from api.slow_clients import GivenUpError, Producer, SlowClients, Write
+from api.slow_clients import GivenUpError, Kept, Producer, SlowClients, Write
 from api.telemetry import Metrics
 
 LIMIT = 10_000
@@ -50,6 +50,29 @@ async def test_the_response_of_which_most_is_unread_is_given_up() -> None:
     for task in others:
         task.cancel()
     assert given_up == [True]
+
+
+async def test_what_is_given_up_does_not_end_like_a_whole_response() -> None:
+    async with SlowClients(max_unread=LIMIT).unread.wait() as outbox:
+        await outbox.fill(events(bytes(LIMIT + 1)))
+        with pytest.raises(GivenUpError):
+            await outbox.take()
+
+
+async def test_what_is_given_up_as_its_time_ends_disturbs_nobody() -> None:
+    room, waiting = SlowClients().waiting, list[Kept]()
+
+    async def wait() -> None:
+        async with room.wait(0) as kept:
+            waiting.append(kept)
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    while not (waiting and waiting[0]._timeout.expired()):
+        await asyncio.sleep(0)
+    waiting[0].give_up()
+    with pytest.raises(GivenUpError):
+        await task
 
 
 @pytest.mark.parametrize(("is_file", "n_given_up"), [(False, 1), (True, 0)])
