@@ -247,10 +247,7 @@ class Connection(BoundedReader):
             waits_for = self.cycle or "the first request"
         self._timer = self.loop.call_later(self.check_seconds, self._check, waits_for)
         if waits_for is not None and waits_for is before:
-            if self._rest and not self.transport.is_closing():
-                self._refuse()  # perhaps it is no HTTP
-            else:
-                self.transport.abort()
+            self.transport.abort()
 
 
 class LocalConnection(Connection):

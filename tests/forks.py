@@ -30,7 +30,7 @@ from typing import Any
 
 MESSAGE = 2**20  # bytes
 PATIENCE = 300  # seconds; most waits take a few, but a busy machine may need more
-RAY = ("ray.train.torch", "ray.tune.search.optuna", "calcgpt_lab.studies.sweep")
+RAY = ("ray.tune.search.optuna", "calcgpt_lab.studies.sweep")
 TRAINING = ("calcgpt_lab.studies.ablate",)
 
 
