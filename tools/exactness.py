@@ -42,7 +42,7 @@ from calcgpt_lab.data.plan import new_rows
 from calcgpt_lab.data.problems import Line, split_line
 from calcgpt_lab.evaluation.calibration import threshold_without_error
 from calcgpt_lab.evaluation.evaluate import Evaluation
-from calcgpt_lab.evaluation.shards import Scoring, evaluate_in_shards
+from calcgpt_lab.evaluation.scoring import Scoring, evaluate_in_shards
 from calcgpt_lab.records import wilson_interval
 from calcgpt_lab.tables import text_table
 from datagen.arithmetic import DRAWN_PLACES, ProblemArray, concatenate

@@ -22,7 +22,7 @@ from calcgpt.inference.decoding import Decoder
 from calcgpt.registry import resolve
 from calcgpt_lab.data.problems import split_line
 from calcgpt_lab.evaluation.evaluate import Evaluation, evaluate
-from calcgpt_lab.evaluation.shards import load_for_scoring
+from calcgpt_lab.evaluation.scoring import load_for_scoring
 from calcgpt_lab.plots import new_figure, save_figures
 from calcgpt_lab.records import wilson_interval
 from calcgpt_lab.tables import text_table

@@ -207,7 +207,7 @@ def publish(
     OUT holds the model, its scores and its model card, without the state of the training.
     """
     from calcgpt_lab.evaluation.report import publish as write
-    from calcgpt_lab.evaluation.shards import load_for_scoring
+    from calcgpt_lab.evaluation.scoring import load_for_scoring
 
     source = _source_of(data, task)
     engine, device = lab_options.engine_and_device(engine, device)

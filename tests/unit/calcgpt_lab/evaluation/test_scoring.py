@@ -11,7 +11,7 @@ from calcgpt.inference.engines import load_decoder
 from calcgpt_lab.data.problems import Line, read_problems
 from calcgpt_lab.evaluation import shards as module
 from calcgpt_lab.evaluation.evaluate import evaluate
-from calcgpt_lab.evaluation.shards import Scoring, evaluate_in_shards
+from calcgpt_lab.evaluation.scoring import Scoring, evaluate_in_shards
 
 
 @pytest.fixture
