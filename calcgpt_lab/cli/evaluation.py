@@ -131,18 +131,18 @@ def _scorer(
     checkpoint: str, sampling: Sampling, workers: int | None, engine: str | None, device: str
 ) -> tuple[Checkpoint, Evaluate]:
     """Returns the checkpoint, and what scores it: this process, or several."""
-    from calcgpt_lab.evaluation import shards as in_shards
+    from calcgpt_lab.evaluation import scoring
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
     if sampling.temperature:
         engine = engine or "torch"  # others write the most probable character
     engine, device = lab_options.engine_and_device(engine, device)
-    loaded, engine, decoder = in_shards.load_for_scoring(folder, device, engine)
+    loaded, engine, decoder = scoring.load_for_scoring(folder, device, engine)
     if not workers:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
-    scoring = in_shards.Scoring(folder, device, engine)
-    return loaded, partial(in_shards.evaluate_in_shards, scoring, workers=workers)
+    how = scoring.Scoring(folder, device, engine)
+    return loaded, partial(scoring.evaluate_in_shards, how, workers=workers)
 
 
 @contextmanager

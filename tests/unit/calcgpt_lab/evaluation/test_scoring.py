@@ -9,7 +9,7 @@ from commands import RunCli
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.engines import load_decoder
 from calcgpt_lab.data.problems import Line, read_problems
-from calcgpt_lab.evaluation import shards as module
+from calcgpt_lab.evaluation import scoring as module
 from calcgpt_lab.evaluation.evaluate import evaluate
 from calcgpt_lab.evaluation.scoring import Scoring, evaluate_in_shards
 
