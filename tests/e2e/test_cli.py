@@ -146,4 +146,3 @@ def test_scoring_takes_the_fastest_engine_by_itself(
     for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
         monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))
         assert lab_options.engine_and_device(None, "auto") == (engine, gpu)
-    assert lab_options.engine_and_device(None, "auto", "host:1") == ("auto", "cpu")
