@@ -96,7 +96,7 @@ class BoundedReader(HttpToolsProtocol):
         self.flow = BoundedFlow(transport, self)
 
     def data_received(self, data: bytes) -> None:
-        if ENDING not in self.app_state:  # else there is time for one request, not for its parts
+        if ENDING not in self.app_state:  # a part of a head does not delay the end
             self._unset_keepalive_if_required()
         self._rest += data
         self._read()

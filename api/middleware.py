@@ -280,7 +280,7 @@ class BodyLimit:
             n_read += len(piece)
             if not is_too_large:
                 body = kept.add(piece)
-                if kept.is_given_up:  # for this piece
+                if kept.is_given_up:  # because of this piece
                     raise GivenUpError
                 is_too_large = len(body) > self._limit
             if not message.get("more_body", False) or n_read > MAX_DISCARDED:

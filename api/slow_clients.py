@@ -80,7 +80,7 @@ class Kept:
         """Frees the memory now: the request may end later."""
         self.is_given_up = True
         self._data.clear()
-        if not self._timeout.expired():  # just now
+        if not self._timeout.expired():  # one that expires ends by itself
             self._timeout.reschedule(asyncio.get_running_loop().time())
 
 

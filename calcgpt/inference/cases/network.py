@@ -90,7 +90,7 @@ class Layer(NamedTuple):
 
 
 def _quiet() -> np.errstate:
-    """What overflows is infinite, in a sigmoid rightly so. Other such logits are refused."""
+    """Returns a block without NumPy's warnings: a sigmoid may overflow, and logits are checked."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
