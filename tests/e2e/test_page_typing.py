@@ -37,13 +37,16 @@ HELD = {"address": ("**/weights", type_), "host_address": ("**/models/*", click)
 
 
 @pytest.fixture(params=HELD)
-def held(reuse: Callable[[str], Page], request: pytest.FixtureRequest) -> Held:
+def held(
+    clean: Callable[[str], Page], visit: Callable[[Page, str], Page], request: pytest.FixtureRequest
+) -> Held:
     """The page with a service, or without one. No answer comes before the function is called. Then
     what enters keys: by the keyboard, or by the keypad."""
-    page = reuse(request.getfixturevalue(request.param))
+    address = request.getfixturevalue(request.param)
     weights, enter = HELD[request.param]
+    page = clean(address)
     release = hold(page, weights)
-    page.reload()  # the example may have loaded the model
+    visit(page, address)
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     return page, release, enter
 
