@@ -123,10 +123,10 @@ RESULT: dict[str, Any] = {
 
 
 def leave_to_service(page: Page) -> None:
-    """Makes the service say that the engine of the page cannot run its models."""
+    """Makes the service say, from the next load of the page on, that the engine of the page cannot
+    run its models."""
     kind = "urn:calcgpt:problem:no-weights"
     page.route("**/weights", lambda route: route.fulfill(status=404, json={"type": kind}))
-    page.reload()  # the example may have loaded the model
 
 
 def events_of_answer(**fields: Any) -> str:

@@ -161,7 +161,7 @@ def pytest_runtest_setup() -> None:
     """Seeds the global generators, so that a test draws the same numbers whatever ran before it."""
     random.seed(0)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes a millisecond
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
-from browser import chromium, new_context, static_host
+from browser import chromium, leave_to_service, new_context, static_host
 from forks import PATIENCE
 from ray_cluster import RayCluster, running_cluster
 from serving import server, wait_for
@@ -177,6 +177,14 @@ def is_defect(message: ConsoleMessage) -> bool:
 @pytest.fixture
 def page(reuse: Callable[[str], Page], address: str) -> Page:
     return reuse(address)
+
+
+@pytest.fixture
+def unaided(clean: Callable[[str], Page], visit: Visit, address: str) -> Page:
+    """The page of a service whose models its own engine cannot run."""
+    page = clean(address)
+    leave_to_service(page)
+    return visit(page, address)
 
 
 @pytest.fixture(scope="session")
