@@ -134,7 +134,7 @@ def _prepare_data(
     problems = suite.tasks[name].problems
     if problems and is_default:
         is_new = not (folder / MANIFEST).exists()
-        generate(folder, problems.plan(), progress=progress and is_new)
+        generate(folder, problems, progress=progress and is_new)
     elif not folder.exists():
         raise ConfigError(f"task {name!r}: there is no {folder}; --data {name}=PATH names another")
     return DataFolder.load(folder)
