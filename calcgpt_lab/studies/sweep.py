@@ -72,8 +72,7 @@ def sweep(
         raise ConfigError(
             f"a trial needs {resources.cpus} CPUs, and this machine has {usable_cores()}"
         )
-    hyperopt = ["hyperopt"] if space.search.algorithm == "hyperopt" else []
-    require("a sweep", "ray", "optuna", *hyperopt)
+    require("a sweep", "ray", "optuna")
     os.environ.update(RAY_SETTINGS)
     prepare_ray(address)
     space.domains()
@@ -169,19 +168,14 @@ def make_search(search: Search) -> Any:
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
-    if search.algorithm == "hyperopt":
-        from ray.tune.search.hyperopt import HyperOptSearch
-
-        searcher: Any = HyperOptSearch(random_state_seed=search.seed)
-    else:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler: Any = optuna.samplers.RandomSampler(seed=search.seed)
-        if search.algorithm == "optuna":
-            # The model of BOHB (Falkner et al. 2018, section 3.2) is multivariate. Its authors'
-            # package is not maintained.
-            is_bohb = search.scheduler == "bohb"
-            sampler = optuna.samplers.TPESampler(multivariate=is_bohb, seed=search.seed)
-        searcher = OptunaSearch(sampler=sampler)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler: Any = optuna.samplers.RandomSampler(seed=search.seed)
+    if search.algorithm == "optuna":
+        # The model of BOHB (Falkner et al. 2018, section 3.2) is multivariate. Its authors' package
+        # is not maintained.
+        is_bohb = search.scheduler == "bohb"
+        sampler = optuna.samplers.TPESampler(multivariate=is_bohb, seed=search.seed)
+    searcher: Any = OptunaSearch(sampler=sampler)
     searcher.on_pause = searcher.on_unpause = _ignore  # HyperBandForBOHB calls them
     return searcher
 
