@@ -12,7 +12,6 @@ import click
 
 from calcgpt.base.errors import DataError, UserError
 from calcgpt.cli import options
-from calcgpt.cli.completion import complete_checkpoint
 from calcgpt_lab.cli import lab_options
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def _test_file(data: Path | None) -> Path | None:
 
 
 @click.command()
-@click.argument("run", type=options.NAME, shell_complete=complete_checkpoint)
+@click.argument("run", type=options.NAME, shell_complete=options.complete_checkpoint)
 @options.out_argument
 @options.plugin_option
 @click.option("--data", type=options.PATH, help="The folder of the data set.")

@@ -11,12 +11,23 @@ import click
 from calcgpt.base.errors import UserError
 from calcgpt.base.extras import is_installed, require
 from calcgpt.base.files import check_output_file
-from calcgpt.cli.completion import complete_engine
-from calcgpt.cli.options import ARGUMENTS, PATH, Command, checked, output_folder, program
+from calcgpt.cli.options import (
+    ARGUMENTS,
+    PATH,
+    Command,
+    checked,
+    complete_engine,
+    names_or_files,
+    output_folder,
+    program,
+)
 
 GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
 SEED = click.IntRange(0, 2**63 - 1)
 output_file = checked(check_output_file)
+complete_recipe = names_or_files("calcgpt_lab.recipe:RECIPES")
+complete_suite = names_or_files("calcgpt_lab.studies.suite:SUITES")
+complete_space = names_or_files("calcgpt_lab.studies.space:SPACES")
 
 
 def named_paths(

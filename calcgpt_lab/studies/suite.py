@@ -178,11 +178,6 @@ class Suite(Section):
         return recipe
 
 
-def suite_names() -> list[str]:
-    """Returns the names of the suites in the package."""
-    return list(SUITES)
-
-
 def load_suite(name: str) -> Suite:
     """Returns the suite `name`: of the package, or a path to a TOML file. Raises ConfigError, one
     line, if there is none or it is not valid. A recipe given by its path is relative to the file's

@@ -110,10 +110,10 @@ def test_a_full_disk_says_what_is_kept_and_which_command_goes_on(
 def test_an_interrupted_command_ends_with_code_130(
     monkeypatch: pytest.MonkeyPatch, run_cli: RunCli
 ) -> None:
-    def interrupt() -> None:
+    def interrupt(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", interrupt)
+    monkeypatch.setattr("calcgpt_lab.recipe.load_recipe", interrupt)
     assert run_cli("recipes") == (130, "", "\ninterrupted\n")
 
 

@@ -263,8 +263,8 @@ def test_a_character_that_a_model_does_not_know_is_named_with_the_file(
 def test_too_little_memory_is_one_line(
     monkeypatch: pytest.MonkeyPatch, run_cli: RunCli, error: Exception
 ) -> None:
-    def fail() -> None:
+    def fail(name: str) -> None:
         raise error
 
-    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", fail)
+    monkeypatch.setattr("calcgpt_lab.recipe.load_recipe", fail)
     assert run_cli("recipes").error.startswith("not enough memory: ")
