@@ -91,8 +91,7 @@ def inspect_(
     import torch
 
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt_lab.studies.inspection import inspect
-    from calcgpt_lab.studies.inspection_plots import draw_inspection
+    from calcgpt_lab.studies.inspection import draw_inspection, inspect
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(options.chosen(checkpoint))

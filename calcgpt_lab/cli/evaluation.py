@@ -82,7 +82,7 @@ def eval_(
     errors: int,
     quiet: bool,
     workers: int | None,
-    engine: str | None,
+    engine: str,
     device: str,
 ) -> None:
     """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
@@ -127,16 +127,15 @@ def eval_(
 
 
 def _scorer(
-    checkpoint: str, sampling: Sampling, workers: int | None, engine: str | None, device: str
+    checkpoint: str, sampling: Sampling, workers: int | None, engine: str, device: str
 ) -> tuple[Checkpoint, Evaluate]:
     """Returns the checkpoint, and what scores it: this process, or several."""
     from calcgpt_lab.evaluation import scoring
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
-    if sampling.temperature:
-        engine = engine or "torch"  # others write the most probable character
-    engine, device = lab_options.engine_and_device(engine, device)
+    if sampling.temperature and engine == "auto":
+        engine = "torch"  # others write the most probable character
     loaded, engine, decoder = scoring.load_for_scoring(folder, device, engine)
     if not workers:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
@@ -196,7 +195,7 @@ def publish(
     data: Path | None,
     task: str | None,
     also: dict[str, Path],
-    engine: str | None,
+    engine: str,
     device: str,
     force: bool,
     quiet: bool,
@@ -209,7 +208,6 @@ def publish(
     from calcgpt_lab.evaluation.scoring import load_for_scoring
 
     source = _source_of(data, task)
-    engine, device = lab_options.engine_and_device(engine, device)
     loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)

@@ -22,6 +22,7 @@ from calcgpt.base.extras import require
 from calcgpt.base.files import locked, read_json, write_json, write_text
 from calcgpt.base.processes import usable_cores
 from calcgpt_lab.data.sources import training_data
+from calcgpt_lab.model.devices import pick_device
 from calcgpt_lab.recipe import differences, recipe_toml
 from calcgpt_lab.records import TrainingError, step_lines
 from calcgpt_lab.studies.estimate import say_estimate, step_seconds
@@ -29,7 +30,6 @@ from calcgpt_lab.studies.ray_cluster import connected
 from calcgpt_lab.studies.ray_cluster import prepare as prepare_ray
 from calcgpt_lab.studies.space import Search, Space, Values
 from calcgpt_lab.tables import counted, markdown_table
-from calcgpt_lab.training.devices import pick_device
 from calcgpt_lab.training.run_folder import RunFolder
 
 RAY_SETTINGS = {

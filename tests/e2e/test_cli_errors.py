@@ -144,7 +144,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
             ["tokenizers"],
             "a byte-pair tokenizer",
         ),
-        (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "--engine torch"),
+        (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "engine 'torch'"),
         (["inspect", "{tiny}", "1+1"], ["matplotlib"], "a look inside a model"),
         (["compare", "{tiny}", "--out", "out"], ["matplotlib"], "drawing"),
         (ABLATE, ["torch", "matplotlib"], "an ablation"),
