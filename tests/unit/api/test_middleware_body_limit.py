@@ -114,7 +114,7 @@ async def test_bodies_that_no_longer_wait_take_no_room() -> None:
     for _ in range(5):  # one after the other
         exchange = Exchange(coming(bytes(LIMIT)), None)
         assert (await asyncio.to_thread(exchange.run, slow=slow)).status == 200
-    async with slow.waiting.wait() as one, slow.waiting.wait() as other:
+    async with slow.waiting.wait("192.0.2.1") as one, slow.waiting.wait("192.0.2.1") as other:
         one.add(bytes(LIMIT))
         other.add(bytes(LIMIT))
     assert not given_up
