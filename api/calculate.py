@@ -116,7 +116,7 @@ class Asking:
             shift.pause()
             await charge_for(scope, n_operations(0, effort.characters))
             raise
-        n = n_operations(computation.cost, effort.characters)
+        n = n_operations(computation.charge, effort.characters)
         await self.service.admit(self._request, n)
         return Inquiry(self, computation)
 
@@ -256,8 +256,8 @@ def router(service: Service) -> APIRouter:
         expression does not affect the others, nor does one that is not answered in time."""
         asking = Asking(service, body, request)
         service.admission.require_room(asking.client)
-        inquiries, cost = await _begin_all(asking, body.expressions)
-        await service.admit(request, n_operations(*cost))
+        inquiries, charge = await _begin_all(asking, body.expressions)
+        await service.admit(request, n_operations(*charge))
         work = _batch(service, inquiries)
         with asking.stack:
             batch = await service.while_connected(request, work, has_deadline=False)
@@ -299,13 +299,13 @@ async def _calculated_query(
 async def _begin_all(
     asking: Asking, expressions: list[str]
 ) -> tuple[list[Inquiry | ProblemError], tuple[int, int]]:
-    """Returns the inquiry of each expression of a batch, or its problem, and the cost of all and of
-    planning them, also of what is refused.
+    """Returns the inquiry of each expression of a batch, or its problem, and the characters that
+    all count for, and those of planning them, also of what is refused.
 
     Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    cost = planning = 0
+    charge = planning = 0
     for text in expressions:
         effort = Effort()
         try:
@@ -317,16 +317,16 @@ async def _begin_all(
             inquiries.append(expression_problem(error))
         else:
             inquiries.append(Inquiry(asking, computation))
-            cost += computation.cost
+            charge += computation.charge
         planning += effort.characters
-        asking.service.admission.require_room(asking.client, n_operations(cost, planning))
-    return inquiries, (cost, planning)
+        asking.service.admission.require_room(asking.client, n_operations(charge, planning))
+    return inquiries, (charge, planning)
 
 
-def n_operations(cost: int, planning: int = 0) -> int:
+def n_operations(charge: int, planning: int = 0) -> int:
     """Returns for how many operations of usual length a number of characters counts, and what
     planning takes beyond that of a usual one."""
-    return max(1, math.ceil(cost / USUAL_LENGTH)) + planning // USUAL_LENGTH
+    return max(1, math.ceil(charge / USUAL_LENGTH)) + planning // USUAL_LENGTH
 
 
 async def _batch(service: Service, inquiries: list[Inquiry | ProblemError]) -> BatchResponse:
