@@ -71,9 +71,12 @@ EVENTS: dict[type[BaseModel], str] = {
 
 _SHORT = re.compile(r"[-+*/().0-9 ]{0,100}")  # an expression that is planned within a few ms
 Listener = Callable[[BaseModel], object]  # is called with the events of the stream
-# In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
+# In a URL, 2+(3) reads `2 (3)`, a product, and so does 2+pi; 12+500 reads `12 500`. A + is a \0.
+_NAMES = spelling.longest_first(
+    {*spelling.FUNCTIONS, *spelling.CONSTANTS} - {*spelling.OPERATIONS, *spelling.POSTFIXES}
+).pattern.replace(" +", "[ \0]+")
 _HALVES = "".join(spelling.VULGAR)
-_SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*[0-9.(|{_HALVES}]")  # a + is a \0
+_SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*([0-9.(|{_HALVES}]|{_NAMES})")
 
 
 class Asking:
