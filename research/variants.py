@@ -28,7 +28,7 @@ from calcgpt_lab.model.base import LanguageModel, summed_loss
 from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.layers import FEEDFORWARDS
-from calcgpt_lab.recipe import load_preset, preset_names
+from calcgpt_lab.recipe import PRESETS, load_preset
 from calcgpt_lab.tables import markdown_table
 from tools.agreement import variants
 
@@ -78,7 +78,7 @@ def compared(label: str) -> Fields:
         return dict(zip(NAMED, (name.removesuffix("-norm") for name in names), strict=True))
     subject, reference, _ = label.partition(" vs ")
     preset, *parts = subject.split(", ")
-    if not reference or preset not in preset_names():
+    if not reference or preset not in PRESETS:
         return {}
     fields = load_preset(preset).model_dump()
     for part in parts:

@@ -10,14 +10,13 @@ import click
 
 from calcgpt.cli import options
 from calcgpt_lab.cli import lab_options
-from calcgpt_lab.cli.completion import complete_space, complete_suite
 
 
 @click.command()
 @click.option(
     "--suite",
     required=True,
-    shell_complete=complete_suite,
+    shell_complete=lab_options.complete_suite,
     help="A name from the list above, or a TOML file.",
 )
 @lab_options.out_option("The folder for all runs and the report.")
@@ -76,7 +75,7 @@ def tables_of(report: Path) -> str:
 
 
 @click.command()
-@click.argument("space", shell_complete=complete_space)
+@click.argument("space", shell_complete=lab_options.complete_space)
 @lab_options.out_option("The folder of the sweep.")
 @lab_options.data_option
 @click.option(

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calcgpt.base.errors import ConfigError, DataError
-from calcgpt.checkpoint import Checkpoint, load_metrics
+from calcgpt.checkpoint import load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.section import build
@@ -160,30 +161,13 @@ def _field_cell(run: Run, field: str) -> str | None:
 
 
 def _read_run(folder: Path, name: str) -> Run:
-    run = RunFolder(folder)
-    recipe, parameters = _read_recipe(run), None
-    for checkpoint in reversed(run.checkpoints()):
-        try:
-            count = load_metrics(checkpoint).get("parameters")
-        except CheckpointError:
-            continue
-        if isinstance(count, int):
-            parameters = count
-            break
-    fields = None if recipe is None else flatten(recipe.model_dump(exclude={"description"}))
+    """Reads what a folder has: the recipe of the last start, and the parameters of the newest
+    checkpoint that is not damaged."""
+    run, parameters, fields = RunFolder(folder), None, None
+    for checkpoint in run.checkpoints():
+        with suppress(CheckpointError):
+            parameters = load_metrics(checkpoint).get("parameters")
+    with suppress(ConfigError, IndexError):  # written by another version; not written
+        recipe = build(Recipe, read_starts(folder)[-1].get("recipe"), "")
+        fields = flatten(recipe.model_dump(exclude={"description"}))
     return Run(name, read_rows(run.metrics_path), parameters, fields)
-
-
-def _read_recipe(run: RunFolder) -> Recipe | None:
-    """Returns the recipe of the last start, or else of the newest checkpoint that loads."""
-    for start in reversed(read_starts(run.path)):
-        try:
-            return build(Recipe, start.get("recipe"), "")
-        except ConfigError:  # written by another version
-            break
-    for folder in reversed(run.checkpoints()):
-        try:
-            return Checkpoint.load(folder).recipe
-        except CheckpointError:
-            continue
-    return None

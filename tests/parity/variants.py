@@ -17,7 +17,7 @@ from calcgpt_lab.model.base import BLOCKS, INITS, LanguageModel
 from calcgpt_lab.model.gpt import MODELS, build_model
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS
-from calcgpt_lab.recipe import load_preset, preset_names
+from calcgpt_lab.recipe import PRESETS, load_preset
 
 VOCAB = 21
 Changes = dict[str, Any]  # fields of a config that differ from SMALL
@@ -102,7 +102,7 @@ def with_head(changes: Changes) -> Changes:
 def variants() -> list[Changes]:
     """The default, the other architectures, all pairs of names, the presets, and OPTIONS."""
     alone: list[Changes] = [{}, *({"architecture": name} for name in MODELS)]
-    presets = [load_preset(name).model_dump(exclude_unset=True) | SMALL for name in preset_names()]
+    presets = [load_preset(name).model_dump(exclude_unset=True) | SMALL for name in PRESETS]
     pairs = [with_head(row) for row in covering_array(FACTORS, APART)]
     return alone + pairs + presets + OPTIONS
 

@@ -100,7 +100,7 @@ def test_the_table_leaves_out_what_was_not_measured(make: Callable[..., Path]) -
     assert cells.split() == ["young", "1", "5", "1.000"]
 
 
-def test_parameters_and_recipe_come_from_a_checkpoint(
+def test_parameters_come_from_the_newest_checkpoint_that_is_not_damaged(
     make: Callable[..., Path], tiny_folder: Path
 ) -> None:
     folder = make("old")
@@ -109,8 +109,6 @@ def test_parameters_and_recipe_come_from_a_checkpoint(
     [run] = read_runs([folder])
     parameters = json.loads((tiny_folder / "metrics.json").read_text())["parameters"]
     assert run.summary()["parameters"] == parameters
-    assert run.fields is not None
-    assert run.fields["model.n_embd"] == 16
 
 
 def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:

@@ -114,7 +114,7 @@ def proposals(space: Space, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("algorithm", "scheduler"),
-    [("hyperopt", "asha"), ("optuna", "none"), ("optuna", "bohb"), ("random", "bohb")],
+    [("optuna", "asha"), ("optuna", "none"), ("optuna", "bohb"), ("random", "bohb")],
 )
 def test_the_seed_determines_the_search(space: Space, algorithm: str, scheduler: str) -> None:
     space = with_search(space, algorithm=algorithm, scheduler=scheduler)
