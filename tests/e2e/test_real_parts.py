@@ -12,8 +12,8 @@ from threading import Event, Thread
 
 import httpx2 as httpx
 import pytest
-from forks import PATIENCE
-from serving import events_of, free_port, problem, server, wait_for
+from serving import events_of, free_port, problem, server
+from waiting import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[2]
 HSTS = "strict-transport-security"

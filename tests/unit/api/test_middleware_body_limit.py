@@ -12,13 +12,13 @@ from typing import Any, Self
 import httpx2 as httpx
 import pytest
 from asgi import request, run
-from forks import PATIENCE
 from hypothesis import example, given
 from hypothesis import strategies as st
 from serving import in_thread
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
+from waiting import PATIENCE
 
 from api.app import create_app
 from api.middleware import BodyLimit
