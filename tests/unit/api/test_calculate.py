@@ -262,8 +262,8 @@ def test_no_operation_counts_for_more_characters_than_a_usual_one(
         computation = WORKED.calculator.begin(text)
     except ExpressionError:
         return
-    assert computation.n_characters <= computation.cost
-    assert len(computation.outline) * USUAL_LENGTH <= computation.cost
+    assert computation.n_characters <= computation.charge
+    assert len(computation.outline) * USUAL_LENGTH <= computation.charge
 
 
 # The second is refused.
