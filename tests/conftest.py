@@ -111,21 +111,30 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: for `make check`, before a release and at night")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not import files with slow tests if none is to run: what they import is slow, too."""
+    return (config.option.markexpr == "not slow" and _is_slow(collection_path)) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests. Those in a browser come first: they take longest, and a process of xdist
+    starts one browser for all of its own."""
     for item in items:
         kind = item.path.relative_to(TESTS).parts[0]
         if kind in KINDS:
             item.add_marker(kind)
-        if any(item.path.match(pattern) for pattern in SLOW):
+        if _is_slow(item.path):
             item.add_marker("slow")
+    items.sort(key=lambda item: "browser" not in getattr(item, "fixturenames", ()))
+
+
+def _is_slow(path: Path) -> bool:
+    return any(path.match(pattern) for pattern in SLOW)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file, and of files that share much, run in one process.
-
-    They begin in the order of their names: tests/e2e, which has the longest tests, comes first.
-    """
+    """The tests of a file, and of files that share much, run in one process."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
@@ -152,7 +161,7 @@ def pytest_runtest_setup() -> None:
     """Seeds the global generators, so that a test draws the same numbers whatever ran before it."""
     random.seed(0)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes a millisecond
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -168,8 +168,9 @@ class Trainer:
         starts = read_starts(self.folder.path) if self.counters.step else []
         if starts:
             return int(starts[-1]["threads"])
+        most = min(usable_cores(), torch.get_num_threads())  # OMP_NUM_THREADS limits torch's
         with torch.random.fork_rng(devices=[]):
-            n_thread = fastest_threads(lambda: self._gradients(self.load(0)), usable_cores())
+            n_thread = fastest_threads(lambda: self._gradients(self.load(0)), most)
         self.model.zero_grad(set_to_none=True)
         return n_thread
 
