@@ -1,6 +1,5 @@
 """Commands that train many models, and compare runs."""
 
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -166,5 +165,4 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     runs = read_runs(folders)
     drawn = {run.name: curves(run.rows) for run in runs}
     files = save_figures(out, {"compare": lambda: draw_curves(drawn)}) if out else []
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    lab_options.echo_report(comparison_text(runs, width), files, json_file, comparison(runs))
+    lab_options.echo_report(comparison_text(runs), files, json_file, comparison(runs))
