@@ -35,8 +35,8 @@ def reliability(confidences: Sequence[float], right: Sequence[bool]) -> dict[str
 def threshold_without_error(
     confidences: Sequence[float], right: Sequence[bool]
 ) -> dict[str, float]:
-    """Returns the highest `confidence` of a wrong answer, and which share of the problems is `kept`:
-    those strictly above it.
+    """Returns the highest `confidence` of a wrong answer, and `kept`, the share of the problems
+    strictly above it.
 
     If no answer is wrong, the threshold is 0 and all problems are kept. With 95% confidence, at
     most a share of 3/n of other problems like these n has a wrong answer above the threshold (the
