@@ -1,6 +1,5 @@
 """The table of variants: parameters, speed, and the difference from other implementations.
 
-    pytest tests/parity --parity-report parity.json
     python -m research.variants --parity parity.json [--json FILE] [--markdown FILE]
 
 Each variant is one change to the blog's model, at the blog's size: 8 layers of 96, 8 heads, 128
@@ -126,7 +125,7 @@ def markdown(rows: dict[str, Fields]) -> str:
 def main() -> None:
     """Run the benchmark and print the table."""
     options = parser("Measure every variant.", runs=7)
-    options.add_argument("--parity", type=Path, required=True, help="file of --parity-report")
+    options.add_argument("--parity", type=Path, required=True, help="file of errors, by variant")
     options.add_argument("--markdown", type=Path, help="also write the table to this file")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -45,7 +45,6 @@ os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / 
 import pytest
 from commands import Outcome, RunCli
 from hypothesis import HealthCheck, Phase, settings
-from parity_report import ParityReport
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -95,17 +94,7 @@ def _report_unless_gone(server: socketserver.BaseServer, *connection: Any) -> No
 socketserver.BaseServer.handle_error = _report_unless_gone  # type: ignore[method-assign]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--parity-report",
-        metavar="FILE",
-        help="write the largest relative error of everything that tests/parity compares",
-    )
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    report = ParityReport(config.getoption("--parity-report"))
-    config.pluginmanager.register(report, "parity-report")
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
     config.addinivalue_line("markers", "slow: for `make check`, before a release and at night")

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import httpx2 as httpx
 import pytest
 from browser import chromium, leave_to_service, new_context, static_host
-from forks import PATIENCE
 from ray_cluster import RayCluster, running_cluster
-from serving import server, wait_for
+from serving import server
+from waiting import PATIENCE, wait_for
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.export import web

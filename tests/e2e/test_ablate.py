@@ -12,8 +12,9 @@ import psutil
 import pytest
 from click.testing import CliRunner
 from commands import RunCli
-from forks import PATIENCE, Popen
+from forks import Popen
 from pausing import start_pausing, wait_until_paused
+from waiting import PATIENCE
 
 from calcgpt.cli import cli
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 import pytest
-from forks import PATIENCE, TRAINING, Popen
+from forks import TRAINING, Popen
+from waiting import PATIENCE
 
 pytest.importorskip("wandb", reason="the extra `wandb` is not installed")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from forks import PATIENCE as LIMIT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from waiting import PATIENCE as LIMIT
 
 from calcgpt import __version__
 from calcgpt.base.extras import EXTRAS

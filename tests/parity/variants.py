@@ -170,3 +170,11 @@ def like(model: LanguageModel, config: ModelConfig) -> LanguageModel:
 
 def random_tokens(batch: int, length: int) -> torch.Tensor:
     return torch.randint(VOCAB, (batch, length))
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, rtol: float = 1e-5) -> None:
+    """Asserts that max|actual - expected| <= rtol * max(1, max|expected|), in float64."""
+    assert actual.numel()
+    actual, expected = actual.double(), expected.double()
+    largest = expected.abs().max().clamp(min=1).item()
+    torch.testing.assert_close(actual, expected, rtol=0, atol=rtol * largest)

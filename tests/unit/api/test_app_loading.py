@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
-from forks import PATIENCE
-from serving import ask, client_of, events_of, problem, wait_for
+from serving import ask, client_of, events_of, problem
+from waiting import PATIENCE, wait_for
 
 from api.app import create_app
 from api.service import LoadedModel

@@ -9,7 +9,8 @@ import pytest
 from fake_decoder import calculator_model, worked_model, wrong_at
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from serving import ask, client_of, problem, stream, wait_for
+from serving import ask, client_of, problem, stream
+from waiting import wait_for
 
 from api.chat import IGNORED, ChatRequest
 from datagen.operations import ADDITION

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 from asgi import request, silent
-from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.types import Message
+from waiting import PATIENCE
 
 from api.middleware import RequestLog
 from api.slow_clients import GivenUpError, Kept, Producer, SlowClients, WaitingRoom, Write

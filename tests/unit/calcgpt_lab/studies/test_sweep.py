@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from commands import RunCli
-from forks import PATIENCE
+from waiting import PATIENCE
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
