@@ -93,7 +93,7 @@ def test_the_report_has_every_run(complete: Path) -> None:
         assert len(set(variant["val_loss"]["values"])) == 2
         assert (variant["val_loss_at_context"]["128"] is None) == (name == "learned")
         assert all(run["answers"][0]["n"] == 4 for run in variant["runs"])
-    assert len(list((complete / "plots").glob("*.png"))) == 2
+    assert len(list((complete / "plots").glob("*.png"))) == 1
 
 
 def test_runs_of_other_settings_are_refused(complete: Path, suite: Path, run_cli: RunCli) -> None:
