@@ -20,7 +20,7 @@ from calcgpt.export import web
 from calcgpt.registry import resolve, shipped_names
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, ConsoleMessage, Page, Route
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route
 
 STATIC = Path(__file__).parents[2] / "api" / "static"
 OpenPage = Callable[..., "Page"]
@@ -92,17 +92,25 @@ def address() -> Iterator[str]:
 def visit() -> Iterator[Visit]:
     """Loads an address in a page.
 
-    At the end, checks that the page had no errors. A request to another host is one: the browser
-    finds no other.
+    At the end, checks that the page had no errors and sent no requests to other hosts, which fail:
+    the browser finds none.
     """
     errors: list[str] = []
+    hosts: list[str] = []
+
+    def on_failure(request: Request) -> None:
+        if not request.url.startswith(tuple(hosts)):
+            errors.append(request.url)
+
     listeners = {
         "pageerror": lambda error: errors.append(str(error)),
         "console": lambda message: is_defect(message) and errors.append(message.text),
+        "requestfailed": on_failure,
     }
     pages = []
 
     def load(page: Page, at: str) -> Page:
+        hosts.append(at.partition("#")[0])
         pages.append(page)
         for event, listener in listeners.items():
             page.on(event, listener)
