@@ -71,9 +71,12 @@ EVENTS: dict[type[BaseModel], str] = {
 
 _SHORT = re.compile(r"[-+*/().0-9 ]{0,100}")  # an expression that is planned within a few ms
 Listener = Callable[[BaseModel], object]  # is called with the events of the stream
-# In a URL, 2+(3) reads `2 (3)`, a product, and 12+500 reads `12 500`, which is seldom meant.
+# In a URL, 2+(3) reads `2 (3)`, a product, and so does 2+pi; 12+500 reads `12 500`. A + is a \0.
+_NAMES = spelling.longest_first(
+    {*spelling.FUNCTIONS, *spelling.CONSTANTS} - {*spelling.OPERATIONS, *spelling.POSTFIXES}
+).pattern.replace(" +", "[ \0]+")
 _HALVES = "".join(spelling.VULGAR)
-_SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*[0-9.(|{_HALVES}]")  # a + is a \0
+_SUM_BY_SPACE = re.compile(rf"[0-9.)%!|{_HALVES}] *\0[ \0]*([0-9.(|{_HALVES}]|{_NAMES})")
 
 
 class Asking:
@@ -116,7 +119,7 @@ class Asking:
             shift.pause()
             await charge_for(scope, n_operations(0, effort.characters))
             raise
-        n = n_operations(computation.cost, effort.characters)
+        n = n_operations(computation.charge, effort.characters)
         await self.service.admit(self._request, n)
         return Inquiry(self, computation)
 
@@ -256,8 +259,8 @@ def router(service: Service) -> APIRouter:
         expression does not affect the others, nor does one that is not answered in time."""
         asking = Asking(service, body, request)
         service.admission.require_room(asking.client)
-        inquiries, cost = await _begin_all(asking, body.expressions)
-        await service.admit(request, n_operations(*cost))
+        inquiries, charge = await _begin_all(asking, body.expressions)
+        await service.admit(request, n_operations(*charge))
         work = _batch(service, inquiries)
         with asking.stack:
             batch = await service.while_connected(request, work, has_deadline=False)
@@ -299,13 +302,13 @@ async def _calculated_query(
 async def _begin_all(
     asking: Asking, expressions: list[str]
 ) -> tuple[list[Inquiry | ProblemError], tuple[int, int]]:
-    """Returns the inquiry of each expression of a batch, or its problem, and the cost of all and of
-    planning them, also of what is refused.
+    """Returns the inquiry of each expression of a batch, or its problem, and the characters that
+    all count for, and those of planning them, also of what is refused.
 
     Raises ProblemError as soon as there is no room for the work so far.
     """
     inquiries: list[Inquiry | ProblemError] = []
-    cost = planning = 0
+    charge = planning = 0
     for text in expressions:
         effort = Effort()
         try:
@@ -317,16 +320,16 @@ async def _begin_all(
             inquiries.append(expression_problem(error))
         else:
             inquiries.append(Inquiry(asking, computation))
-            cost += computation.cost
+            charge += computation.charge
         planning += effort.characters
-        asking.service.admission.require_room(asking.client, n_operations(cost, planning))
-    return inquiries, (cost, planning)
+        asking.service.admission.require_room(asking.client, n_operations(charge, planning))
+    return inquiries, (charge, planning)
 
 
-def n_operations(cost: int, planning: int = 0) -> int:
+def n_operations(charge: int, planning: int = 0) -> int:
     """Returns for how many operations of usual length a number of characters counts, and what
     planning takes beyond that of a usual one."""
-    return max(1, math.ceil(cost / USUAL_LENGTH)) + planning // USUAL_LENGTH
+    return max(1, math.ceil(charge / USUAL_LENGTH)) + planning // USUAL_LENGTH
 
 
 async def _batch(service: Service, inquiries: list[Inquiry | ProblemError]) -> BatchResponse:

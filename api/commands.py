@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from calcgpt.cli.completion import complete_checkpoint
-from calcgpt.cli.options import checkpoint_option, engine_option, plugin_option
+from calcgpt.cli.options import checkpoint_option, complete_checkpoint, engine_option, plugin_option
 
 
 class ServeCommand(click.Command):

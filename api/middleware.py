@@ -23,6 +23,7 @@ from api.http import (
     STACK,
     ProblemError,
     address_of,
+    client_of,
     ending_problem,
     full_problem,
     internal_problem,
@@ -80,7 +81,8 @@ class RequestLog:
             self._metrics.sheds.labels("full").inc()
             return await full_problem("requests", closes=True).response()(scope, receive, send)
         state = scope.setdefault("state", {})
-        exchange = Exchange(scope, receive, Delivery(send, self._slow, state.get(FLOW)))
+        delivery = Delivery(send, client_of(scope), self._slow, state.get(FLOW))
+        exchange = Exchange(scope, receive, delivery)
         if scope["method"] == "HEAD":  # is answered as GET
             scope["method"] = "GET"
         request_id.set(exchange.id)  # in the task of this request
@@ -259,7 +261,7 @@ class BodyLimit:
         if first and first["type"] == "http.request" and not first.get("more_body", False):
             body: bytes = first.get("body", b"")
             return body if len(body) <= self._limit else None
-        async with self._slow.waiting.wait(self._seconds) as kept:
+        async with self._slow.waiting.wait(client_of(scope), self._seconds) as kept:
             return await self._read(headers, receive, kept, first)
 
     async def _read(

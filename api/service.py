@@ -20,7 +20,7 @@ from api.telemetry import Metrics
 from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import CONFIG, Checkpoint
 from calcgpt.inference.browser import scores_on_test
-from calcgpt.inference.calculator import USUAL_LENGTH, Calculator
+from calcgpt.inference.calculator import BESIDES, Calculator
 from calcgpt.inference.decoding import Decoder, Written
 from calcgpt.inference.engines import load_decoder
 from calcgpt.inference.questions import describe_task, is_of_task
@@ -150,7 +150,8 @@ class ModelPool:
         self._is_complete = False
 
     async def load(self, on_ready: Callable[[LoadedModel], Any]) -> None:
-        """Loads all models in a thread, one after the other. Calls `on_ready` with the first.
+        """Loads all models in a thread, one after the other. Calls `on_ready` with the first. Then
+        warms them up.
 
         Raises what the loader raises.
         """
@@ -162,6 +163,9 @@ class ModelPool:
                     on_ready(model)
         finally:
             self._is_complete = bool(self._models)
+        for model in self:
+            for _ in model.decoder.warm_up():
+                await asyncio.sleep(0)
 
     @property
     def default(self) -> LoadedModel | None:
@@ -233,7 +237,7 @@ class Service:
             if report:
                 report(writing.written(n_written))
             n_written += n
-        shift.spend(max(0, USUAL_LENGTH - n_written))  # what an operation takes at least
+        shift.spend(BESIDES)
         self.metrics.tokens.labels(model).inc(n_written)
         return writing.written()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
+
+from api.http import client_of
 
 # Most unsent bytes of a connection while its response goes on. With uvloop's default of 64 KiB
 # thousands of clients that read nothing would keep hundreds of megabytes.
@@ -39,11 +42,11 @@ Producer = Callable[[Write], Awaitable[None]]  # writes the events of a stream
 
 
 class Kept:
-    """What is kept for a request that waits for its client: its body so far, or what the client has
-    not read yet of the response."""
+    """What is kept for a request that waits for its `client`: its body so far, or what the client
+    has not read yet of the response."""
 
-    def __init__(self, room: WaitingRoom, timeout: asyncio.Timeout) -> None:
-        self.n_bytes = 0
+    def __init__(self, room: WaitingRoom, client: str, timeout: asyncio.Timeout) -> None:
+        self.client, self.n_bytes = client, 0
         self.is_given_up = False
         self._room, self._timeout = room, timeout
         self._data, self._changed, self._ended = bytearray(), asyncio.Event(), False
@@ -86,9 +89,9 @@ class Kept:
 
 class WaitingRoom:
     """Requests that wait for their clients. If there are more than `limit`, or if more than
-    `max_bytes` are kept for them, one is given up: that for which most is kept, if `largest`, else
-    the one that has waited longest. So slow clients can neither use up the memory nor keep out
-    other clients.
+    `max_bytes` are kept for them, one is given up, of the client who has most of them: that for
+    which most is kept, if `largest`, else the one that has waited longest. So slow clients can
+    neither use up the memory nor keep out other clients.
     """
 
     def __init__(
@@ -104,13 +107,15 @@ class WaitingRoom:
         self._n_bytes = 0
 
     @asynccontextmanager
-    async def wait(self, seconds: float | None = None, n_bytes: int = 0) -> AsyncIterator[Kept]:
-        """Yields what is kept for a request. `n_bytes` more are kept elsewhere.
+    async def wait(
+        self, client: str, seconds: float | None = None, n_bytes: int = 0
+    ) -> AsyncIterator[Kept]:
+        """Yields what is kept for a request of a client. `n_bytes` more are kept elsewhere.
 
         Raises TimeoutError after `seconds`, and GivenUpError if the request is given up earlier.
         """
         timeout = asyncio.timeout(seconds)
-        kept = Kept(self, timeout)
+        kept = Kept(self, client, timeout)
         try:
             async with timeout:
                 self._waiting[kept] = None
@@ -129,12 +134,18 @@ class WaitingRoom:
             kept.n_bytes += n_bytes
             self._n_bytes += n_bytes
         while len(self._waiting) > self._limit or self._n_bytes > self._max_bytes:
-            first = next(iter(self._waiting))
-            if self._largest:
-                first = max(self._waiting, key=lambda other: other.n_bytes)
-            self._remove(first)
+            given_up = self._next_given_up()
+            self._remove(given_up)
             self._on_given_up()
-            first.give_up()
+            given_up.give_up()
+
+    def _next_given_up(self) -> Kept:
+        by_client, are_many = Counter[str](), len(self._waiting) > self._limit
+        for kept in self._waiting:
+            by_client[kept.client] += 1 if are_many else kept.n_bytes
+        client = max(by_client, key=by_client.__getitem__)
+        of_client = [kept for kept in self._waiting if kept.client == client]
+        return max(of_client, key=lambda kept: kept.n_bytes) if self._largest else of_client[0]
 
     def _remove(self, kept: Kept) -> None:
         if kept in self._waiting:
@@ -168,8 +179,10 @@ class Delivery:
     """Sends a response as its client reads it. Raises TimeoutError if that takes too long. `flow`
     tells, if the server does, whether sending would wait."""
 
-    def __init__(self, send: Send, slow: SlowClients, flow: FlowControl | None) -> None:
-        self._send, self._slow, self._flow = send, slow, flow
+    def __init__(
+        self, send: Send, client: str, slow: SlowClients, flow: FlowControl | None
+    ) -> None:
+        self._send, self._client, self._slow, self._flow = send, client, slow, flow
         self._rest = slow.delivery_seconds
         self.is_shared = False  # whether the body is a file, which is in memory only once
 
@@ -180,14 +193,14 @@ class Delivery:
         elif n_bytes <= UNSENT_BYTES or self.is_shared:
             await self._send_all(message)
         else:
-            async with self._slow.unread.wait(n_bytes=n_bytes):
+            async with self._slow.unread.wait(self._client, n_bytes=n_bytes):
                 await self._send_all(message)
 
     async def _send_all(self, message: Message) -> None:
         clock = asyncio.get_running_loop().time
         for piece in _pieces(message):
-            begun = clock()
-            async with self._slow.waiting.wait(min(self._slow.stall_seconds, self._rest)):
+            begun, seconds = clock(), min(self._slow.stall_seconds, self._rest)
+            async with self._slow.waiting.wait(self._client, seconds):
                 await self._send(piece)
             self._rest -= clock() - begun
 
@@ -224,10 +237,11 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._is_whole = scope.get("http_version") == "1.0"
         self._unread: WaitingRoom = scope["state"][UNREAD]
+        self._client = client_of(scope)
         await super().__call__(scope, receive, send)
 
     async def stream_response(self, send: Send) -> None:
-        async with self._unread.wait() as outbox:
+        async with self._unread.wait(self._client) as outbox:
             writing = asyncio.create_task(outbox.fill(self._produce))
             try:
                 if self._is_whole:

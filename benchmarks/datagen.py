@@ -73,7 +73,9 @@ def vectorised(out: Path, plan: DatasetPlan) -> None:
 def rate(make: Callable[[Path, DatasetPlan], None], problems: int, name: str) -> float:
     """Returns problems per second for a data set of `problems` in all, in the format `name`."""
     held_out = max(1, problems // 3_000)
-    plan = DatasetPlan(problems - 2 * held_out, held_out, held_out, seed=0, format=name)
+    plan = DatasetPlan.model_validate(
+        {"train": problems - 2 * held_out, "val": held_out, "test": held_out, "format": name}
+    )
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         make(Path(folder) / "out", plan)

@@ -26,8 +26,8 @@ import torch
 from benchmarks.gpu_parts import PARTS, Row
 from benchmarks.measure import environment
 from calcgpt.base.files import write_text
+from calcgpt_lab.model.devices import synchronize_device
 from calcgpt_lab.records import step_lines
-from calcgpt_lab.training.speed import synchronize_device
 
 RESERVE = 25.0  # seconds in which training saves its state and ends
 ROOT = Path(__file__).parents[1]

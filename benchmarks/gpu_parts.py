@@ -18,10 +18,10 @@ from benchmarks.measure import alternate, summary
 from benchmarks.train import PEER_LOOP, beside_peer, peer_config, random_text, rate, trainer
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt_lab.data.sources import training_data
+from calcgpt_lab.model.devices import synchronize_device
 from calcgpt_lab.model.parameters import count, flops
 from calcgpt_lab.recipe import load_preset, load_recipe
 from calcgpt_lab.training.run_folder import RunFolder
-from calcgpt_lab.training.speed import synchronize_device
 from calcgpt_lab.training.train import Trainer
 
 # Parameters, about -> layers, heads, width, context, sequences of a batch.

@@ -29,7 +29,7 @@ from benchmarks.measure import alternate, clock_of, environment, parser, run, sh
 from benchmarks.train_peer import PeerLoop, Shape
 from calcgpt.config import ModelConfig, Recipe, TrainConfig
 from calcgpt_lab.data.sources import DataFolder
-from calcgpt_lab.export.hf_llama import build_llama
+from calcgpt_lab.export.hf import build_llama
 from calcgpt_lab.model.base import Loss, summed_loss
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.parameters import count

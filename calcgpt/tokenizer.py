@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -43,12 +43,10 @@ class UnknownCharacterError(DataError):
         return f"{path}, line {line}: character {self.character!r} is not in the vocabulary"
 
 
-class IncrementalDecoder(Protocol):
-    """Decodes a text whose ids come in parts."""
-
-    def __call__(self, ids: Sequence[int], final: bool) -> str:
-        """Returns the text of these ids, preceded by what the last call kept. An incomplete
-        character at the end is kept for the next call, unless these are the `final` ids."""
+# Decodes a text whose ids come in parts: returns the text of these ids, preceded by what the last
+# call kept. An incomplete character at the end is kept for the next call, unless told that these
+# ids are the last ones.
+IncrementalDecoder = Callable[[Sequence[int], bool], str]
 
 
 class Tokenizer(ABC):

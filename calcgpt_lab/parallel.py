@@ -3,15 +3,13 @@
 import signal
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from threading import local
+from typing import TypeVar
 
 from calcgpt.base.errors import DataError, check_integer
 from calcgpt.base.plugins import files, run_file
@@ -45,81 +43,66 @@ def parallel_map(
 def _computed(
     function: Callable[[Item], Result], items: Sequence[Item], workers: int
 ) -> Generator[Result, None, None]:
-    executor: Executor = ThreadPoolExecutor(1) if workers == 1 else _Processes(workers)
+    own, started = local(), list[_Process]()
+
+    def begin() -> None:
+        own.process = _Process()
+        started.append(own.process)
+
+    def compute(item: Item) -> Result:
+        return own.process.compute(function, item) if workers > 1 else function(item)
+
     pending: deque[Future[Result]] = deque()
-    with executor:
+    with ThreadPoolExecutor(workers, initializer=begin if workers > 1 else None) as threads:
         try:
             for item in items:
-                pending.append(executor.submit(function, item))
+                pending.append(threads.submit(compute, item))
                 if len(pending) > workers + _AHEAD:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
-        except BrokenProcessPool as error:
-            reason = "a worker process died, perhaps for lack of memory"
-            raise WorkersDiedError(reason) from error
         finally:
-            executor.shutdown(cancel_futures=True)
+            threads.shutdown(cancel_futures=True)  # after what has begun
+            for process in started:
+                process.end()
 
 
-class _Processes(Executor):
-    """Up to `count` processes that compute. Each has a pipe of its own, which one thread at a time
-    uses.
+class _Process:
+    """A process that computes for one thread, with a pipe of its own.
 
-    When a process ends, its pipe ends too, and the computation raises BrokenProcessPool. The
-    processes of `ProcessPoolExecutor` share a pipe: if one of them is killed while it writes a
-    result, their parent waits forever for the rest of it.
+    When it dies, its pipe ends too. The processes of `ProcessPoolExecutor` share a pipe: if one of
+    them is killed while it writes a result, their parent waits forever for the rest of it.
     """
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._threads = ThreadPoolExecutor(count)
-        self._started: list[tuple[SpawnProcess, Connection]] = []
-        self._idle: SimpleQueue[Connection] = SimpleQueue()
-
-    def submit(
-        self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
-    ) -> Future[Result]:
-        if self._idle.empty() and len(self._started) < self._count:
-            self._start()
-        return self._threads.submit(self._compute, function, args, kwargs)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the processes, always after the computations that have begun."""
-        self._threads.shutdown(cancel_futures=cancel_futures)
-        while self._started:
-            process, connection = self._started.pop()
-            with connection, suppress(OSError):  # the process has ended
-                connection.send(None)
-            process.join()
-
-    def _start(self) -> None:
+    def __init__(self) -> None:
         # Forked processes would inherit the locks of our threads; spawned ones start clean.
         context = get_context("spawn")
-        ours, theirs = context.Pipe()
+        self._pipe, theirs = context.Pipe()
         with theirs:  # only the process keeps it, so it ends with the process
-            process = context.Process(target=_compute_for, args=(theirs, list(files)), daemon=True)
-            process.start()
-        self._started.append((process, ours))
-        self._idle.put(ours)
+            self._process = context.Process(
+                target=_compute_for, args=(theirs, list(files)), daemon=True
+            )
+            self._process.start()
 
-    def _compute(
-        self, function: Callable[..., Result], args: Sequence[Any], kwargs: dict[str, Any]
-    ) -> Result:
-        connection = self._idle.get()
+    def compute(self, function: Callable[[Item], Result], item: Item) -> Result:
+        """Returns `function(item)`. Raises what it raises, and WorkersDiedError."""
         try:
-            connection.send((function, args, kwargs))
-            result, error = connection.recv()
+            self._pipe.send((function, item))
+            result, error = self._pipe.recv()
         except (EOFError, OSError) as ended:
-            raise BrokenProcessPool("a process has ended") from ended
-        finally:
-            self._idle.put(connection)
+            reason = "a worker process died, perhaps for lack of memory"
+            raise WorkersDiedError(reason) from ended
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]
 
+    def end(self) -> None:
+        with self._pipe, suppress(OSError):  # it has died
+            self._pipe.send(None)
+        self._process.join()
 
-def _compute_for(connection: Connection, plugins: Sequence[Path]) -> None:
+
+def _compute_for(pipe: Connection, plugins: Sequence[Path]) -> None:
     """Computes what the parent process asks, until it sends None. Runs its plug-ins first, and
     leaves interrupts to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -127,11 +110,11 @@ def _compute_for(connection: Connection, plugins: Sequence[Path]) -> None:
     for path in plugins:
         run_file(path)
     with suppress(EOFError, OSError):  # the parent has been killed
-        while request := connection.recv():
-            function, args, kwargs = request
+        while request := pipe.recv():
+            function, item = request
             answer: tuple[object, Exception | None]
             try:
-                answer = function(*args, **kwargs), None
+                answer = function(item), None
             except Exception as error:
                 answer = None, error
-            connection.send(answer)
+            pipe.send(answer)

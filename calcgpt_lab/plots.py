@@ -41,8 +41,6 @@ RC_PARAMS: dict[Any, Any] = {
     "legend.frameon": False,
     "savefig.dpi": 150,
 }
-# A legend's position.
-LEGEND_OUTSIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -62,11 +60,6 @@ def series_style(index: int) -> dict[str, Any]:
         "linestyle": LINE_STYLES[index // len(PALETTE) % len(LINE_STYLES)],
         "marker": MARKERS[index % len(MARKERS)],
     }
-
-
-def escape_dollars(label: str) -> str:
-    """Returns a label that shows each `$`, instead of a formula between two of them."""
-    return label.replace("$", r"\$")
 
 
 def needs_log_scale(values: Sequence[float]) -> bool:
@@ -115,7 +108,7 @@ def draw_curves(runs: Mapping[str, Curves]) -> Figure:
     for axes, (label, lines) in zip(grid, panels.items(), strict=True):
         for index, (name, points) in enumerate(zip(runs, lines, strict=True)):
             style = {**series_style(index), "linewidth": 1.2, "markersize": 4}
-            style |= {"markevery": max(1, len(points) // 12), "label": escape_dollars(name)}
+            style |= {"markevery": max(1, len(points) // 12), "label": name.replace("$", r"\$")}
             axes.plot([tokens / 1e6 for tokens, _ in points], [y for _, y in points], **style)
         axes.set_ylabel(label)
         axes.grid()

@@ -28,18 +28,9 @@ def toml_files(folder: str) -> dict[str, Path]:
     return {file.stem: file for file in sorted((Path(__file__).parent / folder).glob("*.toml"))}
 
 
-RECIPES, PRESETS = toml_files("recipes"), toml_files("presets")
+RECIPES = toml_files("recipes")
+PRESETS = toml_files("presets")  # architectures, for a recipe's [model]
 register("recipe", RECIPES)
-
-
-def recipe_names() -> list[str]:
-    """Returns the names of the recipes in the package, and of those that plug-ins have added."""
-    return sorted(RECIPES)
-
-
-def preset_names() -> list[str]:
-    """Returns the names of the presets in the package: architectures, for a recipe's [model]."""
-    return list(PRESETS)
 
 
 def load_recipe(

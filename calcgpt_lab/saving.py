@@ -125,12 +125,8 @@ def read_scores(metrics: Mapping[str, Any], key: str, source: str) -> Scores:
 
 
 def score_cells(label: str, scores: Scores) -> list[str]:
-    """Returns a row of a score table: accuracy over all problems, then exact match by operation."""
+    """Returns a row of a score table: accuracy over all problems, then exact match by operation, ""
+    for one of which the data has no problem."""
     accuracy = [f"{scores.n:,}", f"{scores.char_accuracy:.4f}", f"{scores.exact_match:.4f}"]
-    return [label, *accuracy, *operation_cells(scores)]
-
-
-def operation_cells(scores: Scores) -> list[str]:
-    """Returns the exact match of each operation, or "" if the data has no problem of it."""
-    accuracies = (scores.by_operation.get(operation) for operation in SIGNS)
-    return [f"{accuracy.exact_match:.4f}" if accuracy else "" for accuracy in accuracies]
+    by_operation = (scores.by_operation.get(operation) for operation in SIGNS)
+    return [label, *accuracy, *(f"{row.exact_match:.4f}" if row else "" for row in by_operation)]

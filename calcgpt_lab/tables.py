@@ -19,37 +19,22 @@ _MARKDOWN = TableFormat(
 )
 
 
-def text_table(
-    header: Cells, rows: Sequence[Cells], *, left: int = 1, width: int | None = None
-) -> str:
+def text_table(header: Cells, rows: Sequence[Cells], *, left: int = 1) -> str:
     """Returns a table for a terminal, without a header if `header` is empty.
 
     The first `left` columns are aligned to the left, the others to the right. Columns without a
-    value are left out, except the first. A table that is wider than `width` characters continues
-    below, with its first column repeated.
+    value are left out, except the first.
     """
     first, *others = zip(*([header] if header else []), *rows, strict=True)
     n_header = 1 if header else 0
     columns = [column for column in others if any(cell is not None for cell in column[n_header:])]
-
-    def rendered(columns: Sequence[Cells]) -> str:
-        return tabulate(
-            list(zip(first, *columns, strict=True)),
-            tablefmt="plain",
-            disable_numparse=True,
-            missingval="-",
-            colalign=["left" if index < left else "right" for index in range(1 + len(columns))],
-        )
-
-    blocks: list[list[Cells]] = [[]]
-    for column in columns:
-        wider = [*blocks[-1], column]
-        too_wide = width is not None and max(map(len, rendered(wider).splitlines())) > width
-        if too_wide and blocks[-1]:
-            blocks.append([column])
-        else:
-            blocks[-1] = wider
-    return "\n\n".join(rendered(block) for block in blocks)
+    return tabulate(
+        list(zip(first, *columns, strict=True)),
+        tablefmt="plain",
+        disable_numparse=True,
+        missingval="-",
+        colalign=["left" if index < left else "right" for index in range(1 + len(columns))],
+    )
 
 
 def markdown_table(header: Cells, rows: Sequence[Cells]) -> str:

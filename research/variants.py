@@ -1,6 +1,5 @@
 """The table of variants: parameters, speed, and the difference from other implementations.
 
-    pytest tests/parity --parity-report parity.json
     python -m research.variants --parity parity.json [--json FILE] [--markdown FILE]
 
 Each variant is one change to the blog's model, at the blog's size: 8 layers of 96, 8 heads, 128
@@ -28,7 +27,7 @@ from calcgpt_lab.model.base import LanguageModel, summed_loss
 from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.layers import FEEDFORWARDS
-from calcgpt_lab.recipe import load_preset, preset_names
+from calcgpt_lab.recipe import PRESETS, load_preset
 from calcgpt_lab.tables import markdown_table
 from tools.agreement import variants
 
@@ -78,7 +77,7 @@ def compared(label: str) -> Fields:
         return dict(zip(NAMED, (name.removesuffix("-norm") for name in names), strict=True))
     subject, reference, _ = label.partition(" vs ")
     preset, *parts = subject.split(", ")
-    if not reference or preset not in preset_names():
+    if not reference or preset not in PRESETS:
         return {}
     fields = load_preset(preset).model_dump()
     for part in parts:
@@ -126,7 +125,7 @@ def markdown(rows: dict[str, Fields]) -> str:
 def main() -> None:
     """Run the benchmark and print the table."""
     options = parser("Measure every variant.", runs=7)
-    options.add_argument("--parity", type=Path, required=True, help="file of --parity-report")
+    options.add_argument("--parity", type=Path, required=True, help="file of errors, by variant")
     options.add_argument("--markdown", type=Path, help="also write the table to this file")
     arguments = options.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from forks import PATIENCE
 from starlette.types import ASGIApp, Message, Scope
+from waiting import PATIENCE
 
 GET = {"type": "http", "http_version": "1.1", "method": "GET", "scheme": "http", "path": "/"}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from forks import PATIENCE
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route
@@ -27,6 +27,7 @@ ARGUMENTS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",  # nothing else is asked
     # A new process of the browser for each address would take half a second.
     "--disable-site-isolation-trials",
     "--renderer-process-limit=1",
@@ -122,10 +123,10 @@ RESULT: dict[str, Any] = {
 
 
 def leave_to_service(page: Page) -> None:
-    """Makes the service say that the engine of the page cannot run its models."""
+    """Makes the service say, from the next load of the page on, that the engine of the page cannot
+    run its models."""
     kind = "urn:calcgpt:problem:no-weights"
     page.route("**/weights", lambda route: route.fulfill(status=404, json={"type": kind}))
-    page.reload()  # the example may have loaded the model
 
 
 def events_of_answer(**fields: Any) -> str:

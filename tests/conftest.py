@@ -45,7 +45,6 @@ os.environ["CALCGPT_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / 
 import pytest
 from commands import Outcome, RunCli
 from hypothesis import HealthCheck, Phase, settings
-from parity_report import ParityReport
 
 if TYPE_CHECKING:
     from calcgpt.checkpoint import Checkpoint
@@ -95,37 +94,36 @@ def _report_unless_gone(server: socketserver.BaseServer, *connection: Any) -> No
 socketserver.BaseServer.handle_error = _report_unless_gone  # type: ignore[method-assign]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--parity-report",
-        metavar="FILE",
-        help="write the largest relative error of everything that tests/parity compares",
-    )
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    report = ParityReport(config.getoption("--parity-report"))
-    config.pluginmanager.register(report, "parity-report")
     for kind, meaning in KINDS.items():
         config.addinivalue_line("markers", f"{kind}: {meaning}")
     config.addinivalue_line("markers", "slow: for `make check`, before a release and at night")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not import files with slow tests if none is to run: what they import is slow, too."""
+    return (config.option.markexpr == "not slow" and _is_slow(collection_path)) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests. Those in a browser come first: they take longest, and a process of xdist
+    starts one browser for all of its own."""
     for item in items:
         kind = item.path.relative_to(TESTS).parts[0]
         if kind in KINDS:
             item.add_marker(kind)
-        if any(item.path.match(pattern) for pattern in SLOW):
+        if _is_slow(item.path):
             item.add_marker("slow")
+    items.sort(key=lambda item: "browser" not in getattr(item, "fixturenames", ()))
+
+
+def _is_slow(path: Path) -> bool:
+    return any(path.match(pattern) for pattern in SLOW)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The tests of a file, and of files that share much, run in one process.
-
-    They begin in the order of their names: tests/e2e, which has the longest tests, comes first.
-    """
+    """The tests of a file, and of files that share much, run in one process."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
@@ -152,7 +150,7 @@ def pytest_runtest_setup() -> None:
     """Seeds the global generators, so that a test draws the same numbers whatever ran before it."""
     random.seed(0)
     if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)  # torch.manual_seed takes a millisecond
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

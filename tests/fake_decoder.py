@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from forks import PATIENCE
+from waiting import PATIENCE
 
 from api.service import LoadedModel
 from calcgpt.checkpoint import Checkpoint

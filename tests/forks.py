@@ -28,8 +28,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from waiting import PATIENCE
+
 MESSAGE = 2**20  # bytes
-PATIENCE = 300  # seconds; most waits take a few, but a busy machine may need more
 RAY = ("ray.tune.search.optuna", "calcgpt_lab.studies.sweep")
 TRAINING = ("calcgpt_lab.studies.ablate",)
 

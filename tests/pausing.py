@@ -11,11 +11,11 @@ their parent.
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from forks import PATIENCE, TRAINING, Popen
+from forks import TRAINING, Popen
+from waiting import wait_for
 
 import calcgpt_lab.training.trackers as trackers
 
@@ -47,12 +47,13 @@ def start_pausing(step: int, folder: Path, *arguments: str | Path) -> Popen:
 
 def wait_until_paused(process: Popen, folder: Path, count: int = 1) -> list[int]:
     """Waits until `count` runs pause. Returns the ids of their processes."""
-    deadline = time.monotonic() + PATIENCE
-    while len(files := list(folder.iterdir())) < count:
+
+    def are_there() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return [int(file.name) for file in files]
+        return len(list(folder.iterdir())) >= count
+
+    wait_for(are_there)
+    return [int(file.name) for file in folder.iterdir()]
 
 
 if __name__ in ("__main__", "__mp_main__"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from forks import PATIENCE
+from waiting import PATIENCE
 
 PROGRAM = """
 import sys

@@ -7,7 +7,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any
 
 import uvicorn
 from fastapi.testclient import TestClient
-from forks import PATIENCE
 from httpx2 import Response
 from server_forks import ForkedProcess
 from starlette.types import ASGIApp
+from waiting import PATIENCE, wait_for
 
 from api.app import create_app
 from api.connections import Connection
@@ -50,14 +49,6 @@ def free_port() -> int:
     while True:
         with suppress(OSError), socket.create_server(("127.0.0.1", port := _PORTS.pop())):
             return port
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    """Waits until the condition is true; fails after a long time."""
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, f"not true within {PATIENCE} s"
-        time.sleep(0.02)
 
 
 @contextmanager

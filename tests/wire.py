@@ -7,8 +7,8 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, Self
 
-from forks import PATIENCE
 from serving import Server
+from waiting import PATIENCE
 
 
 def address(running: Server) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from calcgpt_lab.model.base import BLOCKS, LanguageModel, Loss, summed_loss
 from calcgpt_lab.model.gpt import MODELS, build_model, compiled
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS
-from calcgpt_lab.recipe import load_preset, preset_names
+from calcgpt_lab.recipe import PRESETS, load_preset
 
 VOCABULARY, STEPS, TOLERANCE = 64, 20, 1e-3
 Row = dict[str, Any]
@@ -47,7 +47,7 @@ def variants() -> dict[str, ModelConfig]:
     for change in changes:
         if any(getattr(base, field) != value for field, value in change.items()):
             table[line(change)] = base.model_copy(update=change)
-    presets = [name for name in preset_names() if name not in ("minigpt", "nano")]
+    presets = [name for name in PRESETS if name not in ("minigpt", "nano")]
     return table | {f'preset = "{name}"': load_preset(name) for name in presets}
 
 

@@ -6,10 +6,9 @@
 For each kind of attack a service is started, with a port for health checks, and attacked several
 times. Meanwhile a process asks `/healthz`, `/readyz` and `/metrics` in turns, on a new connection
 each time, another client asks OTHERS in turns, and the memory of all processes of the service is
-read, also before the attacks. The service has an empty cache: the network still has to write what
-it remembers. Each attack (`tools.attack_kinds`) is as hard as one client can make it
-from this machine, whose processors it shares with the service. `full_disk` mounts a small file
-system, for which it must run as root.
+read, also before the attacks. The service has an empty cache, as on a new machine. Each attack
+(`tools.attack_kinds`) is as hard as one client can make it from this machine, whose processors it
+shares with the service. `full_disk` mounts a small file system, for which it must run as root.
 """
 
 import json

@@ -123,8 +123,8 @@ def summarize(problems: ProblemArray, evaluation: Evaluation, has_work: bool) ->
     return {
         **share(right),
         "by_operation": by_operation(problems.op, right),
-        "threshold": threshold.confidence,
-        "kept": threshold.kept,
+        "threshold": threshold["confidence"],
+        "kept": threshold["kept"],
         "wrong_answers": [wrong_answer(*row, has_work) for row in wrong[:SHOWN]],
     }
 

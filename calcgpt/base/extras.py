@@ -12,7 +12,6 @@ from calcgpt.base.errors import UserError
 # The extra of `calcgpt` that installs a library. Every installation has those that are not here.
 EXTRAS = {
     "gguf": "gguf",
-    "hyperopt": "ray",
     "matplotlib": "lab",
     "mcp": "mcp",
     "numba": "fast",

@@ -7,7 +7,7 @@ import click
 from calcgpt.base.errors import UserError
 from calcgpt.cli import options
 
-EXPORTERS = "calcgpt.exporters"  # entry points: formats, as functions of type `Exporter`
+EXPORTERS = "calcgpt.exporters"  # entry points: formats, see `calcgpt_lab.export`
 
 
 @click.command()

@@ -5,13 +5,14 @@ import re
 import shutil
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from calcgpt.base.files import check_output_folder
-from calcgpt.cli.completion import complete_checkpoint, complete_engine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -86,6 +87,26 @@ def checked(check: Callable[[Path], None]) -> Callable[..., Path | None]:
 
 
 output_folder = checked(check_output_folder)
+
+
+def names_or_files(source: str, *others: str) -> Callable[..., list[CompletionItem]]:
+    """Returns a function that completes the names in a table, or from a function, given as
+    `module:name`, and some others. If no name matches, it completes the paths of files."""
+
+    def complete(
+        context: click.Context, parameter: click.Parameter, typed: str
+    ) -> list[CompletionItem]:
+        module, _, attribute = source.partition(":")
+        names = getattr(import_module(module), attribute)
+        names = [*others, *(names() if callable(names) else names)]
+        items = [CompletionItem(name) for name in names if name.startswith(typed)]
+        return items or [CompletionItem(typed, type="file")]
+
+    return complete
+
+
+complete_engine = names_or_files("calcgpt.inference.engines:engine_names")
+complete_checkpoint = names_or_files("calcgpt.registry:shipped_names", "best")
 
 
 def force_option(what: str) -> Callable[[Command], Command]:

@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from calcgpt.cli import options
-from calcgpt.cli.completion import complete_checkpoint
 
 
 @click.command()
-@click.argument("checkpoint", type=options.NAME, default="best", shell_complete=complete_checkpoint)
+@click.argument(
+    "checkpoint", type=options.NAME, default="best", shell_complete=options.complete_checkpoint
+)
 @click.option(
     "--json", "json_file", type=options.PATH, help="Also write what was found to this file."
 )

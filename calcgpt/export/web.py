@@ -49,7 +49,7 @@ def export_page(
     checkpoints: Sequence[Checkpoint], out: Path, force: bool, address: str | None = None
 ) -> str:
     """Writes a page with some models, the first of which is the default; see
-    `calcgpt_lab.export.Exporter`. `address` is where the page will be, if that is known
+    `calcgpt_lab.export`. `address` is where the page will be, if that is known
     (`calcgpt.inference.browser.page_address`)."""
     if not (PAGE / "index.html").is_file():
         raise ConfigError(f"the files of the page are missing: {PAGE}")

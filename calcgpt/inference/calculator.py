@@ -43,7 +43,8 @@ from datagen.layout_check import STATED
 from datagen.notation import NAN, answer_text, render_prompt
 
 EFFORT_OF_READING = 10  # microseconds a character
-USUAL_LENGTH = 2_000  # characters that take as long to write as all else of an operation
+USUAL_LENGTH = 2_000  # characters to write that count as one operation
+BESIDES = 200  # characters that take as long to write as all else of an operation
 CHECKED_AT_ONCE = 4  # operations
 
 
@@ -121,8 +122,12 @@ class Computation:
 
     @property
     def cost(self) -> int:
-        """The work as characters to write. An operation is at least USUAL_LENGTH, for what it takes
-        beside them."""
+        """What the work takes, as characters to write."""
+        return self.n_characters + BESIDES * len(self.lengths)
+
+    @property
+    def charge(self) -> int:
+        """The characters that the work counts for. An operation counts for USUAL_LENGTH or more."""
         return sum(max(USUAL_LENGTH, length) for length in self.lengths)
 
     def questions(self) -> list[Question]:

@@ -1,7 +1,7 @@
 """What writes texts with a model: the interface of all engines."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +48,11 @@ class Decoder(ABC):
     @abstractmethod
     def begin(self, prompt: str) -> Writing:
         """Returns what follows a prompt, of which nothing is written yet."""
+
+    def warm_up(self) -> Iterator[None]:
+        """Computes what most answers need, if the engine remembers it. Yields after each part,
+        which takes about a millisecond."""
+        yield from ()
 
     def complete(self, prompts: Sequence[str]) -> list[Written]:
         """Returns what follows each prompt."""

@@ -7,16 +7,16 @@ import click
 
 from calcgpt.base.errors import UserError
 from calcgpt.cli import options
-from calcgpt.cli.completion import complete_checkpoint
 from calcgpt_lab.cli import lab_options
-from calcgpt_lab.cli.completion import complete_recipe
 
 
 @click.command()
-@click.argument("checkpoint", required=False, type=options.NAME, shell_complete=complete_checkpoint)
+@click.argument(
+    "checkpoint", required=False, type=options.NAME, shell_complete=options.complete_checkpoint
+)
 @click.option(
     "--recipe",
-    shell_complete=complete_recipe,
+    shell_complete=lab_options.complete_recipe,
     help="Show a recipe instead of a checkpoint: a name or a TOML file.",
 )
 @lab_options.set_option("With --recipe: override a field: model.preset=llama.")
@@ -91,8 +91,7 @@ def inspect_(
     import torch
 
     from calcgpt.checkpoint import Checkpoint
-    from calcgpt_lab.studies.inspection import inspect
-    from calcgpt_lab.studies.inspection_plots import draw_inspection
+    from calcgpt_lab.studies.inspection import draw_inspection, inspect
 
     torch.set_num_threads(1)  # a token has too little work for more: they wait for each other
     loaded = Checkpoint.load(options.chosen(checkpoint))

@@ -1,6 +1,7 @@
 """The command that makes data sets."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +22,6 @@ from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
 )
 @click.option(
     "--format",
-    "format_",
     default="direct",
     show_default=True,
     help="direct: the answer alone; scratchpad: worked steps before the answer; "
@@ -37,19 +37,7 @@ from calcgpt.cli.options import PATH, force_option, plugin_option, quiet_option
 @force_option("another data set in OUT")
 @quiet_option
 @plugin_option
-def datagen(
-    out: Path,
-    train: int,
-    val: int,
-    test: int,
-    seed: int,
-    distribution: str,
-    format_: str,
-    places: int | None,
-    workers: int,
-    force: bool,
-    quiet: bool,
-) -> None:
+def datagen(out: Path, workers: int, force: bool, quiet: bool, **fields: Any) -> None:
     """Write a data set to OUT: train.txt, val.txt, test.txt and manifest.json.
 
     No validation or test problem occurs in the training data, and none occurs twice. The files
@@ -57,6 +45,7 @@ def datagen(
     """
     from calcgpt_lab.data.dataset import DatasetPlan, generate
 
-    plan = DatasetPlan(train, val, test, seed, distribution, format_, places)
+    plan = DatasetPlan(**fields)
     generate(out, plan, workers=workers, force=force, progress=not quiet)
-    click.echo(f"{out}: {train:,} training, {val:,} validation and {test:,} test problems")
+    sizes = f"{plan.train:,} training, {plan.val:,} validation and {plan.test:,} test problems"
+    click.echo(f"{out}: {sizes}")

@@ -12,7 +12,6 @@ import click
 
 from calcgpt.base.errors import DataError, UserError
 from calcgpt.cli import options
-from calcgpt.cli.completion import complete_checkpoint
 from calcgpt_lab.cli import lab_options
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def eval_(
     errors: int,
     quiet: bool,
     workers: int | None,
-    engine: str | None,
+    engine: str,
     device: str,
 ) -> None:
     """Score CHECKPOINT on a file of problems, or on a task: character accuracy and exact match.
@@ -128,16 +127,15 @@ def eval_(
 
 
 def _scorer(
-    checkpoint: str, sampling: Sampling, workers: int | None, engine: str | None, device: str
+    checkpoint: str, sampling: Sampling, workers: int | None, engine: str, device: str
 ) -> tuple[Checkpoint, Evaluate]:
     """Returns the checkpoint, and what scores it: this process, or several."""
     from calcgpt_lab.evaluation import scoring
     from calcgpt_lab.evaluation.evaluate import evaluate
 
     folder = options.chosen(checkpoint)
-    if sampling.temperature:
-        engine = engine or "torch"  # others write the most probable character
-    engine, device = lab_options.engine_and_device(engine, device)
+    if sampling.temperature and engine == "auto":
+        engine = "torch"  # others write the most probable character
     loaded, engine, decoder = scoring.load_for_scoring(folder, device, engine)
     if not workers:
         return loaded, partial(evaluate, decoder, loaded.tokenizer, sampling=sampling)
@@ -175,7 +173,7 @@ def _test_file(data: Path | None) -> Path | None:
 
 
 @click.command()
-@click.argument("run", type=options.NAME, shell_complete=complete_checkpoint)
+@click.argument("run", type=options.NAME, shell_complete=options.complete_checkpoint)
 @options.out_argument
 @options.plugin_option
 @click.option("--data", type=options.PATH, help="The folder of the data set.")
@@ -197,7 +195,7 @@ def publish(
     data: Path | None,
     task: str | None,
     also: dict[str, Path],
-    engine: str | None,
+    engine: str,
     device: str,
     force: bool,
     quiet: bool,
@@ -210,7 +208,6 @@ def publish(
     from calcgpt_lab.evaluation.scoring import load_for_scoring
 
     source = _source_of(data, task)
-    engine, device = lab_options.engine_and_device(engine, device)
     loaded, _, decoder = load_for_scoring(options.chosen(run), device, engine)
     _note_other_task(loaded, source)
     write(loaded, source, out, force, also=also, decoder=decoder, progress=not quiet)

@@ -1,6 +1,5 @@
 """Commands that train many models, and compare runs."""
 
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -10,14 +9,13 @@ import click
 
 from calcgpt.cli import options
 from calcgpt_lab.cli import lab_options
-from calcgpt_lab.cli.completion import complete_space, complete_suite
 
 
 @click.command()
 @click.option(
     "--suite",
     required=True,
-    shell_complete=complete_suite,
+    shell_complete=lab_options.complete_suite,
     help="A name from the list above, or a TOML file.",
 )
 @lab_options.out_option("The folder for all runs and the report.")
@@ -76,7 +74,7 @@ def tables_of(report: Path) -> str:
 
 
 @click.command()
-@click.argument("space", shell_complete=complete_space)
+@click.argument("space", shell_complete=lab_options.complete_space)
 @lab_options.out_option("The folder of the sweep.")
 @lab_options.data_option
 @click.option(
@@ -167,5 +165,4 @@ def compare(folders: tuple[Path, ...], out: Path | None, json_file: Path | None)
     runs = read_runs(folders)
     drawn = {run.name: curves(run.rows) for run in runs}
     files = save_figures(out, {"compare": lambda: draw_curves(drawn)}) if out else []
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    lab_options.echo_report(comparison_text(runs, width), files, json_file, comparison(runs))
+    lab_options.echo_report(comparison_text(runs), files, json_file, comparison(runs))

@@ -8,15 +8,23 @@ from typing import Any
 
 import click
 
-from calcgpt.base.errors import UserError
-from calcgpt.base.extras import is_installed, require
 from calcgpt.base.files import check_output_file
-from calcgpt.cli.completion import complete_engine
-from calcgpt.cli.options import ARGUMENTS, PATH, Command, checked, output_folder, program
+from calcgpt.cli.options import (
+    ARGUMENTS,
+    PATH,
+    Command,
+    checked,
+    complete_engine,
+    names_or_files,
+    output_folder,
+    program,
+)
 
-GPU_DRIVERS = [Path("/dev", name) for name in ("nvidiactl", "kfd", "dxg")]  # CUDA, ROCm, WSL
 SEED = click.IntRange(0, 2**63 - 1)
 output_file = checked(check_output_file)
+complete_recipe = names_or_files("calcgpt_lab.recipe:RECIPES")
+complete_suite = names_or_files("calcgpt_lab.studies.suite:SUITES")
+complete_space = names_or_files("calcgpt_lab.studies.space:SPACES")
 
 
 def named_paths(
@@ -65,9 +73,9 @@ def out_option(help_text: str) -> Callable[[Command], Command]:
 
 scoring_engine_option = click.option(
     "--engine",
+    default="auto",
     shell_complete=complete_engine,
-    help="What decodes: torch or, on the CPU, cases or auto.  "
-    "[default: torch on a GPU, else cases if it can, else torch]",
+    help="What decodes: cases, on the CPU; torch; or auto: cases if it can, else torch.",
 )
 device_option = click.option("--device", default="auto", help="auto, cpu, cuda, cuda:1 ...")
 task_option = click.option(
@@ -88,33 +96,6 @@ def resuming() -> str:
     given = click.get_current_context().meta[ARGUMENTS]
     others = [word for word in given if word not in ("--force", "--resume")]
     return shlex.join([*program(), *others, "--resume"])
-
-
-def engine_and_device(engine: str | None, device: str) -> tuple[str, str]:
-    """Returns the names of the engine and the device that score: without --engine, the fastest.
-    Raises UserError if the engine cannot use the device of --device."""
-    if device not in ("auto", "cpu"):
-        if engine not in (None, "torch"):
-            raise UserError(f"--device {device} is for --engine torch")
-        engine = "torch"
-    if engine is None:
-        engine = "torch" if device == "auto" and _has_gpu() else "auto"
-    if engine != "torch":
-        return engine, "cpu"
-    require("--engine torch", "torch")
-    from calcgpt_lab.training.devices import pick_device
-
-    return engine, str(pick_device(device))
-
-
-def _has_gpu() -> bool:
-    """Returns whether torch can use a GPU. Imports torch only where there is a driver: that takes
-    seconds."""
-    if not (is_installed("torch") and any(driver.exists() for driver in GPU_DRIVERS)):
-        return False
-    from calcgpt_lab.training.devices import pick_device
-
-    return pick_device("auto").type != "cpu"
 
 
 def echo_report(

@@ -15,7 +15,6 @@ import click
 from calcgpt.base.errors import UserError, unknown_name
 from calcgpt.cli import options
 from calcgpt_lab.cli import lab_options
-from calcgpt_lab.cli.completion import complete_recipe
 
 if TYPE_CHECKING:
     from calcgpt.config import TrainConfig
@@ -29,7 +28,7 @@ RUN_LOG = "calcgpt_lab.training.run_folder"  # says whether --resume begins a ne
 @click.option(
     "--recipe",
     required=True,
-    shell_complete=complete_recipe,
+    shell_complete=lab_options.complete_recipe,
     help="A name (see `calcgpt recipes`) or a TOML file.",
 )
 @options.plugin_option
@@ -163,7 +162,9 @@ def _trackers(wandb_project: str | None) -> list[TrackerFactory]:
 
 
 @click.command()
-@click.argument("name", required=False, type=options.NAME, shell_complete=complete_recipe)
+@click.argument(
+    "name", required=False, type=options.NAME, shell_complete=lab_options.complete_recipe
+)
 @options.plugin_option
 def recipes(name: str | None) -> None:
     """List the recipes, or show every field of the recipe NAME as TOML, with its meaning.
@@ -171,25 +172,20 @@ def recipes(name: str | None) -> None:
     NAME can also be a preset: an architecture, for the [model] of a recipe.
     """
     from calcgpt.base.plugins import load_installed
-    from calcgpt_lab.recipe import (
-        commented_toml,
-        load_recipe,
-        preset_names,
-        preset_toml,
-        recipe_names,
-    )
+    from calcgpt_lab.recipe import PRESETS, RECIPES, commented_toml, load_recipe, preset_toml
 
     load_installed()
-    names = list(dict.fromkeys([*recipe_names(), *preset_names()]))
-    if name and name not in names and not name.endswith(".toml"):
+    recipes = sorted(RECIPES)
+    if name and name not in RECIPES and name not in PRESETS and not name.endswith(".toml"):
+        names = dict.fromkeys([*recipes, *PRESETS])
         raise UserError(unknown_name("recipe or preset", name, names))
-    if name in preset_names() and name not in recipe_names():
+    if name in PRESETS and name not in RECIPES:
         click.echo(preset_toml(name), nl=False)
         return
     if name:
         click.echo(commented_toml(load_recipe(name)), nl=False)
         return
-    width = max(map(len, recipe_names()))
-    for recipe in recipe_names():
+    width = max(map(len, recipes))
+    for recipe in recipes:
         click.echo(f"{recipe:<{width}}  {load_recipe(recipe).description}")
-    click.echo(f"presets, for --set model.preset=NAME: {', '.join(preset_names())}")
+    click.echo(f"presets, for --set model.preset=NAME: {', '.join(PRESETS)}")

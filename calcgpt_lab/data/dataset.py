@@ -12,24 +12,18 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import model_validator
 from tqdm import tqdm
 
 from calcgpt import __version__
 from calcgpt.base.errors import DataError, file_error
 from calcgpt.base.files import locked, read_json, sha256, write_json
 from calcgpt.base.progress import progress_bar
+from calcgpt.metrics import PartialModel
+from calcgpt.section import build
 from calcgpt_lab.data.plan import (
     BLOCK,
     GENERATOR_VERSION,
@@ -56,63 +50,45 @@ STAGING = ".new"
 T = TypeVar("T")
 
 
-def _require_each_split(value: dict[Split, T]) -> dict[Split, T]:
-    if missing := [split for split in Split if split not in value]:
-        raise ValueError(f"{missing[0]} is missing")
-    return value
+class BySplit(PartialModel, Generic[T]):
+    """A value for each file."""
+
+    train: T
+    val: T
+    test: T
 
 
-BySplit = Annotated[dict[Split, T], AfterValidator(_require_each_split)]
-
-
-class Manifest(BaseModel):
+class Manifest(PartialModel):
     """`manifest.json` of a data set: its plan, and the content of each file."""
 
-    model_config = ConfigDict(frozen=True)
-
-    seed: StrictInt
-    distribution: StrictStr
-    format: StrictStr
-    places: StrictInt | None = None
-    counts: BySplit[StrictInt]
-    operations: BySplit[dict[StrictStr, StrictInt]]
-    bytes: BySplit[StrictInt]
-    sha256: BySplit[StrictStr]
-    splits: StrictStr = SPLITS
-    generator: StrictInt
-    package_version: StrictStr
+    seed: int
+    distribution: str
+    format: str
+    places: int | None = None
+    counts: BySplit[int]
+    operations: BySplit[dict[str, int]]
+    bytes: BySplit[int]
+    sha256: BySplit[str]
+    splits: str = SPLITS
+    generator: int
+    package_version: str
 
     @property
     def plan(self) -> DatasetPlan:
         """The plan that the data set was made from."""
-        counts = {str(split): count for split, count in self.counts.items()}
-        return DatasetPlan(
-            **counts,
-            seed=self.seed,
-            distribution=self.distribution,
-            format=self.format,
-            places=self.places,
-        )
+        fields = self.model_dump(include={"seed", "distribution", "format", "places"})
+        return DatasetPlan(**fields, **dict(self.counts))
 
     @model_validator(mode="after")
     def _has_a_plan(self) -> Self:
-        _ = self.plan  # raises DataError
+        _ = self.plan  # raises ConfigError
         return self
 
 
 def load_manifest(folder: Path) -> Manifest:
     """Returns the manifest of a data set. Raises DataError if it is missing or damaged."""
     path = folder / MANIFEST
-    content = read_json(path)
-    try:
-        return Manifest.model_validate(content)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        location = ".".join(map(str, first["loc"]))
-        reason = first["msg"].removeprefix("Value error, ")
-        raise DataError(f"{path}: not a manifest: {location}: {reason}") from None
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+    return build(Manifest, read_json(path), str(path), wrong=DataError)
 
 
 def generate(
@@ -163,7 +139,7 @@ def _present(out: Path, plan: DatasetPlan) -> Manifest | None:
         path = out / f"{split}.txt"
         if not path.exists():
             raise DataError(f"{path} is missing")
-        if sha256(path) != manifest.sha256[split]:
+        if sha256(path) != getattr(manifest.sha256, split):
             raise DataError(f"{path} is damaged: its SHA-256 is not the recorded one")
     return manifest
 
@@ -190,15 +166,9 @@ def _make(
             files[split] = _write(folder / f"{split}.txt", held_out, bar.update)
         with closing(shards):
             files[Split.TRAIN] = _write(folder / "train.txt", shards, bar.update)
-    return Manifest(
-        seed=plan.seed,
-        distribution=plan.distribution,
-        format=plan.format,
-        places=plan.places,
-        **{field: {s: getattr(files[s], field) for s in Split} for field in _Content._fields},
-        generator=GENERATOR_VERSION,
-        package_version=__version__,
-    )
+    by_split = {f: {s: getattr(files[s], f) for s in Split} for f in _Content._fields}
+    versions = {"generator": GENERATOR_VERSION, "package_version": __version__}
+    return Manifest.model_validate({**plan.model_dump(), **by_split, **versions})
 
 
 def _write(path: Path, shards: Iterable[Shard], advance: Callable[[int], object]) -> _Content:

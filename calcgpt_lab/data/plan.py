@@ -9,9 +9,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from calcgpt.base.errors import DataError, check_integer
-from calcgpt.base.plugins import look_up
+from calcgpt.base.errors import DataError
+from calcgpt.config import Distribution, Format
+from calcgpt.section import Section
+from calcgpt.variants import Variant
 from datagen import distributions
 from datagen.arithmetic import MAX_ASKED_PLACES, ProblemArray
 from datagen.formats import FORMATS
@@ -29,31 +32,19 @@ _DRAWN = BLOCK + BLOCK // 8  # problems drawn at a time: BLOCK are left when 2/3
 _MAX_FAILURES = 64  # draws in a row without a new problem
 
 
-@dataclass(frozen=True)
-class DatasetPlan:
+class DatasetPlan(Section):
     """The sizes, seed, distribution and format of a data set. Equal plans give equal bytes.
 
     All problems ask for `places` places, or for as many as the distribution draws if it is None.
-    Raises DataError, which names the field, for a value that is not allowed.
     """
 
-    train: int
-    val: int
-    test: int
-    seed: int
-    distribution: str = "blog"
-    format: str = "direct"
-    places: int | None = None
-
-    def __post_init__(self) -> None:
-        check_integer("train", self.train, 1, MAX_TRAIN)
-        check_integer("val", self.val, 1, MAX_HELD_OUT)
-        check_integer("test", self.test, 1, MAX_HELD_OUT)
-        check_integer("seed", self.seed, 0, MAX_SEED)
-        distributions.distribution(self.distribution)  # raises DataError for an unknown name
-        look_up(FORMATS, self.format, "format")  # as above
-        if self.places is not None:
-            check_integer("places", self.places, 0, MAX_ASKED_PLACES)
+    train: int = Field(ge=1, le=MAX_TRAIN)
+    val: int = Field(ge=1, le=MAX_HELD_OUT)
+    test: int = Field(ge=1, le=MAX_HELD_OUT)
+    seed: int = Field(0, ge=0, le=MAX_SEED)
+    distribution: Variant[Distribution] = "blog"
+    format: Variant[Format] = "direct"
+    places: int | None = Field(None, ge=0, le=MAX_ASKED_PLACES)
 
     @property
     def counts(self) -> dict[Split, int]:

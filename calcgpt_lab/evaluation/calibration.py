@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -33,16 +32,11 @@ def reliability(confidences: Sequence[float], right: Sequence[bool]) -> dict[str
     return {"bins": bins, "expected_calibration_error": distance / len(confidences)}
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """A confidence above which every answer of a sample is right."""
-
-    confidence: float
-    kept: float  # the share of the sample above it
-
-
-def threshold_without_error(confidences: Sequence[float], right: Sequence[bool]) -> Threshold:
-    """Returns the highest confidence of a wrong answer and the share of problems strictly above it.
+def threshold_without_error(
+    confidences: Sequence[float], right: Sequence[bool]
+) -> dict[str, float]:
+    """Returns the highest `confidence` of a wrong answer, and `kept`, the share of the problems
+    strictly above it.
 
     If no answer is wrong, the threshold is 0 and all problems are kept. With 95% confidence, at
     most a share of 3/n of other problems like these n has a wrong answer above the threshold (the
@@ -53,7 +47,7 @@ def threshold_without_error(confidences: Sequence[float], right: Sequence[bool])
     rows = list(zip(confidences, right, strict=True))
     highest = max((value for value, is_right in rows if not is_right), default=0.0)
     n_kept = len(rows) if all(right) else sum(value > highest for value in confidences)
-    return Threshold(highest, n_kept / len(rows))
+    return {"confidence": highest, "kept": n_kept / len(rows)}
 
 
 def confidence_record(values: Sequence[Confidence], right: Sequence[bool]) -> dict[str, Any]:
@@ -63,6 +57,6 @@ def confidence_record(values: Sequence[Confidence], right: Sequence[bool]) -> di
     return {
         "reliability": reliability(columns["whole"], right),
         "no_error_above": {
-            name: asdict(threshold_without_error(column, right)) for name, column in columns.items()
+            name: threshold_without_error(column, right) for name, column in columns.items()
         },
     }

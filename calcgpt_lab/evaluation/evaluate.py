@@ -10,7 +10,6 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def answer(
     batch_size: int = BATCH_SIZE,
 ) -> list[Written]:
     """Returns what the model, or the decoder of another engine, writes after the prompt of every
-    line.
+    line, shorter prompts first.
 
     At a temperature above 0, each batch has its own seed, derived from `sampling.seed`. `progress`
     is called with the number of new answers. Raises DataError if the tokenizer lacks characters of
@@ -53,7 +52,9 @@ def answer(
     if is_training:
         model.eval()  # type: ignore[union-attr]
     answers: dict[int, Written] = {}
-    for index, batch in enumerate(_batches(lines, batch_size)):
+    rows = sorted(range(len(lines)), key=lambda row: len(lines[row].prompt))
+    for index, start in enumerate(range(0, len(rows), batch_size)):
+        batch = rows[start : start + batch_size]
         prompts = [lines[row].prompt for row in batch]
         if sampling and sampling.temperature:
             if not isinstance(decoder, TokenDecoder):
@@ -67,17 +68,6 @@ def answer(
     if is_training:
         model.train()  # type: ignore[union-attr]
     return [answers[row] for row in range(len(lines))]
-
-
-def _batches(lines: Sequence[Line], batch_size: int) -> list[list[int]]:
-    """Returns the rows of each batch. The prompts of a batch have one length."""
-
-    def length(row: int) -> int:
-        return len(lines[row].prompt)
-
-    rows = sorted(range(len(lines)), key=length)
-    groups = [list(group) for _, group in groupby(rows, key=length)]
-    return [g[i : i + batch_size] for g in groups for i in range(0, len(g), batch_size)]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from calcgpt.base.errors import UserError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.decoding import Decoder
-from calcgpt.inference.engines import load_decoder
+from calcgpt.inference.engines import AUTO, load_decoder
 from calcgpt_lab.data.problems import Line
 from calcgpt_lab.evaluation.evaluate import Evaluation, evaluate, score
 from calcgpt_lab.parallel import parallel_map
@@ -34,12 +35,22 @@ class Scoring:
 
 @lru_cache(maxsize=2)  # for the next shard
 def load_for_scoring(folder: Path, device: str, engine: str) -> tuple[Checkpoint, str, Decoder]:
-    """Returns a checkpoint, the name of the engine, which may be given as "auto", and its decoder.
-    Only the engine `torch` uses `device`: the others run on the CPU."""
+    """Returns a checkpoint, the name of the engine, which may be given as AUTO, and its decoder.
+
+    Only the engine `torch` runs on other devices than the CPU. Raises UserError if another one is
+    to use one, and what `pick_device` and `load_decoder` raise.
+    """
+    if device not in ("auto", "cpu"):
+        if engine not in (AUTO, "torch"):
+            raise UserError(f"--device {device} is for --engine torch")
+        engine = "torch"
     checkpoint = Checkpoint.load(folder)
+    engine, decoder = load_decoder(checkpoint, engine, THREADS)
     if engine == "torch":
-        checkpoint.model.to(device)
-    return checkpoint, *load_decoder(checkpoint, engine, THREADS)
+        from calcgpt_lab.model.devices import pick_device
+
+        checkpoint.model.to(pick_device(device))
+    return checkpoint, engine, decoder
 
 
 def evaluate_in_shards(

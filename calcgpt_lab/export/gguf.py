@@ -1,33 +1,37 @@
 """Export to GGUF, the format of llama.cpp: the weights and the tokenizer in one file."""
 
-from __future__ import annotations
-
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import gguf
 import torch
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.base.files import new_folder, write_json, write_text
 from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
 from calcgpt.errors import CheckpointError
 from calcgpt.tokenizer import CharTokenizer
-from calcgpt_lab.export.hf import logit_difference, prompt_of, random_tokens, stop_id
-from calcgpt_lab.export.hf_llama import RMS_NORM_EPS, check_llama, llama_weights
+from calcgpt_lab.export.hf import (
+    RMS_NORM_EPS,
+    check_llama,
+    llama_weights,
+    logit_difference,
+    prompt_of,
+    random_tokens,
+    stop_id,
+)
 from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.saving import model_card
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 FILE = "model.gguf"
 USE = Path(__file__).with_name("gguf_readme.md")  # of an export, below the card of the model
 
 
 def export_gguf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    """Writes model.gguf, metrics.json and README.md; see `calcgpt_lab.export.Exporter`.
+    """Writes model.gguf, metrics.json and README.md; see `calcgpt_lab.export`.
 
     It is read with transformers, which has a reader of its own for GGUF.
     """
@@ -69,8 +73,6 @@ def write_gguf(checkpoint: Checkpoint, path: Path) -> None:
     text by default: that of Llama ends every text at token 2. A character that is not in the
     vocabulary gets no id, and llama.cpp refuses to decode it.
     """
-    import gguf
-
     model, config = checkpoint.model, checkpoint.model.config
     assert isinstance(model, GPT)
     assert isinstance(checkpoint.tokenizer, CharTokenizer)
@@ -110,9 +112,6 @@ def write_gguf(checkpoint: Checkpoint, path: Path) -> None:
 
 def _read(path: Path) -> PreTrainedModel:
     """Returns the model in a file, read by transformers."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
-
     config = LlamaConfig(**load_gguf_checkpoint(path)["config"])
     model = LlamaForCausalLM(config).eval()
     with redirect_stderr(StringIO()):  # a progress bar

@@ -1,4 +1,5 @@
-"""Export to `transformers`: a folder for `from_pretrained`, without code of its own.
+"""Export to `transformers`: a folder for `from_pretrained`, without code of its own. The preset
+`llama` is a `LlamaForCausalLM`: rotary positions, RMSNorm, SwiGLU (Touvron et al. 2023), no biases.
 
 config.json, model.safetensors           the model, in float32
 generation_config.json                   greedy, up to `$` or the end of the context
@@ -8,32 +9,37 @@ metrics.json, README.md                  the scores of the checkpoint, and the m
 Shapes: B sequences, T tokens, V vocabulary.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tokenizers
 import torch
 from safetensors import SafetensorError
+from tokenizers import Regex, decoders, models, pre_tokenizers
+from transformers import (
+    AutoModelForCausalLM,
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.utils import logging
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.base.files import new_folder, write_json, write_text
 from calcgpt.checkpoint import CARD, METRICS, Checkpoint, check_replaceable
+from calcgpt.config import ModelConfig
 from calcgpt.errors import CheckpointError
 from calcgpt.tokenizer import CharTokenizer, Tokenizer
 from calcgpt_lab.data.tokenizers import BytePairTokenizer
-from calcgpt_lab.export.hf_llama import build_llama, check_llama
 from calcgpt_lab.model.base import LanguageModel
 from calcgpt_lab.model.decoding import NO_TOKEN, stop_token
+from calcgpt_lab.model.gpt import GPT
 from calcgpt_lab.saving import model_card
 from datagen.arithmetic import Number, Problem
 from datagen.notation import render_prompt
 from datagen.operations import MULTIPLICATION
-
-if TYPE_CHECKING:
-    import tokenizers
-    from transformers import PreTrainedModel
-
 
 STOP = "$"  # ends a problem
 MARKER = "generation_config.json"  # a file that no checkpoint of ours has
@@ -55,13 +61,28 @@ A character that is not in the vocabulary is an error ("Missing [UNK] token"): t
 token for it.
 """
 
+Weights = dict[str, torch.Tensor]
+RMS_NORM_EPS = 1e-6
+# Fields and properties of a config that a Llama has. Any other field may have any value.
+LLAMA: dict[str, Any] = {
+    "architecture": "gpt",
+    "position": "rope",
+    "attention": "full",
+    "norm_position": "pre",
+    "qk_norm": False,
+    "norm": "rmsnorm",
+    "feedforward": "swiglu",
+    "qkv_bias": False,
+    "attn_out_bias": False,
+    "ff_bias": False,
+    "head_bias": False,
+}
+
 
 def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
-    """Writes a model of `transformers`; see `calcgpt_lab.export.Exporter`."""
+    """Writes a model of `transformers`; see `calcgpt_lab.export`."""
     check_llama(checkpoint.recipe.model, "hf")
     check_replaceable(out, force, MARKER, METRICS)
-    from transformers.utils import logging
-
     logging.disable_progress_bar()  # a small model loads at once
     with new_folder(out) as staging:
         try:
@@ -75,8 +96,6 @@ def export_hf(checkpoint: Checkpoint, out: Path, force: bool) -> str:
 
 
 def _write(checkpoint: Checkpoint, folder: Path) -> None:
-    from transformers import GenerationConfig
-
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     block_size, stop = model.config.block_size, stop_id(checkpoint)
     special = {"bos_token_id": None, "eos_token_id": stop, "pad_token_id": stop}
@@ -99,15 +118,13 @@ def hf_tokenizer(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
     A character that is not in the vocabulary is an error, as in `CharTokenizer`: the model has no
     token for it, and without it the text would be another problem.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-
     if isinstance(tokenizer, BytePairTokenizer):
         return tokenizer.pipeline
     if not isinstance(tokenizer, CharTokenizer):
         name = type(tokenizer).__name__
         raise ConfigError(f"the library tokenizers has no equivalent of {name}")
     vocabulary = {character: i for i, character in enumerate(tokenizer.vocabulary)}
-    result = Tokenizer(models.WordLevel(vocabulary))
+    result = tokenizers.Tokenizer(models.WordLevel(vocabulary))
     # `[\s\S]` includes newlines, unlike `.`.
     result.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     result.decoder = decoders.Fuse()  # no spaces between tokens
@@ -147,8 +164,6 @@ def _difference(checkpoint: Checkpoint, folder: Path) -> str | None:
 
     Compares the ids and the text of the whole vocabulary, and the logits of random tokens.
     """
-    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
-
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)  # nosec B615  # a folder
     text = checkpoint.tokenizer.decode(range(len(checkpoint.tokenizer)))
     ids = checkpoint.tokenizer.encode(text).tolist()
@@ -212,3 +227,71 @@ def prompt_of(checkpoint: Checkpoint) -> str:
     tokenizer, block_size = checkpoint.tokenizer, checkpoint.model.config.block_size
     fits = tokenizer.is_notation(EXAMPLE_PROMPT) and len(EXAMPLE_PROMPT) <= block_size
     return EXAMPLE_PROMPT if fits else tokenizer.decode([0])
+
+
+def check_llama(config: ModelConfig, target: str) -> None:
+    """Raises ConfigError, which names the first field that differs, unless `config` describes a
+    Llama. `target` is the format of the export."""
+    for field, expected in LLAMA.items():
+        if (value := getattr(config, field)) != expected:
+            raise ConfigError(
+                f"export to {target}: {field} is {value!r}, and a Llama has {expected!r}"
+            )
+
+
+def llama_weights(model: GPT) -> Weights:
+    """Returns the weights under their names in `transformers`."""
+    config, state = model.config, model.state_dict()
+    widths = [n * config.head_dim for n in (config.n_head, config.kv_heads, config.kv_heads)]
+    weights = {
+        "model.embed_tokens.weight": state["token_embedding.weight"],
+        "model.norm.weight": state["norm.weight"],
+        "lm_head.weight": state["head.weight"],
+    }
+    for index, block in enumerate(model.blocks):
+        own = block.state_dict()
+        q, k, v = torch.split(own["attn.qkv.weight"], widths)
+        gate, up = own["ff.gate_up.weight"].chunk(2)
+        layer = {
+            "input_layernorm": own["attn_norm.weight"],
+            "self_attn.q_proj": q,
+            "self_attn.k_proj": k,
+            "self_attn.v_proj": v,
+            "self_attn.o_proj": own["attn.out.weight"],
+            "post_attention_layernorm": own["ff_norm.weight"],
+            "mlp.gate_proj": gate,
+            "mlp.up_proj": up,
+            "mlp.down_proj": own["ff.down.weight"],
+        }
+        weights |= {f"model.layers.{index}.{name}.weight": each for name, each in layer.items()}
+    return weights
+
+
+def build_llama(model: LanguageModel, **tokens: int | None) -> PreTrainedModel:
+    """Returns the same model as one of `transformers`, with the same dtype.
+
+    `tokens` are the ids of special tokens, such as `eos_token_id`. Tokens that are not passed have
+    the defaults of `transformers`.
+    """
+    assert isinstance(model, GPT)
+    config = model.config
+    settings = LlamaConfig(
+        vocab_size=model.vocab_size,
+        hidden_size=config.n_embd,
+        intermediate_size=config.ff_width,
+        num_hidden_layers=config.n_layer,
+        num_attention_heads=config.n_head,
+        num_key_value_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        max_position_embeddings=config.block_size,
+        rms_norm_eps=RMS_NORM_EPS,
+        rope_theta=config.rope_base,
+        tie_word_embeddings=config.tie_embeddings,
+        attention_dropout=config.dropout,
+        **tokens,
+    )
+    hf_model = LlamaForCausalLM(settings).to(model.head.weight.dtype)
+    hf_model.load_state_dict(llama_weights(model))
+    # Version 5 renamed the field. With both names, versions 4 and 5 can read the config.
+    hf_model.config.rope_theta = config.rope_base
+    return hf_model.eval()

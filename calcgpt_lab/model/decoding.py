@@ -230,13 +230,6 @@ def stop_token(checkpoint: Checkpoint) -> int:
     return checkpoint.tokenizer.require_characters().vocabulary.find("$")  # -1 if it is not there
 
 
-def log_softmax(logits: Floats) -> Floats:
-    """Returns log-probabilities over the last axis."""
-    shifted = logits - logits.max(axis=-1, keepdims=True)
-    logprobs: Floats = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return logprobs
-
-
 def choose(logits_BV: Floats, sampling: Sampling, rng: np.random.Generator) -> Ints:
     """Returns the next token of each row, (B,). Raises DataError if it has to sample from logits
     that are not finite."""

@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from calcgpt.base.errors import ConfigError, check_types
-from calcgpt.base.errors import shown as shown_value
+from calcgpt.base.errors import check_types
 from calcgpt.checkpoint import CONFIG, WEIGHTS, Checkpoint, check_hash, read_config
 from calcgpt.config import ModelConfig, Recipe
 from calcgpt.errors import CheckpointError
@@ -19,6 +18,7 @@ from calcgpt.tokenizer import Tokenizer
 from calcgpt_lab.model import parameters
 from calcgpt_lab.model.base import LanguageModel
 from calcgpt_lab.model.decoding import TokenDecoder
+from calcgpt_lab.model.devices import pick_device
 from calcgpt_lab.model.gpt import build_model
 
 STATES = 16  # the state of a training has at most that many times the size of the weights,
@@ -31,11 +31,7 @@ def load(reference: str | Path = "best", device: str | torch.device = "cpu") -> 
     ConfigError if there is no such device."""
     checkpoint = Checkpoint.load(resolve(reference))
     check_types(device=(device, str, torch.device))
-    try:
-        checkpoint.model.to(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0][:120]
-        raise ConfigError(f"device {shown_value(device)} cannot be used: {reason}") from None
+    checkpoint.model.to(pick_device(str(device)))
     return checkpoint
 
 

@@ -26,13 +26,13 @@ from calcgpt.base.progress import progress_bar
 from calcgpt.variants import load_plugin, loaded_plugins
 from calcgpt_lab.data.dataset import MANIFEST, generate
 from calcgpt_lab.data.sources import DataFolder
+from calcgpt_lab.model.devices import pick_device
 from calcgpt_lab.plots import check_matplotlib
 from calcgpt_lab.records import TrainingError
 from calcgpt_lab.studies.ablation_report import write_report
 from calcgpt_lab.studies.estimate import say_estimate, step_seconds
 from calcgpt_lab.studies.job import Job
 from calcgpt_lab.studies.suite import Suite
-from calcgpt_lab.training.devices import pick_device
 from calcgpt_lab.training.stopping import Interrupted
 
 # How a job ends, if not with an error.
@@ -134,7 +134,7 @@ def _prepare_data(
     problems = suite.tasks[name].problems
     if problems and is_default:
         is_new = not (folder / MANIFEST).exists()
-        generate(folder, problems.plan(), progress=progress and is_new)
+        generate(folder, problems, progress=progress and is_new)
     elif not folder.exists():
         raise ConfigError(f"task {name!r}: there is no {folder}; --data {name}=PATH names another")
     return DataFolder.load(folder)

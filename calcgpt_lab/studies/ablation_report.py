@@ -1,6 +1,6 @@
 """The report of an ablation: report.json to compute with, report.md to read, and plots.
 
-report.json holds all that the report shows. The tables and plots are made from it.
+report.json holds the numbers that the report shows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calcgpt.base.files import write_json, write_text
-from calcgpt_lab.plots import LEGEND_OUTSIDE, escape_dollars, new_figure, save_figures, series_style
+from calcgpt_lab.plots import new_figure, save_figures, series_style
 from calcgpt_lab.records import Row, read_rows
 from calcgpt_lab.studies.job import Score
 from calcgpt_lab.studies.suite import Suite
@@ -51,11 +51,9 @@ def write_report(suite: Suite, scores: Sequence[Score], out: Path) -> list[Path]
         return []
     record = report_record(suite, scores)
     write_json(out / "report.json", record)
-    figures: dict[str, Callable[[], Figure]] = {}
-    for name, task in record["tasks"].items():
-        figures[f"{name}-curves"] = partial(draw_curves, task, out / "runs" / name)
-        figures[f"{name}-losses"] = partial(draw_losses, task)
-    write_text(out / "report.md", report_text(record, list(figures)))
+    write_text(out / "report.md", report_text(record))
+    tasks = record["tasks"].items()
+    figures = {name: partial(draw_curves, task, out / "runs" / name) for name, task in tasks}
     plots = save_figures(out / "plots", figures)
     return [out / "report.md", out / "report.json", *plots]
 
@@ -137,8 +135,8 @@ def _contexts(task: Record) -> list[int]:
 # The text.
 
 
-def report_text(record: Record, plots: Sequence[str]) -> str:
-    """Returns the content of report.md: for each task its tables and its plots."""
+def report_text(record: Record) -> str:
+    """Returns the content of report.md: for each task its tables and its plot."""
     parts = ["# " + (record["description"] or "Ablation"), NOTE]
     for name, task in record["tasks"].items():
         parts += [f"## {task['title']}", f"{task['budget']}.", scores_table(task)]
@@ -149,8 +147,7 @@ def report_text(record: Record, plots: Sequence[str]) -> str:
             ]
             table = markdown_table(["variant", *(f"{size} tokens" for size in sizes)], rows)
             parts += ["Validation loss by the length of the windows:", table]
-        shown = [plot for plot in plots if plot.rpartition("-")[0] == name]
-        parts += [f"![{plot}](plots/{plot}.png)" for plot in shown]
+        parts.append(f"![{name}](plots/{name}.png)")
     return "\n\n".join(parts) + "\n"
 
 
@@ -216,17 +213,7 @@ def _published_cells(entry: Record) -> dict[str, str]:
     }
 
 
-# The plots.
-
-
-def _styles(task: Record) -> list[tuple[str, Record, Record]]:
-    """Returns the variants with their names and their styles, which are the same in all plots."""
-    pairs = enumerate(task["variants"].items())
-    return [(name, variant, series_style(index)) for index, (name, variant) in pairs]
-
-
-def _loss_of(row: tuple[str, Record, Record]) -> float:
-    return float(row[1]["val_loss"]["mean"])
+# The plot.
 
 
 def draw_curves(task: Record, folder: Path) -> Figure:
@@ -234,18 +221,21 @@ def draw_curves(task: Record, folder: Path) -> Figure:
     standard deviation. `folder` holds the runs of the task."""
     figure = new_figure(10, 9)
     upper, lower = figure.subplots(2, sharex=True)
-    for name, variant, style in sorted(_styles(task), key=_loss_of):
+    variants = sorted(task["variants"].items(), key=lambda item: item[1]["val_loss"]["mean"])
+    for index, (name, variant) in enumerate(variants):
+        style = {**series_style(index), "marker": "", "label": name}
         folders = [folder / name / f"seed-{seed}" for seed in variant["seeds"]]
         runs = [read_rows(run / METRICS_FILE) for run in folders]
-        _draw_band(upper, runs, lambda row: row.loss, {**style, "marker": "", "label": name})
-        _draw_band(lower, runs, lambda row: row.val_loss, {**style, "marker": "", "label": name})
+        _draw_band(upper, runs, lambda row: row.loss, style)
+        _draw_band(lower, runs, lambda row: row.val_loss, style)
     upper.set_ylabel("training loss (nats per token)")
     upper.set_title(f"{task['title']}\n{task['budget']}", parse_math=False, fontsize=10)
     lower.set(ylabel="validation loss (nats per token)", xlabel="steps")
     for axes in (upper, lower):
         axes.grid()
         _trim(axes)
-    upper.legend(**LEGEND_OUTSIDE, title="by validation loss")
+    lines = upper.get_legend_handles_labels()
+    figure.legend(*lines, loc="outside right upper", title="by validation loss")
     return figure
 
 
@@ -274,29 +264,3 @@ def _trim(axes: Axes) -> None:
         low = min(curve.min() for curve in curves)
         high = max(curve[len(curve) // 10] for curve in curves)
         axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-
-
-def draw_losses(task: Record) -> Figure:
-    """Draws each seed's validation loss as a dot, their mean as a line; the best is on top."""
-    ranked = sorted(_styles(task), key=_loss_of, reverse=True)
-    figure = new_figure(9, 1.8 + 0.42 * len(ranked))
-    axes = figure.subplots()
-    for y, (_, variant, style) in enumerate(ranked):
-        losses, colour = variant["val_loss"]["values"], style["color"]
-        axes.plot(losses, [y] * len(losses), "o", color=colour, alpha=0.6)
-        axes.vlines(variant["val_loss"]["mean"], y - 0.3, y + 0.3, color=colour, linewidth=2.5)
-    names = [name for name, *_ in ranked]
-    published = [
-        e for e in task["published"] if "val_loss" in e["metrics"] and e["variant"] in names
-    ]
-    if published:
-        losses = [entry["metrics"]["val_loss"] for entry in published]
-        rows = [names.index(entry["variant"]) for entry in published]
-        source = escape_dollars(published[0]["source"])
-        axes.plot(losses, rows, "D", color="black", markerfacecolor="none", label=source)
-        figure.legend(loc="outside lower right")
-    axes.set_yticks(range(len(ranked)), names)
-    axes.set_xlabel("validation loss (nats per token): each seed, and their mean")
-    axes.set_title(task["title"], parse_math=False)
-    axes.grid(axis="x")
-    return figure

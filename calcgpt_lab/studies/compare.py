@@ -1,13 +1,15 @@
 """Comparison of runs: their results, and the fields in which their recipes differ."""
 
 import json
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calcgpt.base.errors import ConfigError, DataError
-from calcgpt.checkpoint import Checkpoint, load_metrics
+from calcgpt.checkpoint import load_metrics
 from calcgpt.config import Recipe
 from calcgpt.errors import CheckpointError
 from calcgpt.section import build
@@ -25,7 +27,7 @@ MAX_VALUE = 24  # characters of a field's value in a table
 class Run:
     """A run, as its folder describes it."""
 
-    name: str  # the shortest end of its path that no other run shares
+    name: str
     rows: list[Row]
     parameters: int | None  # None without a checkpoint
     fields: dict[str, Any] | None  # of its recipe, as `train.lr`; None if it is not known
@@ -76,20 +78,14 @@ def read_runs(folders: Sequence[Path]) -> list[Run]:
 
 
 def names(folders: Sequence[Path]) -> list[str]:
-    """Returns for each folder the shortest end of its path, in whole parts, that no other folder
-    shares. Raises DataError if one is listed twice."""
-    paths = [folder.resolve().parts for folder in folders]
+    """Returns the paths of folders from the folder that holds all of them. Raises DataError if one
+    is listed twice."""
+    paths = [folder.resolve() for folder in folders]
     for folder, path in zip(folders, paths, strict=True):
         if paths.count(path) > 1:
             raise DataError(f"{folder} is listed twice")
-
-    def unique_end(path: tuple[str, ...]) -> str:
-        for length in range(1, len(path) + 1):
-            if sum(other[-length:] == path[-length:] for other in paths) == 1:
-                return printable("/".join(path[-length:]))
-        return printable(str(Path(*path)))  # another path ends with all of it
-
-    return [unique_end(path) for path in paths]
+    common = os.path.commonpath([path.parent for path in paths])
+    return [printable(str(path.relative_to(common))) for path in paths]
 
 
 def field_differences(runs: Sequence[Run]) -> dict[str, list[Any]]:
@@ -109,13 +105,14 @@ def comparison(runs: Sequence[Run]) -> dict[str, Any]:
     return {"runs": [run.summary() for run in runs], "differences": field_differences(runs)}
 
 
-def comparison_text(runs: Sequence[Run], width: int | None = None) -> str:
-    """Returns the comparison for a terminal of `width` characters, None for any width."""
-    parts = [text_table(HEADINGS, [_cells(run.summary()) for run in runs], width=width)]
+def comparison_text(runs: Sequence[Run]) -> str:
+    """Returns the comparison for a terminal, a column for each run."""
+    header, *results = zip(HEADINGS, *(_cells(run.summary()) for run in runs), strict=True)
+    measured = [row for row in results if any(cell is not None for cell in row[1:])]
+    parts = [text_table(header, measured)]
     if fields := list(field_differences(runs)):
-        header = ["", *(run.name for run in runs)]
         rows = [[field, *(_field_cell(run, field) for run in runs)] for field in fields]
-        parts.append(f"recipe fields that differ:\n{text_table(header, rows, width=width)}")
+        parts.append(f"recipe fields that differ:\n{text_table(header, rows)}")
     elif len(runs) > 1 and all(run.fields is not None for run in runs):
         parts.append("the recipes are the same")
     if unknown := [run.name for run in runs if run.fields is None]:
@@ -133,7 +130,7 @@ HEADINGS = [
 
 
 def _cells(summary: dict[str, Any]) -> list[str | None]:
-    """Returns a summary as a row below HEADINGS."""
+    """Returns a summary as a column beside HEADINGS."""
     cells: list[str | None] = []
     for key, value in summary.items():
         if value is None:
@@ -160,30 +157,13 @@ def _field_cell(run: Run, field: str) -> str | None:
 
 
 def _read_run(folder: Path, name: str) -> Run:
-    run = RunFolder(folder)
-    recipe, parameters = _read_recipe(run), None
-    for checkpoint in reversed(run.checkpoints()):
-        try:
-            count = load_metrics(checkpoint).get("parameters")
-        except CheckpointError:
-            continue
-        if isinstance(count, int):
-            parameters = count
-            break
-    fields = None if recipe is None else flatten(recipe.model_dump(exclude={"description"}))
+    """Reads what a folder has: the recipe of the last start, and the parameters of the newest
+    checkpoint that is not damaged."""
+    run, parameters, fields = RunFolder(folder), None, None
+    for checkpoint in run.checkpoints():
+        with suppress(CheckpointError):
+            parameters = load_metrics(checkpoint).get("parameters")
+    with suppress(ConfigError, IndexError):  # written by another version; not written
+        recipe = build(Recipe, read_starts(folder)[-1].get("recipe"), "")
+        fields = flatten(recipe.model_dump(exclude={"description"}))
     return Run(name, read_rows(run.metrics_path), parameters, fields)
-
-
-def _read_recipe(run: RunFolder) -> Recipe | None:
-    """Returns the recipe of the last start, or else of the newest checkpoint that loads."""
-    for start in reversed(read_starts(run.path)):
-        try:
-            return build(Recipe, start.get("recipe"), "")
-        except ConfigError:  # written by another version
-            break
-    for folder in reversed(run.checkpoints()):
-        try:
-            return Checkpoint.load(folder).recipe
-        except CheckpointError:
-            continue
-    return None

@@ -9,9 +9,9 @@ import torch
 
 from calcgpt.config import Recipe
 from calcgpt_lab.data.sources import TrainingData
+from calcgpt_lab.model.devices import synchronize_device
 from calcgpt_lab.tables import duration
 from calcgpt_lab.training.run_folder import RunFolder
-from calcgpt_lab.training.speed import synchronize_device
 from calcgpt_lab.training.train import Trainer
 
 STEPS = 3  # that are measured, after one that is not

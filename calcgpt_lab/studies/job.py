@@ -23,11 +23,11 @@ from calcgpt_lab.evaluation.evaluate import evaluate
 from calcgpt_lab.evaluation.losses import mean_loss
 from calcgpt_lab.model.base import LanguageModel
 from calcgpt_lab.model.decoding import Sampling
+from calcgpt_lab.model.devices import full_precision, pick_device
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.recipe import differences
 from calcgpt_lab.records import perplexity
 from calcgpt_lab.studies.suite import Scoring
-from calcgpt_lab.training.devices import full_precision, pick_device
 from calcgpt_lab.training.train import train
 from datagen.splits import Split
 

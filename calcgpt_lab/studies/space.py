@@ -24,7 +24,7 @@ N_CHECKED = 500  # random recipes of a space, which are built before anything ru
 class Search(Section):
     """How the space is searched."""
 
-    algorithm: Literal["hyperopt", "optuna", "random"] = "optuna"  # proposes values
+    algorithm: Literal["optuna", "random"] = "optuna"  # proposes values
     scheduler: Literal["asha", "bohb", "none"] = "asha"  # stops trials early
     metric: Literal["val_char_accuracy", "val_exact_match", "val_loss"] = "val_loss"
     trials: int = Field(ge=1, le=100_000)

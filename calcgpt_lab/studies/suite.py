@@ -6,13 +6,12 @@ ablation trains every pair of task and variant with every seed.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from calcgpt.base.errors import ConfigError, UserError, unknown_name
+from calcgpt.base.errors import ConfigError, unknown_name
 from calcgpt.config import Recipe
 from calcgpt.section import Section, build
 from calcgpt_lab.data.plan import DatasetPlan
@@ -22,15 +21,6 @@ from calcgpt_lab.recipe import load_recipe, read_toml, toml_files, with_recipe_b
 SUITES = toml_files("suites")
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Multiple = Annotated[int, Field(ge=1, le=64)]
-
-
-@contextmanager
-def _as_value_error() -> Iterator[None]:
-    """Raises a UserError of the block as a ValueError, which Pydantic reports with its field."""
-    try:
-        yield
-    except UserError as error:
-        raise ValueError(str(error)) from None
 
 
 class Overlay(Section):
@@ -53,32 +43,11 @@ class Overlay(Section):
         return self.model_dump(include=set(Overlay.model_fields), exclude_defaults=True)
 
 
-class Problems(Section):
-    """Problems to generate for a task; see `calcgpt datagen`."""
-
-    train: int
-    val: int
-    test: int
-    seed: int = 0
-    distribution: str = "blog"
-    format: str = "direct"
-
-    @model_validator(mode="after")
-    def _check_plan(self) -> Self:
-        self.plan()
-        return self
-
-    def plan(self) -> DatasetPlan:
-        """Returns the plan for `datagen`. Raises ValueError if it is not valid."""
-        with _as_value_error():
-            return DatasetPlan(**self.model_dump())
-
-
 class Task(Overlay):
     """What a model learns: problems, or a text."""
 
     title: str = Field("", description="its heading in the report; default: its name")
-    problems: Problems | None = None
+    problems: DatasetPlan | None = Field(None, description="to generate, as `datagen` does")
     text: str | None = Field(None, description="the default path of the text")
 
     @model_validator(mode="after")
@@ -116,9 +85,8 @@ class Scoring(Section):
     @field_validator("temperatures")
     @classmethod
     def _check_temperatures(cls, temperatures: list[float]) -> list[float]:
-        with _as_value_error():
-            for temperature in temperatures:
-                Sampling(temperature)
+        for temperature in temperatures:
+            Sampling(temperature)  # raises ConfigError
         return temperatures
 
 
@@ -208,11 +176,6 @@ class Suite(Section):
         if recipe.train.seed != seed:  # an override would give all runs one seed
             raise ConfigError("train.seed is the suite's: use --seed")
         return recipe
-
-
-def suite_names() -> list[str]:
-    """Returns the names of the suites in the package."""
-    return list(SUITES)
 
 
 def load_suite(name: str) -> Suite:

@@ -22,6 +22,7 @@ from calcgpt.base.extras import require
 from calcgpt.base.files import locked, read_json, write_json, write_text
 from calcgpt.base.processes import usable_cores
 from calcgpt_lab.data.sources import training_data
+from calcgpt_lab.model.devices import pick_device
 from calcgpt_lab.recipe import differences, recipe_toml
 from calcgpt_lab.records import TrainingError, step_lines
 from calcgpt_lab.studies.estimate import say_estimate, step_seconds
@@ -29,7 +30,6 @@ from calcgpt_lab.studies.ray_cluster import connected
 from calcgpt_lab.studies.ray_cluster import prepare as prepare_ray
 from calcgpt_lab.studies.space import Search, Space, Values
 from calcgpt_lab.tables import counted, markdown_table
-from calcgpt_lab.training.devices import pick_device
 from calcgpt_lab.training.run_folder import RunFolder
 
 RAY_SETTINGS = {
@@ -72,8 +72,7 @@ def sweep(
         raise ConfigError(
             f"a trial needs {resources.cpus} CPUs, and this machine has {usable_cores()}"
         )
-    hyperopt = ["hyperopt"] if space.search.algorithm == "hyperopt" else []
-    require("a sweep", "ray", "optuna", *hyperopt)
+    require("a sweep", "ray", "optuna")
     os.environ.update(RAY_SETTINGS)
     prepare_ray(address)
     space.domains()
@@ -169,19 +168,14 @@ def make_search(search: Search) -> Any:
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
-    if search.algorithm == "hyperopt":
-        from ray.tune.search.hyperopt import HyperOptSearch
-
-        searcher: Any = HyperOptSearch(random_state_seed=search.seed)
-    else:
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        sampler: Any = optuna.samplers.RandomSampler(seed=search.seed)
-        if search.algorithm == "optuna":
-            # The model of BOHB (Falkner et al. 2018, section 3.2) is multivariate. Its authors'
-            # package is not maintained.
-            is_bohb = search.scheduler == "bohb"
-            sampler = optuna.samplers.TPESampler(multivariate=is_bohb, seed=search.seed)
-        searcher = OptunaSearch(sampler=sampler)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    sampler: Any = optuna.samplers.RandomSampler(seed=search.seed)
+    if search.algorithm == "optuna":
+        # The model of BOHB (Falkner et al. 2018, section 3.2) is multivariate. Its authors' package
+        # is not maintained.
+        is_bohb = search.scheduler == "bohb"
+        sampler = optuna.samplers.TPESampler(multivariate=is_bohb, seed=search.seed)
+    searcher: Any = OptunaSearch(sampler=sampler)
     searcher.on_pause = searcher.on_unpause = _ignore  # HyperBandForBOHB calls them
     return searcher
 

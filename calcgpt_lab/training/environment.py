@@ -47,7 +47,7 @@ def record_start(
     }
     start = {
         "step": step,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": datetime.now(UTC).isoformat(),
         "versions": versions | ({"cuda": str(torch.version.cuda)} if cuda else {}),
         "git": _first_state(PACKAGE.parent),
         "platform": platform.platform(),

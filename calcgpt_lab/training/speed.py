@@ -13,12 +13,6 @@ from calcgpt_lab.training.run_folder import Counters
 THREADS_SECONDS = 0.5  # on a busy machine, threads wait for each other only at some moments
 
 
-def synchronize_device(device: torch.device) -> None:
-    """Waits until the device has finished all its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def fastest_threads(
     work: Callable[[], object], cores: int, clock: Callable[[], float] = time.perf_counter
 ) -> int:

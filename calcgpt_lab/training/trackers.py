@@ -1,28 +1,25 @@
 """Trackers receive the metrics of a run while it trains: `metrics.jsonl`, W&B.
 
-Weights & Biases is in the extra `wandb`. Its files are in the run's folder under `wandb/`, with the
-id under which a resumed run continues. WANDB_MODE=offline needs no network and no account;
-`wandb sync` uploads the run later.
+Weights & Biases is in the extra `wandb`. Its files are in the run's folder under `wandb/`.
+WANDB_MODE=offline needs no network and no account; `wandb sync` uploads the run later.
 """
 
 import json
 import os
-import re
-import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from calcgpt.base.errors import ConfigError, DataError, one_line
+from calcgpt.base.errors import ConfigError, one_line
 from calcgpt.base.extras import require
-from calcgpt.base.files import read_text, write_text
+from calcgpt.base.files import text_sha256
 from calcgpt.config import Recipe
-from calcgpt_lab.records import TrainingError, step_lines
+from calcgpt_lab.records import TrainingError
+from calcgpt_lab.training.environment import read_starts
 from calcgpt_lab.training.run_folder import RunFolder
 
-MAX_RUN_ID = 1_000  # bytes
 MetricsRow = dict[str, Any]  # a line of `metrics.jsonl`; docs/RUNS.md lists the fields
 Write = Callable[[MetricsRow], None]
 
@@ -56,13 +53,6 @@ class MetricsFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-def last_step(run: RunFolder) -> int:
-    """Returns the step of the last row of `metrics.jsonl`, 0 for a new run. A resumed run has
-    already removed the rows that it will write again."""
-    lines = step_lines(run.metrics_path)
-    return lines[-1][1]["step"] if lines else 0
 
 
 @contextmanager
@@ -117,7 +107,8 @@ def wandb_tracker(project: str) -> TrackerFactory:
 
 
 class WandbRun:
-    """A run of W&B: each number of each row by step, and the recipe as its config.
+    """A run of W&B: each number of each row by step, and the recipe as its config. A resumed run
+    continues there under its id, a hash of its first start.
 
     W&B keeps the first row of a step. It ignores rows that a resumed run writes again.
     """
@@ -125,12 +116,12 @@ class WandbRun:
     def __init__(self, project: str, run: RunFolder, recipe: Recipe) -> None:
         import wandb
 
-        continues = last_step(run) > 0
+        starts = read_starts(run.path)
         try:
             self._run: Any = wandb.init(
                 project=project,
-                name=None if continues else run.path.resolve().name,
-                id=_run_id(run, continues),
+                name=None if len(starts) > 1 else run.path.resolve().name,
+                id=text_sha256(json.dumps(starts[0]))[:16],
                 resume="allow",
                 dir=str(run.path),
                 config=recipe.model_dump(),
@@ -145,19 +136,3 @@ class WandbRun:
 
     def close(self) -> None:
         self._run.finish()  # waits for the upload
-
-
-def _run_id(run: RunFolder, continues: bool) -> str:
-    """Returns the id in the run's folder, or a new one if the run is new or was not tracked."""
-    path = run.path / "wandb" / "run-id"
-    if continues and path.exists():
-        run_id = ""
-        with suppress(DataError):
-            run_id = read_text(path, MAX_RUN_ID).strip()
-        if not re.fullmatch("[a-z0-9]{1,64}", run_id):
-            raise ConfigError(f"{path} does not contain a run id; delete it to begin a new run")
-        return run_id
-    path.parent.mkdir(exist_ok=True)
-    run_id = secrets.token_hex(4)
-    write_text(path, run_id + "\n")
-    return run_id

@@ -28,10 +28,10 @@ from calcgpt_lab.data.sources import (
     training_data,
 )
 from calcgpt_lab.data.task import AnyTask, Task, TextTask
-from calcgpt_lab.evaluation.cases import count_cases
 from calcgpt_lab.evaluation.evaluate import evaluate
-from calcgpt_lab.evaluation.losses import mean_loss
+from calcgpt_lab.evaluation.losses import count_cases, mean_loss
 from calcgpt_lab.model.base import Loss, summed_loss
+from calcgpt_lab.model.devices import full_precision, pick_device, to_device
 from calcgpt_lab.model.gpt import build_model, compiled
 from calcgpt_lab.model.stored import checkpoint_of, to_arrays
 from calcgpt_lab.recipe import load_recipe
@@ -39,7 +39,6 @@ from calcgpt_lab.records import cut_rows, validation_row
 from calcgpt_lab.saving import save
 from calcgpt_lab.training import optim
 from calcgpt_lab.training.console import Console, first_answer
-from calcgpt_lab.training.devices import full_precision, pick_device, to_device
 from calcgpt_lab.training.environment import provenance, read_starts, record_start
 from calcgpt_lab.training.run_folder import TRAINING, Counters, RunFolder, random_states
 from calcgpt_lab.training.speed import Clock, fastest_threads
@@ -169,8 +168,9 @@ class Trainer:
         starts = read_starts(self.folder.path) if self.counters.step else []
         if starts:
             return int(starts[-1]["threads"])
+        most = min(usable_cores(), torch.get_num_threads())  # OMP_NUM_THREADS limits torch's
         with torch.random.fork_rng(devices=[]):
-            n_thread = fastest_threads(lambda: self._gradients(self.load(0)), usable_cores())
+            n_thread = fastest_threads(lambda: self._gradients(self.load(0)), most)
         self.model.zero_grad(set_to_none=True)
         return n_thread
 

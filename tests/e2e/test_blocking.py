@@ -14,8 +14,8 @@ import httpx2 as httpx
 import pytest
 import uvicorn
 from fake_decoder import calculator_model
-from forks import PATIENCE
-from serving import in_thread, url_of, wait_for
+from serving import in_thread, url_of
+from waiting import PATIENCE, wait_for
 
 from api.app import create_app
 from api.settings import Settings

@@ -8,14 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from commands import RunCli, run_apart
 
 from calcgpt.base.files import sha256
 from calcgpt.checkpoint import Checkpoint, load_metrics
 from calcgpt.inference.calculator import Calculator
-from calcgpt_lab.cli import lab_options
-from calcgpt_lab.training import devices
 
 NOT_NEEDED = [  # to train
     "fastapi",
@@ -110,10 +107,10 @@ def test_a_full_disk_says_what_is_kept_and_which_command_goes_on(
 def test_an_interrupted_command_ends_with_code_130(
     monkeypatch: pytest.MonkeyPatch, run_cli: RunCli
 ) -> None:
-    def interrupt() -> None:
+    def interrupt(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", interrupt)
+    monkeypatch.setattr("calcgpt_lab.recipe.load_recipe", interrupt)
     assert run_cli("recipes") == (130, "", "\ninterrupted\n")
 
 
@@ -136,13 +133,7 @@ train(recipe, Path(sys.argv[1]), Path(sys.argv[2]), device="cpu", progress=False
     assert Checkpoint.load(out / "step-00000002").metrics["step"] == 2
 
 
-def test_scoring_takes_the_fastest_engine_by_itself(
-    tiny_folder: Path, data_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scoring_takes_the_fastest_engine_by_itself(tiny_folder: Path, data_folder: Path) -> None:
     for folder, engine in (("calculator", "cases"), (tiny_folder, "torch")):
         _, imported = run_apart("eval", folder, "--data", data_folder, "--n", "5")
         assert ("torch" in imported) == (engine == "torch")
-    monkeypatch.setattr(lab_options, "GPU_DRIVERS", [tiny_folder])
-    for gpu, engine in (("cpu", "auto"), ("cuda", "torch")):
-        monkeypatch.setattr(devices, "pick_device", lambda name, gpu=gpu: torch.device(gpu))
-        assert lab_options.engine_and_device(None, "auto") == (engine, gpu)

@@ -45,8 +45,8 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         (["calc", "1+1", "--chekpoint", "{tiny}"], "No such option '--chekpoint'"),
         (["calc", "1", "-1"], "'1 -1' may be one expression or several"),
         (["inspect", "{tiny}", "1+2+3"], "give exactly one operation"),
-        (["datagen", "out", "--train", "0"], "train must be"),
-        (["datagen", "out", "--places", "31"], "places must be an integer from 0 to 30"),
+        (["datagen", "out", "--train", "0"], "train: Input should be greater"),
+        (["datagen", "out", "--places", "31"], "places: Input should be less than or equal to 30"),
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
         (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),
         (["calc", "1+1", "--engine", "case"], "did you mean 'cases'?"),
@@ -144,7 +144,7 @@ def test_what_a_person_gets_wrong_is_one_line_and_exit_code_2(
             ["tokenizers"],
             "a byte-pair tokenizer",
         ),
-        (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "--engine torch"),
+        (["eval", "{tiny}", "--data", "{data}", "--engine", "torch"], ["torch"], "engine 'torch'"),
         (["inspect", "{tiny}", "1+1"], ["matplotlib"], "a look inside a model"),
         (["compare", "{tiny}", "--out", "out"], ["matplotlib"], "drawing"),
         (ABLATE, ["torch", "matplotlib"], "an ablation"),
@@ -263,8 +263,8 @@ def test_a_character_that_a_model_does_not_know_is_named_with_the_file(
 def test_too_little_memory_is_one_line(
     monkeypatch: pytest.MonkeyPatch, run_cli: RunCli, error: Exception
 ) -> None:
-    def fail() -> None:
+    def fail(name: str) -> None:
         raise error
 
-    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", fail)
+    monkeypatch.setattr("calcgpt_lab.recipe.load_recipe", fail)
     assert run_cli("recipes").error.startswith("not enough memory: ")

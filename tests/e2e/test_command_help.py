@@ -50,7 +50,6 @@ def test_recipes_are_listed_and_shown(run_cli: RunCli) -> None:
     ("words", "completed"),
     [
         ("train --recipe add", ["adder"]),
-        ("train --recipe = dir", ["direct"]),  # bash takes an = for a word
         ("recipes blog-s", ["blog-swiglu"]),
         ("eval b", ["best", "blog"]),
         ("export d", ["direct"]),

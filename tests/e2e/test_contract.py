@@ -15,10 +15,9 @@ import pytest
 import schemathesis
 import schemathesis.specs.openapi.schemas  # now: Python 3.11 cannot parse modules in two threads
 from fake_decoder import right_with_work, worked_model, wrong_at
-from forks import PATIENCE
 from schemathesis.engine import Status, events, from_schema
 from schemathesis.engine.recorder import ScenarioRecorder
-from serving import wait_for
+from waiting import PATIENCE, wait_for
 
 from api.app import create_app
 from api.service import LoadedModel

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from forks import PATIENCE
+from waiting import PATIENCE
 
 from calcgpt_lab import load_recipe
 from calcgpt_lab.model.parameters import count

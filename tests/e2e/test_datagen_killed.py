@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from forks import PATIENCE, Popen
+from forks import Popen
+from waiting import PATIENCE
 
 from calcgpt.base.files import sha256
 from calcgpt_lab.data.dataset import DatasetPlan, generate

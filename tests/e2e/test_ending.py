@@ -15,9 +15,9 @@ from threading import Thread
 from typing import Any, BinaryIO
 
 import pytest
-from forks import PATIENCE
 from server_forks import ForkedProcess
-from serving import DEFAULTS, Server, free_port, server, wait_for
+from serving import DEFAULTS, Server, free_port, server
+from waiting import PATIENCE, wait_for
 from wire import address, answer, ask, connect, head, metric, refusal, request
 
 # Texts of this length share no batch, so this is seconds of work. The limits leave time for it on a

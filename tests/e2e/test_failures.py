@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from commands import RunCli
-from forks import PATIENCE
-from serving import Server, server, wait_for
+from serving import Server, server
+from waiting import PATIENCE, wait_for
 from wire import address, answer, ask, connect, head, memory, metric, refusal, request
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -10,9 +10,10 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from commands import RunCli
-from forks import PATIENCE, RAY, TRAINING, run
+from forks import RAY, TRAINING, run
 from ray_cluster import RayCluster
 from serving import server
+from waiting import PATIENCE
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = [

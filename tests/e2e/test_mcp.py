@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 import httpx2 as httpx
 import pytest
-from forks import PATIENCE
 from server_forks import ForkedProcess
-from serving import wait_for
+from waiting import PATIENCE, wait_for
 
 mcp = pytest.importorskip("mcp", reason="mcp is not installed: the extra `mcp` installs it")
 import anyio  # noqa: E402

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from forks import PATIENCE
+from waiting import PATIENCE
 
 OFFLINE = ["unshare", "--map-root-user", "--net"]
 

@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import httpx2 as httpx
 import pytest
 from browser import answered, calculate, stop_clock
-from forks import PATIENCE
+from waiting import PATIENCE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -112,8 +112,8 @@ def test_a_page_that_has_its_model_needs_no_service(page: Page) -> None:
     expect(page.locator("#error .failure")).to_have_text("!The server cannot be reached.")
 
 
-def test_stop_ends_the_request(page: Page) -> None:
-    leave_to_service(page)
+def test_stop_ends_the_request(unaided: Page) -> None:
+    page = unaided
     hold(page, "**/v1/calculate/stream")
     page.get_by_label("Expression").fill("1+1")
     with page.expect_request("**/v1/calculate/stream"):  # or there is none to end
@@ -154,9 +154,8 @@ def respond(response: dict[str, Any] | None, route: Route) -> None:
         route.fulfill(**response)
 
 
-def test_a_failure_is_one_clear_line(page: Page) -> None:
-    stream = "**/v1/calculate/stream"
-    leave_to_service(page)
+def test_a_failure_is_one_clear_line(unaided: Page) -> None:
+    page, stream = unaided, "**/v1/calculate/stream"
     for response, line in FAILURES:  # no line is part of the one before
         page.unroute(stream)
         page.route(stream, partial(respond, response))
@@ -168,6 +167,7 @@ def test_a_failure_is_one_clear_line(page: Page) -> None:
 def test_an_event_that_cannot_be_shown_ends_the_calculation(open_page: OpenPage) -> None:
     page = open_page(motion=True)
     leave_to_service(page)
+    page.reload()  # the example may have loaded the model
     damaged = 'event: token\ndata: {"node": 7}\n\nevent: result\ndata: {}\n\n'
     page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=CUT + damaged))
     calculate(page, "1+1")

@@ -16,7 +16,6 @@ expect = pytest.importorskip("playwright.sync_api", reason="the page needs playw
 OpenPage = Callable[..., "Page"]
 PRODUCT = "471×29.9"
 SHIFTS = """() => {
-    if (window.shifts) return;  // an earlier test in this window has added the script, too
     window.shifts = [];
     window.observer = new PerformanceObserver((list) => shifts.push(...list.getEntries()));
     observer.observe({ type: "layout-shift", buffered: true });
@@ -40,9 +39,11 @@ CUT = """all => all.map(e => [e.id || e.innerText, e.getBoundingClientRect()]).f
 
 
 @pytest.mark.parametrize("state", ["", "#q=471/299", "#q=7%2B8&off=2.1", "#q=1/3&off=3.1"])
-def test_a_phone_shows_the_field_the_answer_the_work_and_all_keys(page: Page, state: str) -> None:
+def test_a_phone_shows_the_field_the_answer_the_work_and_all_keys(
+    reuse: Callable[[str], Page], address: str, state: str
+) -> None:
     """Whatever the answer says: that it was rounded, written without a part, and wrong."""
-    page.goto(page.url + state)
+    page = reuse(f"{address}/{state}")
     page.locator("#answer .value").wait_for()
     page.locator("#running").wait_for(state="hidden")
     expect(page.locator("#keypad").get_by_role("button")).to_have_count(35)
@@ -66,8 +67,8 @@ def test_what_a_phone_shows_of_the_work_leads_to_it(page: Page) -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 640), (1280, 800)])
-def test_nothing_moves_while_the_page_loads(page: Page, width: int, height: int) -> None:
-    page.set_viewport_size({"width": width, "height": height})
+def test_nothing_moves_while_the_page_loads(open_page: OpenPage, width: int, height: int) -> None:
+    page = open_page(viewport={"width": width, "height": height})
     answered(page, "14082.9")
     page.add_init_script(f"({SHIFTS})()")
     page.reload()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from browser import answered, calculate, events_of_answer, hold, leave_to_service, press, stop_clock
+from browser import answered, calculate, events_of_answer, hold, press, stop_clock
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
@@ -33,17 +33,21 @@ def click(page: Page, keys: str) -> None:
     press(page, *(NAMES.get(key, key) for key in keys))
 
 
-HELD = {"address": ("**/weights", type_), "host_address": ("**/models/*", click)}
+SERVICE, HOST = "address", "host_address"
+HELD = {SERVICE: ("**/weights", type_), HOST: ("**/models/*", click)}
 
 
 @pytest.fixture(params=HELD)
-def held(reuse: Callable[[str], Page], request: pytest.FixtureRequest) -> Held:
+def held(
+    clean: Callable[[str], Page], visit: Callable[[Page, str], Page], request: pytest.FixtureRequest
+) -> Held:
     """The page with a service, or without one. No answer comes before the function is called. Then
     what enters keys: by the keyboard, or by the keypad."""
-    page = reuse(request.getfixturevalue(request.param))
+    address = request.getfixturevalue(request.param)
     weights, enter = HELD[request.param]
+    page = clean(address)
     release = hold(page, weights)
-    page.reload()  # the example may have loaded the model
+    visit(page, address)
     expect(page.get_by_role("combobox", name="Model")).to_be_enabled()
     return page, release, enter
 
@@ -54,15 +58,16 @@ def typed(page: Page) -> str:
 
 
 @pytest.mark.parametrize(
-    ("keys", "asked", "answer", "left"),
+    ("held", "keys", "asked", "answer", "left"),
     [
-        ("2+3=*4=", ["2+3", "5×4"], "20", "5×4"),
-        ("7*8=9*9=", ["9×9"], "81", "9×9"),
-        ("2+3=*4=-1=", ["2+3", "5×4", "20−1"], "19", "20−1"),
-        ("2+3==", ["2+3", "5+3"], "8", "5+3"),
-        ("10/4==*2=", ["10÷4", "2.5÷4", "0.625×2"], "1.25", "0.625×2"),
-        ("2+3=-7=*2", ["2+3", "5−7"], "−2", "−2×2"),
+        (SERVICE, "2+3=*4=", ["2+3", "5×4"], "20", "5×4"),
+        (HOST, "2+3=*4=-1=", ["2+3", "5×4", "20−1"], "19", "20−1"),
+        (SERVICE, "7*8=9*9=", ["9×9"], "81", "9×9"),
+        (HOST, "2+3=-7=*2", ["2+3", "5−7"], "−2", "−2×2"),
+        (HOST, "2+3==", ["2+3", "5+3"], "8", "5+3"),
+        (SERVICE, "10/4==*2=", ["10÷4", "2.5÷4", "0.625×2"], "1.25", "0.625×2"),
     ],
+    indirect=["held"],
 )
 def test_keys_wait_for_the_answer(
     held: Held, keys: str, asked: list[str], answer: str, left: str
@@ -148,9 +153,9 @@ def test_what_waits_for_an_answer_that_does_not_come_is_named(held: Held) -> Non
     assert typed(page) == "2+"
 
 
-def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None:
+def test_what_waits_for_a_number_is_named_when_there_is_none(unaided: Page) -> None:
+    page = unaided
     held: list[Route] = []
-    leave_to_service(page)
     page.route("**/v1/calculate/stream", lambda route: held.append(route))
     with page.expect_request("**/v1/calculate/stream"):
         type_(page, "2*3=+4=")
@@ -161,24 +166,26 @@ def test_what_waits_for_a_number_is_named_when_there_is_none(page: Page) -> None
     assert typed(page) == "2×3"
 
 
-@pytest.mark.parametrize(
-    ("result", "fraction", "continued"),
-    [
-        ("0.33333333", "1/3", "(1÷3)×3"),
-        ("-0.33333333", "-1/3", "(−1÷3)×3"),
-        ("0.33333333", "1111111111111/33333333333", "0.33333333×3"),  # too long
-        ("0.33333333", None, "0.33333333×3"),
-    ],
-)
-def test_a_rounded_answer_continues_with_its_exact_value(
-    page: Page, result: str, fraction: str | None, continued: str
-) -> None:
-    body = events_of_answer(result=result, fraction=fraction, rounded=True)
-    leave_to_service(page)
-    page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=body))
-    calculate(page, "1/3")
-    type_(page, "*3")
-    assert typed(page) == continued
+# Result, fraction, and what a product with 3 is then.
+ROUNDED = [
+    ("0.33333333", "1/3", "(1÷3)×3"),
+    ("-0.33333333", "-1/3", "(−1÷3)×3"),
+    ("0.33333333", "1111111111111/33333333333", "0.33333333×3"),  # too long
+    ("0.33333333", None, "0.33333333×3"),
+]
+
+
+def test_a_rounded_answer_continues_with_its_exact_value(unaided: Page) -> None:
+    page = unaided
+    bodies = (
+        events_of_answer(result=result, fraction=fraction, rounded=True)
+        for result, fraction, _ in ROUNDED
+    )
+    page.route("**/v1/calculate/stream", lambda route: route.fulfill(body=next(bodies)))
+    for _, _, continued in ROUNDED:
+        calculate(page, "1/3")
+        type_(page, "*3")
+        assert typed(page) == continued
 
 
 def test_a_key_that_is_pressed_before_the_example_plays_keeps_it_away(page: Page) -> None:

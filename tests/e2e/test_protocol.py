@@ -13,10 +13,10 @@ from threading import Event, Thread
 
 import pytest
 import uvicorn
-from forks import PATIENCE
-from serving import Server, events_of, in_thread, server, wait_for
+from serving import Server, events_of, in_thread, server
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
+from waiting import PATIENCE, wait_for
 from wire import Pipeline, answer, connect, head, memory, metric, refusal
 
 from api.app import create_app

@@ -20,7 +20,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTI
 
 
 def test_every_example_of_the_page_runs(here: Path) -> None:
-    generate(Path("data/nano"), DatasetPlan(10, 10, 20, seed=0), progress=False)
+    generate(Path("data/nano"), DatasetPlan(train=10, val=10, test=20), progress=False)
     names: dict[str, Any] = {}
     assert len(EXAMPLES) == 6
     for example in EXAMPLES:

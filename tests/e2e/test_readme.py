@@ -25,7 +25,7 @@ from calcgpt_lab.model.base import BLOCKS
 from calcgpt_lab.model.gpt import MODELS
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS
-from calcgpt_lab.recipe import preset_names, recipe_names
+from calcgpt_lab.recipe import PRESETS, RECIPES
 from datagen.distributions import DISTRIBUTIONS
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +84,7 @@ def test_every_command_exists(page: str, here: Path) -> None:
         with suppress(UserError):  # files of the example do not exist
             command.make_context(name, words, parent=context)
         if "--recipe" in words:
-            assert words[words.index("--recipe") + 1] in recipe_names()
+            assert words[words.index("--recipe") + 1] in RECIPES
 
 
 def test_every_module_that_is_named_exists() -> None:
@@ -99,7 +99,7 @@ def test_every_module_that_is_named_exists() -> None:
 
 def test_the_names_that_can_be_chosen_are_all_there() -> None:
     variants = [*MODELS, *POSITIONS, *ATTENTIONS, *FEEDFORWARDS, *NORMS, *BLOCKS]
-    for name in [*variants, *TOKENIZERS, *preset_names()]:
+    for name in [*variants, *TOKENIZERS, *PRESETS]:
         assert f"`{name}`" in PAGES["docs/VARIANTS.md"], name
     for name in DISTRIBUTIONS:
         assert f"`{name}`" in PAGES["docs/guide/data.md"], name

@@ -12,8 +12,10 @@ from threading import Event, Thread
 
 import httpx2 as httpx
 import pytest
-from forks import PATIENCE
-from serving import events_of, free_port, problem, server, wait_for
+from serving import events_of, free_port, problem, server
+from waiting import PATIENCE, wait_for
+
+from api.telemetry import Metrics
 
 ROOT = Path(__file__).parents[2]
 HSTS = "strict-transport-security"
@@ -195,61 +197,22 @@ def test_nginx_passes_events_on_as_they_come(tmp_path: Path, certificate: Path) 
             upstream.shutdown()
 
 
-def test_prometheus_takes_the_configuration_and_the_rules_tell_each_case(tmp_path: Path) -> None:
+def test_prometheus_takes_configuration_metrics_and_rules(tmp_path: Path) -> None:
     promtool = program("promtool", "prometheus")
     for name in ("prometheus.yml", "alerts.yml"):
         shutil.copy(ROOT / "deploy" / name, tmp_path)
     shutil.copy(ROOT / "tests" / "alerts_cases.yml", tmp_path)
-    commands = (
+    metrics = Metrics()
+    metrics.requests.labels("/v1/calculate", "POST", "200").inc()
+    metrics.request_seconds.labels("/v1/calculate").observe(0.01)
+    page = metrics.render()[0].decode()
+    for words in (
         "check rules alerts.yml",
         "check config prometheus.yml",
         "test rules alerts_cases.yml",
-    )
-    for words in map(str.split, commands):
+        "check metrics",
+    ):
         checked = subprocess.run(
-            [promtool, *words], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
+            [promtool, *words.split()], input=page, cwd=tmp_path, capture_output=True, text=True
         )
         assert checked.returncode == 0, checked.stdout + checked.stderr
-
-
-def test_prometheus_reads_the_metrics_and_notices_the_end(
-    tiny_folder: Path, tmp_path: Path
-) -> None:
-    path, port = program("prometheus", "prometheus"), free_port()
-    command = [path, f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}"]
-    command += [f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"]
-    shutil.copy(ROOT / "deploy" / "alerts.yml", tmp_path)
-    shipped = (ROOT / "deploy" / "prometheus.yml").read_text("utf-8")
-    with server(tiny_folder) as service:
-        target = service.address.removeprefix("http://")
-        text = shipped.replace("calcgpt:8001", target).replace("15s", "1s")
-        (tmp_path / "prometheus.yml").write_text(text)
-        calculated = httpx.post(
-            f"{service.address}/v1/calculate", json={"expression": "1+2"}, timeout=PATIENCE
-        )
-        assert calculated.status_code == 200
-        with (
-            running(command, port),
-            httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v1", timeout=PATIENCE) as client,
-        ):
-
-            def value(query: str) -> str | None:
-                answer = client.get("/query", params={"query": query})
-                if not answer.is_success:  # it is not ready
-                    return None
-                series = answer.json()["data"]["result"]
-                return series[0]["value"][1] if series else None
-
-            def rules() -> dict[str, tuple[str, str]]:
-                groups = client.get("/rules").json()["data"]["groups"]
-                rules = [rule for group in groups for rule in group["rules"]]
-                return {rule["name"]: (rule["health"], rule["state"]) for rule in rules}
-
-            answered = 'calcgpt_requests_total{job="calcgpt",route="/v1/calculate",status="200"}'
-            wait_for(lambda: value(answered) == "1")
-            wait_for(lambda: all(health == "ok" for health, _ in rules().values()))
-            assert len(rules()) == 5
-            wait_for(lambda: rules()["CalcGPTDown"] == ("ok", "inactive"))
-
-            service.process.kill()
-            wait_for(lambda: rules()["CalcGPTDown"] == ("ok", "pending"))

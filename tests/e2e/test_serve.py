@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from commands import RunCli
-from forks import PATIENCE
-from serving import problem, server, wait_for
+from serving import problem, server
+from waiting import PATIENCE, wait_for
 from wire import ask
 
 

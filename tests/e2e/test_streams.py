@@ -55,9 +55,9 @@ def test_an_argument_that_is_not_text_is_refused(run_cli: RunCli, here: Path) ->
 def test_a_pipe_other_than_the_output_is_an_error(
     run_cli: RunCli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> list[str]:
+    def fail(name: str) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
-    monkeypatch.setattr("calcgpt_lab.recipe.recipe_names", fail)
+    monkeypatch.setattr("calcgpt_lab.recipe.load_recipe", fail)
     outcome = run_cli("recipes")
     assert (outcome.code, outcome.err) == (2, "error: cannot write: Broken pipe\n")

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from forks import PATIENCE, RAY, TRAINING, Popen
+from forks import RAY, TRAINING, Popen
 from ray_cluster import RayCluster, named_children, own_lines
-from serving import wait_for
+from waiting import PATIENCE, wait_for
 
 from calcgpt_lab.recipe import load_recipe
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx2 as httpx
 import pytest
-from forks import PATIENCE as LIMIT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from waiting import PATIENCE as LIMIT
 
 from calcgpt import __version__
 from calcgpt.base.extras import EXTRAS
@@ -154,7 +154,7 @@ def test_it_serves(start: Start) -> None:
     ("arguments", "what", "libraries"),
     [
         (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
-        (("eval", "direct", "--data", "x", "--engine", "torch"), "--engine torch", ("torch",)),
+        (("eval", "direct", "--data", "x", "--engine", "torch"), "engine 'torch'", ("torch",)),
         (("export", "direct", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
         (("inspect", "direct", "1+1"), "a look inside a model", ("torch", "matplotlib")),
         (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),

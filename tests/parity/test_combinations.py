@@ -1,16 +1,25 @@
 """Properties of every model, for all pairs of names."""
 
-from collections.abc import Callable
+from itertools import combinations, product
 
 import pytest
 import torch
-from parity.variants import VOCAB, build, every_variant, like, random_tokens
+from parity.variants import (
+    APART,
+    FACTORS,
+    VOCAB,
+    assert_close,
+    build,
+    covering_array,
+    every_variant,
+    like,
+    random_tokens,
+)
 from torch.nn import functional as F
 
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.base import LanguageModel
 
-Compare = Callable[..., None]
 EXACT = 1e-9  # float64, the same numbers summed in another order
 
 
@@ -31,43 +40,35 @@ def gradients(model: LanguageModel, tokens: torch.Tensor) -> dict[str, torch.Ten
 @every_variant
 class TestEveryVariant:
     @torch.no_grad()
-    def test_cached_decoding_equals_a_full_forward(
-        self, config: ModelConfig, compare: Compare
-    ) -> None:
+    def test_cached_decoding_equals_a_full_forward(self, config: ModelConfig) -> None:
         model = build(config)
         tokens = random_tokens(3, 15)
-        what = f"cached decoding, {config.attention} attention"
         # The first token alone, several at once, one by one across a landmark, and a last chunk.
         logits = decode(model, tokens, chunks=[1, 5, 1, 1, 1, 1, 5])
-        compare(logits, model(tokens), what, EXACT)
+        assert_close(logits, model(tokens), EXACT)
 
     @torch.no_grad()
-    def test_rows_selected_from_the_cache_continue_as_if_alone(
-        self, config: ModelConfig, compare: Compare
-    ) -> None:
+    def test_rows_selected_from_the_cache_continue_as_if_alone(self, config: ModelConfig) -> None:
         model = build(config)
         tokens, rows = random_tokens(4, 15), torch.tensor([3, 1, 3])
         cache = model.new_cache(4, 15)
         model(tokens[:, :9], cache)
         cache.select(rows)
         rest = model(tokens[rows, 9:], cache)
-        what = f"cached decoding of selected rows, {config.attention} attention"
-        compare(rest, model(tokens[rows])[:, 9:], what, EXACT)
+        assert_close(rest, model(tokens[rows])[:, 9:], EXACT)
 
     @torch.no_grad()
-    def test_last_only_returns_the_last_logits(self, config: ModelConfig, compare: Compare) -> None:
+    def test_last_only_returns_the_last_logits(self, config: ModelConfig) -> None:
         model = build(config)
         tokens = random_tokens(3, 16)  # with landmarks of 4, a landmark comes after the last
         full = model(tokens)
         assert full.shape == (3, 16, VOCAB)
-        compare(model(tokens, last_only=True), full[:, -1:], "last_only", EXACT)
+        assert_close(model(tokens, last_only=True), full[:, -1:], EXACT)
         cache = model.new_cache(3, 16)
         model(tokens[:, :7], cache)
-        compare(model(tokens[:, 7:], cache, last_only=True), full[:, -1:], "last_only", EXACT)
+        assert_close(model(tokens[:, 7:], cache, last_only=True), full[:, -1:], EXACT)
 
-    def test_the_fused_kernel_equals_the_formula(
-        self, config: ModelConfig, compare: Compare
-    ) -> None:
+    def test_the_fused_kernel_equals_the_formula(self, config: ModelConfig) -> None:
         first = build(config)
         tokens = random_tokens(3, 17)
         results = []
@@ -75,15 +76,14 @@ class TestEveryVariant:
             model = like(first, config.model_copy(update={"attention_kernel": kernel}))
             results.append((model(tokens), gradients(model, tokens)))
         (fused, fused_gradients), (plain, plain_gradients) = results
-        what = f"{config.attention} attention"
-        compare(fused, plain, f"fused kernel, {what}", EXACT)
+        assert_close(fused, plain, EXACT)
         assert fused_gradients.keys() == plain_gradients.keys()
         for name, gradient in fused_gradients.items():
             expected = plain_gradients[name]
-            compare(gradient, expected, f"gradients of the fused kernel, {what}", EXACT)
+            assert_close(gradient, expected, EXACT)
 
     @torch.no_grad()
-    def test_a_token_changes_nothing_before_it(self, config: ModelConfig, compare: Compare) -> None:
+    def test_a_token_changes_nothing_before_it(self, config: ModelConfig) -> None:
         model = build(config)
         tokens = random_tokens(1, 16)
         before = model(tokens)
@@ -92,17 +92,17 @@ class TestEveryVariant:
             changed[0, j] = (changed[0, j] + 1) % VOCAB
             after = model(changed)
             if j:
-                compare(after[:, :j], before[:, :j], "logits before a changed token", EXACT)
+                assert_close(after[:, :j], before[:, :j], EXACT)
             # Without a question there are no sources to see (`test_sources`).
             seen = config.architecture != "sources"
             assert ((after[0, j] - before[0, j]).abs().max() > 1e-3) == seen
 
     @torch.no_grad()
-    def test_rows_of_a_batch_are_independent(self, config: ModelConfig, compare: Compare) -> None:
+    def test_rows_of_a_batch_are_independent(self, config: ModelConfig) -> None:
         model = build(config)
         tokens = random_tokens(4, 14)
         alone = torch.cat([model(row[None]) for row in tokens])
-        compare(model(tokens), alone, "a batch, row by row", EXACT)
+        assert_close(model(tokens), alone, EXACT)
 
     def test_gradients_reach_every_parameter(self, config: ModelConfig) -> None:
         if config.architecture == "sources":
@@ -140,3 +140,13 @@ class TestEveryVariant:
         same = torch.allclose(model.train()(tokens), model(tokens))
         assert same == (config.architecture == "bigram")  # one table: nothing to drop
         assert torch.equal(model.eval()(tokens), evaluated)
+
+
+@pytest.mark.parametrize("apart", [set(), APART], ids=["all", "apart"])
+def test_the_covering_array_has_all_pairs(apart: set[tuple[str, str]]) -> None:
+    rows = covering_array(FACTORS, apart)
+    assert all(row.keys() == FACTORS.keys() for row in rows)
+    for f, g in set(combinations(FACTORS, 2)) - apart:
+        assert {(row[f], row[g]) for row in rows} == set(product(FACTORS[f], FACTORS[g]))
+    assert len(rows) <= (44 if apart else 112)  # 14 positions by 8 feed-forward networks
+    assert rows == covering_array(FACTORS, apart)

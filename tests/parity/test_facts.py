@@ -1,7 +1,6 @@
 """Facts about single variants, each from its paper or its definition."""
 
 import math
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,8 +15,6 @@ from calcgpt_lab.model.gpt import GPT, MODELS, build_model
 from calcgpt_lab.model.layers import NORMS
 from calcgpt_lab.model.positions import POSITIONS
 
-Compare = Callable[..., None]
-EXACT = 1e-9
 RELATIVE = ["alibi", "none", "rope", "shaw", "t5", "t5-buckets"]  # depend only on distances
 ABSOLUTE = ["integrated", "integrated-per-head", "learned", "learned+rope", "sinusoidal"]
 

@@ -1,12 +1,12 @@
 """Every variant equals its naive implementation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import torch
 from parity import naive, naive_layers
-from parity.variants import VOCAB, build, every_variant, random_tokens
+from parity.variants import VOCAB, assert_close, build, every_variant, random_tokens
 
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.attention import ATTENTIONS
@@ -35,7 +35,7 @@ def test_every_name_has_its_naive_implementation(table: str) -> None:
 
 
 @every_variant
-def test_equals_the_naive_implementation(config: ModelConfig, compare: Callable[..., None]) -> None:
+def test_equals_the_naive_implementation(config: ModelConfig) -> None:
     model = build(config)
     tokens = random_tokens(1, 18)
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
@@ -43,15 +43,7 @@ def test_equals_the_naive_implementation(config: ModelConfig, compare: Callable[
     with torch.no_grad():
         actual = model(tokens)
     # Not closer than 1e-5: the tables of angles and slopes are float32.
-    compare(actual, torch.from_numpy(expected), f"naive implementation: {parts(config)}")
-
-
-def parts(config: ModelConfig) -> str:
-    """Returns the names that the report distinguishes."""
-    if config.architecture != "gpt":
-        return config.architecture
-    names = (config.position, config.attention, config.feedforward, config.norm)
-    return f"{', '.join(names)}, {config.norm_position}-norm"
+    assert_close(actual, torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("n_head", range(1, 41))

@@ -1,11 +1,9 @@
 """Models that see only the sources of a rule: on real lines, whole, in parts and case by case."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from parity import naive
-from parity.variants import build, small
+from parity.variants import assert_close, build, small
 
 from calcgpt.config import ModelConfig
 from calcgpt_lab.model.base import LanguageModel
@@ -38,15 +36,13 @@ def model_of(config: ModelConfig) -> LanguageModel:
     ],
 )
 @torch.no_grad()
-def test_logits_are_those_of_the_formulas(
-    changes: dict[str, object], compare: Callable[..., None]
-) -> None:
+def test_logits_are_those_of_the_formulas(changes: dict[str, object]) -> None:
     config = source_config(**changes)
     model = model_of(config)
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     for line in LINES:
         expected = naive.logits(weights, config, len(ALPHABET), ids(line)[0].tolist())
-        compare(model(ids(line))[0], torch.from_numpy(expected), "naive implementation: sources")
+        assert_close(model(ids(line))[0], torch.from_numpy(expected))
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from calcgpt_lab.model.base import BLOCKS, INITS, LanguageModel
 from calcgpt_lab.model.gpt import MODELS, build_model
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS
-from calcgpt_lab.recipe import load_preset, preset_names
+from calcgpt_lab.recipe import PRESETS, load_preset
 
 VOCAB = 21
 Changes = dict[str, Any]  # fields of a config that differ from SMALL
@@ -102,7 +102,7 @@ def with_head(changes: Changes) -> Changes:
 def variants() -> list[Changes]:
     """The default, the other architectures, all pairs of names, the presets, and OPTIONS."""
     alone: list[Changes] = [{}, *({"architecture": name} for name in MODELS)]
-    presets = [load_preset(name).model_dump(exclude_unset=True) | SMALL for name in preset_names()]
+    presets = [load_preset(name).model_dump(exclude_unset=True) | SMALL for name in PRESETS]
     pairs = [with_head(row) for row in covering_array(FACTORS, APART)]
     return alone + pairs + presets + OPTIONS
 
@@ -170,3 +170,11 @@ def like(model: LanguageModel, config: ModelConfig) -> LanguageModel:
 
 def random_tokens(batch: int, length: int) -> torch.Tensor:
     return torch.randint(VOCAB, (batch, length))
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, rtol: float = 1e-5) -> None:
+    """Asserts that max|actual - expected| <= rtol * max(1, max|expected|), in float64."""
+    assert actual.numel()
+    actual, expected = actual.double(), expected.double()
+    largest = expected.abs().max().clamp(min=1).item()
+    torch.testing.assert_close(actual, expected, rtol=0, atol=rtol * largest)

@@ -3,7 +3,7 @@
 Shapes: B sequences, T tokens, S slots, R sources, N cases, V vocabulary.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,10 @@ class CaseDecoder(Decoder):
         """
         parse_prompt(prompt)
         return CaseWriting(self, prompt)
+
+    def warm_up(self) -> Iterator[None]:
+        if not self.live:
+            yield from self.memory.fill_small_kinds()
 
 
 def _answer(key: tuple[Shape, AnswerShape], work: Layout) -> Slots:

@@ -8,7 +8,7 @@ Shapes: N cases, R sources, V tokens, K kinds of slots, M entries, S slots.
 
 import io
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple, Self
 
@@ -23,8 +23,8 @@ N_CODES = 128  # ASCII
 OUTSIDE, UNKNOWN = 255, 254  # entries that are no character: of no case, and not asked yet
 NONE = 0  # code of a source that does not exist
 NOT_A_CASE = 2**40  # added to an index by a character that a source never is
-AT_ONCE = 64  # cases: products that are so small take one thread, which does not wait for another
-FREE = 16  # cases that hardly take longer than one
+AT_ONCE = 64  # cases: twice the time of one. So few take one thread, which waits for no other
+SMALL_KIND = 50_000  # cases: all but the digits of quotients and of last remainders
 WINDOW = 4_096  # entries among which others are looked for
 
 log = logging.getLogger(__name__)
@@ -139,15 +139,26 @@ class Memory:
         return best_N, chosen_N / weights_NV.sum(axis=1), logits_NV
 
     def fill_around(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> None:
-        """Fills a few cases, of which the first is unknown, and others near that: a batch of FREE
-        takes hardly longer than one."""
+        """Fills at most AT_ONCE cases: those given, of which the first is unknown, and others near
+        that, which are likely to be asked about soon."""
         kind, (first,) = kinds_N[0], self.entries.indices(kinds_N[:1], sources_NR[:1])
         near = self.entries.characters[first + 1 : first + 1 + WINDOW] == UNKNOWN
-        index_M = first + 1 + np.flatnonzero(near)[: max(0, FREE - len(kinds_N))]
+        index_M = first + 1 + np.flatnonzero(near)[: AT_ONCE - len(kinds_N)]
         index_M = index_M[index_M < self._ends[kind]]
         kinds_M = np.full(len(index_M), kind, np.uint8)
         others_MR = self.entries.sources(kind, index_M)
         self.fill(np.append(kinds_N, kinds_M), np.concatenate((sources_NR, others_MR)))
+
+    def fill_small_kinds(self) -> Iterator[None]:
+        """Fills all kinds of at most SMALL_KIND cases, which most answers need. Yields after each
+        AT_ONCE of them."""
+        for kind, (first, end) in enumerate(zip(self.entries.bases, self._ends, strict=True)):
+            index_N = first + np.flatnonzero(self.entries.characters[first:end] == UNKNOWN)
+            for start in range(0, len(index_N) if len(index_N) <= SMALL_KIND else 0, AT_ONCE):
+                index_M = index_N[start : start + AT_ONCE]
+                kinds_M = np.full(len(index_M), kind, np.uint8)
+                self.fill(kinds_M, self.entries.sources(kind, index_M))
+                yield
 
     def fill(self, kinds_N: Ints, sources_NR: NDArray[np.uint8]) -> Floats:
         """Asks the network about cases, and remembers its answers. Returns its logits, (N, V)."""

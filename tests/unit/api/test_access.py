@@ -10,12 +10,12 @@ from asgi import run
 from fake_decoder import calculator_model
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
-from forks import PATIENCE
 from httpx2 import Response
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import ask, client_of, problem
 from starlette.types import ASGIApp
+from waiting import PATIENCE
 
 from api import access
 from api.access import ApiKeys, Limiter, RateLimit

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from fake_decoder import calculator_model, right
 from fastapi.testclient import TestClient
-from forks import PATIENCE
-from serving import ask, client_of, events_of, problem, wait_for
+from serving import ask, client_of, events_of, problem
+from waiting import PATIENCE, wait_for
 
 from api.app import create_app
 from api.service import LoadedModel
@@ -34,6 +34,22 @@ def test_until_the_model_is_loaded_it_is_503_and_the_process_is_healthy() -> Non
         wait_for(lambda: client.get("/readyz").status_code == 200)
         assert ask(client, "1+1").json()["result"] == "2"
     assert ready == ["fake"]
+
+
+def test_a_model_warms_up_while_it_answers() -> None:
+    model, answered = calculator_model(), threading.Event()
+
+    def warm_up() -> Iterator[None]:
+        while not answered.is_set():
+            yield
+        ended.set()
+
+    ended = threading.Event()
+    model.decoder.warm_up = warm_up
+    with client_of(model) as client:
+        assert ask(client, "1+1").json()["result"] == "2"
+        answered.set()
+        assert ended.wait(PATIENCE)
 
 
 def test_a_model_that_does_not_load_is_reported_and_never_ready() -> None:

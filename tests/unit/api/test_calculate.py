@@ -13,11 +13,9 @@ from serving import JSON, ask, batch, client_of, events_of, items_of, problem, s
 
 from api import calculate
 from api.fairness import Turns
-from api.service import load_model
-from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import calculator, effort
-from calcgpt.inference.calculator import USUAL_LENGTH, Calculator, Computation
+from calcgpt.inference.calculator import USUAL_LENGTH, Computation
 
 WORKED = worked_model()
 
@@ -79,17 +77,6 @@ def test_a_model_that_is_right_gives_the_value_by_fractions(
         if kind == "division-by-zero":
             with pytest.raises(ZeroDivisionError):
                 value_of(typed)
-
-
-def test_a_real_model_answers_with_what_it_wrote(tiny: Checkpoint) -> None:
-    expected = Calculator(tiny).calculate("782+21").nodes[0].output
-    with client_of(load_model(tiny, "torch")) as client:
-        answered = ask(client, "782+21").json()
-        assert client.get("/readyz").json() == {"status": "ok", "model": "tiny"}
-    assert answered["model"] == "tiny"
-    assert answered["exact"] == "803"
-    assert answered["nodes"][0]["output"] == expected
-    assert answered["verified"] == (answered["result"] == "803")
 
 
 def test_a_wrong_answer_is_reported(client: TestClient) -> None:
@@ -262,8 +249,8 @@ def test_no_operation_counts_for_more_characters_than_a_usual_one(
         computation = WORKED.calculator.begin(text)
     except ExpressionError:
         return
-    assert computation.n_characters <= computation.cost
-    assert len(computation.outline) * USUAL_LENGTH <= computation.cost
+    assert computation.n_characters <= computation.charge
+    assert len(computation.outline) * USUAL_LENGTH <= computation.charge
 
 
 # The second is refused.

@@ -9,7 +9,8 @@ import pytest
 from fake_decoder import calculator_model, worked_model, wrong_at
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from serving import ask, client_of, problem, stream, wait_for
+from serving import ask, client_of, problem, stream
+from waiting import wait_for
 
 from api.chat import IGNORED, ChatRequest
 from datagen.operations import ADDITION
@@ -174,12 +175,18 @@ def test_a_plus_in_an_address_is_explained(client: TestClient) -> None:
     assert "write + as %2B" in document["detail"]
     document = problem(client.get("/v1/calculate?expression=12.5%203"), 422, "no-operation")
     assert "%2B" not in document["detail"]
-    for sum_ in ("2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]", "12+500", "½+(3)", "3+|4|"):
+    sums = ["2+(3*4)", "(1-2)+%283)", "5%25+(6)", "2%20+[3]", "12+500", "½+(3)", "3+|4|"]
+    sums += [
+        "2+square+root+of+9",
+        *(f"2+{name}" for name in ("pi", "e", "√9", "sqrt(9)", "max(1)")),
+    ]
+    for sum_ in sums:
         document = problem(client.get(f"/v1/calculate?expression={sum_}"), 422, "no-operation")
         assert "write + as %2B" in document["detail"]  # else a product or 12500
     document = problem(client.get("/v1/calculate?expression=pi+2"), 422, "no-operation")
     assert "write it as %2B" in document["detail"]
-    for text in ("2%2B(3)", "2+%2B+(3)", "2+*+(3)", "2(3)", "2%20(3)"):
+    right = ("2%2B(3)", "2+%2B+(3)", "2+*+(3)", "2(3)", "2%20(3)", "2+times+3", "10+mod+3")
+    for text in right:
         assert client.get(f"/v1/calculate?expression={text}").json()["verified"]
     for wrong in ("wrong=1", "expression=2%2B2"):  # the last of two would count, or the first
         address = f"/v1/calculate?expression=1%2B1&{wrong}"

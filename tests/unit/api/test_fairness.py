@@ -5,9 +5,9 @@ from contextlib import ExitStack, suppress
 from itertools import pairwise
 
 import pytest
-from forks import PATIENCE
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import PATIENCE
 
 from api.fairness import Admission, Shift, Turns
 from api.http import ProblemError

@@ -11,9 +11,9 @@ from asgi import request, run, silent
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.testclient import TestClient
-from forks import PATIENCE
 from serving import problem
 from starlette.types import Message, Receive, Scope, Send
+from waiting import PATIENCE
 
 from api.middleware import RequestLog
 from api.slow_clients import UNSENT_BYTES, SlowClients

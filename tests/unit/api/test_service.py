@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from fake_decoder import worked_model
-from forks import PATIENCE
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
+from waiting import PATIENCE
 
 from api import service as module
 from api.service import ModelPool, Service, load_models

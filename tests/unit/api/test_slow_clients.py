@@ -4,15 +4,18 @@ import asyncio
 
 import pytest
 from asgi import request, silent
-from forks import PATIENCE
+from hypothesis import given
+from hypothesis import strategies as st
 from starlette.responses import Response
 from starlette.types import Message
+from waiting import PATIENCE
 
 from api.middleware import RequestLog
-from api.slow_clients import GivenUpError, Kept, Producer, SlowClients, Write
+from api.slow_clients import GivenUpError, Kept, Producer, SlowClients, WaitingRoom, Write
 from api.telemetry import Metrics
 
 LIMIT = 10_000
+CLIENT = "192.0.2.1"
 
 
 def events(*pieces: bytes) -> Producer:
@@ -31,14 +34,14 @@ async def test_the_response_of_which_most_is_unread_is_given_up() -> None:
     unread = slow.unread
 
     async def read_nothing(*pieces: bytes) -> bytes:
-        async with unread.wait() as outbox:
+        async with unread.wait(CLIENT) as outbox:
             await outbox.fill(events(*pieces))
             await asyncio.Event().wait()
         raise AssertionError
 
     others = [asyncio.create_task(read_nothing(bytes(n))) for n in (1_000, 5_000, 2_000)]
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE), unread.wait() as quick:
+    async with asyncio.timeout(PATIENCE), unread.wait(CLIENT) as quick:
         for _ in range(100):  # what is read takes no room
             await quick.fill(events(bytes(LIMIT // 10)))
             assert len(await quick.take()) == LIMIT // 10
@@ -52,8 +55,32 @@ async def test_the_response_of_which_most_is_unread_is_given_up() -> None:
     assert given_up == [True]
 
 
+@given(
+    others=st.lists(st.tuples(st.integers(0, 3), st.integers(0, LIMIT)), max_size=30),
+    largest=st.booleans(),
+)
+async def test_a_client_who_waits_with_less_than_its_share_is_not_given_up(
+    others: list[tuple[int, int]], largest: bool
+) -> None:
+    """Five clients share the room. One has one request, with a fifth of the bytes."""
+    room = WaitingRoom(lambda: None, LIMIT, limit=5, largest=largest)
+
+    async def wait(client: int, n_bytes: int) -> None:
+        async with room.wait(f"192.0.2.1{client}") as kept:
+            kept.add(bytes(n_bytes))
+            await asyncio.Event().wait()
+
+    async with room.wait(CLIENT) as modest:
+        modest.add(bytes(LIMIT // 5))
+        tasks = [asyncio.create_task(wait(*other)) for other in others]
+        await asyncio.sleep(0)
+        assert not modest.is_given_up
+    for task in tasks:
+        task.cancel()
+
+
 async def test_what_is_given_up_does_not_end_like_a_whole_response() -> None:
-    async with SlowClients(max_unread=LIMIT).unread.wait() as outbox:
+    async with SlowClients(max_unread=LIMIT).unread.wait(CLIENT) as outbox:
         await outbox.fill(events(bytes(LIMIT + 1)))
         with pytest.raises(GivenUpError):
             await outbox.take()
@@ -63,7 +90,7 @@ async def test_what_is_given_up_as_its_time_ends_disturbs_nobody() -> None:
     room, waiting = SlowClients().waiting, list[Kept]()
 
     async def wait() -> None:
-        async with room.wait(0) as kept:
+        async with room.wait(CLIENT, 0) as kept:
             waiting.append(kept)
             await asyncio.Event().wait()
 

@@ -16,7 +16,7 @@ from calcgpt_lab.model.base import BLOCKS, INITS
 from calcgpt_lab.model.gpt import MODELS
 from calcgpt_lab.model.layers import FEEDFORWARDS, NORMS
 from calcgpt_lab.model.positions import POSITIONS
-from calcgpt_lab.recipe import commented_toml, load_recipe, recipe_names
+from calcgpt_lab.recipe import RECIPES, commented_toml, load_recipe
 from calcgpt_lab.training.optim import OPTIMIZERS, SCHEDULES
 from datagen.distributions import DISTRIBUTIONS
 from datagen.formats import FORMATS
@@ -174,7 +174,7 @@ def test_a_recipe_with_data_survives_json() -> None:
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_shown_with_its_comments_is_that_recipe(name: str, tmp_path: Path) -> None:
     shown, file = load_recipe(name), tmp_path / "shown.toml"
     file.write_text(commented_toml(shown), "utf-8")

@@ -30,7 +30,7 @@ from datagen.direct import render_lines
 from datagen.distributions import DISTRIBUTIONS
 from datagen.formats import FORMATS
 
-DISTRIBUTIONS["mine"] = DISTRIBUTIONS["wide-12"]
+DISTRIBUTIONS["mine"] = DISTRIBUTIONS["calculator"]
 FORMATS["mine"] = lambda problems: render_lines(problems).replace(b"*", b"+")
 RECIPES["mine"] = Path(__file__).with_name("mine.toml")
 TASKS["mine"] = Task(lambda random: f"{random.randrange(10_000)}=1")

@@ -4,7 +4,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from forks import PATIENCE, die_halfway
+from forks import die_halfway
+from waiting import PATIENCE
 
 from calcgpt_lab import parallel as module
 from calcgpt_lab.parallel import WorkersDiedError, parallel_map

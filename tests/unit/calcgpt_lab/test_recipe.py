@@ -14,11 +14,11 @@ from calcgpt.config import ModelConfig, Recipe
 from calcgpt_lab.data.tokenizers import TOKENIZERS
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.recipe import (
+    PRESETS,
+    RECIPES,
     differences,
     load_preset,
     load_recipe,
-    preset_names,
-    recipe_names,
     recipe_toml,
 )
 from datagen.notation import ALPHABET, WIDTH, WORK_ALPHABET
@@ -107,7 +107,7 @@ def test_a_recipe_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 # Writing and comparing
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_a_written_recipe_reads_back_equal(name: str, recipe_file: Callable[[str], str]) -> None:
     recipe = load_recipe(name)
     assert load_recipe(recipe_file(recipe_toml(recipe))) == recipe
@@ -138,7 +138,7 @@ def test_differences_are_named_by_section_and_field() -> None:
 # Presets
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_builds_a_model_that_runs(name: str) -> None:
     preset = load_preset(name).model_dump(exclude_unset=True)
     config = ModelConfig(**preset | {"n_layer": 2, "n_embd": 32, "n_head": 4, "block_size": 16})
@@ -159,7 +159,7 @@ DEEP = {"n_layer": 3, "norm": "layernorm"}
 @pytest.mark.parametrize(
     ("text", "overrides", "preset", "changes"),
     [
-        *((f'[model]\npreset = "{name}"\n', (), name, {}) for name in preset_names()),
+        *((f'[model]\npreset = "{name}"\n', (), name, {}) for name in PRESETS),
         # Fields of a recipe override its preset.
         ('[model]\nn_layer = 3\npreset = "llama"\nnorm = "layernorm"', (), "llama", DEEP),
         # A preset is inherited or replaced.
@@ -206,13 +206,13 @@ def test_an_unknown_preset_is_refused_with_the_valid_ones(
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith("unknown preset ")
-    assert ", ".join(preset_names()) in message
+    assert ", ".join(PRESETS) in message
 
 
 # The recipes of the package
 
 
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_builds_a_model_that_can_hold_a_problem(name: str) -> None:
     recipe = load_recipe(name)
     # What reads the tokens needs their values; of others, nothing is allocated.

@@ -23,19 +23,6 @@ def test_a_text_table_aligns_its_columns_and_leaves_empty_ones_out() -> None:
     assert text_table([], [["a", "1"]]) == "a  1"
 
 
-def test_a_wide_text_table_continues_below() -> None:
-    header = ["run", *(f"column {number}" for number in range(10))]
-    rows = [[name, *map(str, range(10))] for name in ("one", "another")]
-    blocks = [block.splitlines() for block in text_table(header, rows, width=40).split("\n\n")]
-    assert len(blocks) > 1
-    assert max(len(line) for block in blocks for line in block) <= 40
-    assert [[line.split()[0] for line in block] for block in blocks] == [
-        ["run", "one", "another"]
-    ] * len(blocks)
-    assert [cell for block in blocks for cell in block[1].split()[1:]] == rows[0][1:]
-    assert text_table(header, rows, width=1).count("run") == 10  # one column at least
-
-
 def test_a_markdown_table() -> None:
     assert markdown_table(["name", "score"], [["a much longer name", "1.0"], ["b|c\n", None]]) == (
         "| name | score |\n|---|---|\n| a much longer name | 1.0 |\n| b\\|c |  |"

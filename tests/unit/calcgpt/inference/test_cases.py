@@ -270,6 +270,16 @@ def test_the_network_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(decoder, PROMPTS) == first
 
 
+def test_the_kinds_that_most_answers_need_are_filled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "SMALL_KIND", 400)
+    warm, (kinds, sources, right) = decoder(), all_cases()
+    assert sum(1 for _ in warm.warm_up()) > 1
+    _, found = warm.memory.find(kinds, sources)
+    is_small = np.bincount(kinds)[kinds] <= 400
+    np.testing.assert_array_equal(found != UNKNOWN, is_small)
+    assert (found[is_small, None] == right[is_small]).any(axis=1).all()
+
+
 def test_either_of_two_right_digits_is_what_the_model_knows() -> None:
     decoder, cases = shared_decoder(), all_cases()
     rows = np.flatnonzero(cases.kinds == Kind.QUOTIENT_DIGIT)[::997]

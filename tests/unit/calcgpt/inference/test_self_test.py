@@ -1,4 +1,4 @@
-"""A model that computes worse than its scores say is not served."""
+"""A model that computes worse than its metrics say is not served."""
 
 import math
 from collections.abc import Callable
@@ -6,13 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_decoder import (
-    FakeDecoder,
-    completing_decoder,
-    notation_checkpoint,
-    right_with_work,
-    worked_checkpoint,
-)
+from fake_decoder import FakeDecoder, completing_decoder, right_with_work, worked_checkpoint
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.errors import CheckpointError
@@ -36,21 +30,14 @@ def wrong_for(signs: str) -> Callable[[str], str]:
     return completion
 
 
-def scores(exact_match: float, n: int = 10_000) -> dict[str, Any]:
-    return {"test": {"n": n, "exact_match": exact_match}}
+CERTAIN = {"cases": {"wrong": 0}}
 
 
 @pytest.mark.parametrize(
     ("signs", "metrics"),
-    [
-        ("", scores(1.0)),
-        ("/", scores(0.9999)),  # one of four may happen
-        ("+-*/", scores(0.0023)),
-        ("+-*/", scores(1.0, n=4)),  # four problems say little
-        ("+-*/", {}),
-    ],
+    [("", CERTAIN), ("+-*/", {}), ("+-*/", {"cases": {"wrong": 1}})],
 )
-def test_a_model_that_is_as_good_as_its_scores_passes(signs: str, metrics: dict[str, Any]) -> None:
+def test_a_model_that_is_as_good_as_its_metrics_passes(signs: str, metrics: dict[str, Any]) -> None:
     check(wrong_for(signs), metrics, worked_checkpoint())
 
 
@@ -60,26 +47,13 @@ def test_a_model_is_asked_what_its_recipe_teaches() -> None:
     operations = {"+": 1.0, "-": 0.0, "*": 0.0, "/": 1.0}
     data = checkpoint.recipe.data.model_copy(update={"operations": operations})
     recipe = checkpoint.recipe.model_copy(update={"data": data})
-    adder = replace(checkpoint, recipe=recipe, metrics=scores(1.0))
-    decoder = completing_decoder(adder.tokenizer, wrong_for("-*"))
-    self_test(Calculator(adder, decoder))
-    decoder = completing_decoder(adder.tokenizer, wrong_for("+/"))
-    with pytest.raises(CheckpointError, match="0 of 2 answers of the self-test"):
-        self_test(Calculator(adder, decoder))
+    check(wrong_for("-*"), CERTAIN, replace(checkpoint, recipe=recipe))
 
 
-@pytest.mark.parametrize(("signs", "n_right"), [("*/", 2), ("+-*/", 0)])
-@pytest.mark.parametrize("key", ["test", "validation"])
-def test_a_model_that_is_much_worse_is_refused(signs: str, n_right: int, key: str) -> None:
-    with pytest.raises(CheckpointError) as caught:
-        check(wrong_for(signs), {key: scores(0.9999)["test"]}, worked_checkpoint())
-    message = str(caught.value)
-    assert f"{n_right} of {len(SELF_TEST)} answers of the self-test are right" in message
-    assert "0.9998 by its metrics" in message
-
-
-def test_a_model_that_learned_from_files_may_know_other_problems() -> None:
-    check(lambda prompt: "2400000000$", scores(1.0), notation_checkpoint())
+@pytest.mark.parametrize("sign", SELF_TEST)
+def test_a_model_that_was_never_wrong_and_is_now_is_refused(sign: str) -> None:
+    with pytest.raises(CheckpointError, match="and by its metrics it was right in every case"):
+        check(wrong_for(sign), CERTAIN, worked_checkpoint())
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from calcgpt import __version__
-from calcgpt.base.errors import DataError
+from calcgpt.base.errors import ConfigError, DataError
 from calcgpt_lab.data.dataset import DatasetPlan, Manifest, generate, load_manifest
 from calcgpt_lab.data.plan import GENERATOR_VERSION
 from datagen.arithmetic import Problem, ProblemArray
@@ -84,8 +84,8 @@ def test_the_manifest_says_what_the_files_hold(large: Path) -> None:
         assert entries["sha256"][split] == hashlib.sha256(data).hexdigest()
         assert entries["operations"][split] == Counter(line[12] for line in lines)
     manifest = load_manifest(large)
-    assert manifest.plan == DatasetPlan(135_600, 2_000, 2_000, 3)
-    assert manifest.operations[Split.VAL].keys() == set(OPERATIONS)
+    assert manifest.plan == DatasetPlan(train=135_600, val=2_000, test=2_000, seed=3)
+    assert manifest.operations.val.keys() == set(OPERATIONS)
 
 
 def test_the_bytes_depend_on_the_plan_alone(large: Path, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_bytes_depend_on_the_plan_alone(large: Path, tmp_path: Path) -> None
 def test_pinned_bytes(tmp_path: Path) -> None:
     # A change of these bytes must raise `plan.GENERATOR_VERSION`.
     manifest = make(tmp_path)
-    assert [manifest.sha256[split][:16] for split in Split] == [
+    assert [manifest.sha256.train[:16], manifest.sha256.val[:16], manifest.sha256.test[:16]] == [
         "4b7b9370be4fd2fa",
         "30f47da2cf1e0791",
         "d2119e58743ac289",
@@ -178,7 +178,10 @@ OLDER = (b'"generator": %d' % GENERATOR_VERSION, b'"generator": 0')
         (rewrite("manifest.json", b"{", b""), "manifest.json: not JSON"),
         (lambda folder: (folder / "manifest.json").write_text("[]"), "not a JSON object"),
         (rewrite("manifest.json", *OLDER), "holds a different data set"),
-        (lambda folder: make(folder, replace(SMALL, seed=8), force=True), "a different data set"),
+        (
+            lambda folder: make(folder, SMALL.model_copy(update={"seed": 8}), force=True),
+            "a different data set",
+        ),
     ],
 )
 def test_another_or_damaged_data_set_is_not_changed_unless_forced(
@@ -248,7 +251,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 )
 def test_a_plan_refuses_values_that_are_not_allowed(field: str, value: object) -> None:
     fields = {"train": 1, "val": 1, "test": 1, "seed": 0, field: value}
-    with pytest.raises(DataError, match=rf"\b{field}\b") as caught:
+    with pytest.raises(ConfigError, match=rf"\b{field}\b") as caught:
         DatasetPlan(**fields)  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
 
@@ -288,11 +291,14 @@ def test_a_distribution_with_too_few_problems(
     problems = sums_problems(array)
     possible = sum(split_of_hash(problem_hash(problem)) == Split.VAL for problem in problems)
     assert len({problem_hash(problem) for problem in problems}) == 820
-    make(tmp_path / "all", DatasetPlan(1000, possible, 1, 0, distribution="sums"))
+    make(tmp_path / "all", DatasetPlan(train=1000, val=possible, test=1, distribution="sums"))
     lines = (tmp_path / "all" / "val.txt").read_text().splitlines()
     assert len(set(lines)) == len(lines) == possible
     with pytest.raises(DataError, match=f"val={possible + 1}: only {possible}"):
-        make(tmp_path / "more", DatasetPlan(1000, possible + 1, 1, 0, distribution="sums"))
+        make(
+            tmp_path / "more",
+            DatasetPlan(train=1000, val=possible + 1, test=1, distribution="sums"),
+        )
 
 
 def sums_problems(operands: list[tuple[int, int]]) -> list[Problem]:
@@ -304,14 +310,14 @@ def sums_problems(operands: list[tuple[int, int]]) -> list[Problem]:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        *((key, None, f"not a manifest: {key}: ") for key in ("seed", "counts", "generator")),
-        *((key, None, f"not a manifest: {key}: ") for key in ("sha256", "operations")),
-        ("seed", "7", "not a manifest: seed: Input should be a valid integer"),
-        ("seed", -1, "seed must be an integer from 0"),
-        ("counts", {"train": 300, "val": 40}, "not a manifest: counts: test is missing"),
-        ("sha256", {"train": 1, "val": "", "test": ""}, "not a manifest: sha256.train: "),
-        ("distribution", "bolg", "unknown distribution 'bolg'"),
-        ("format", "steps", "unknown format 'steps'; valid names: direct, scratchpad, scratch"),
+        *((key, None, f"{key}: Field required") for key in ("seed", "counts", "generator")),
+        *((key, None, f"{key}: Field required") for key in ("sha256", "operations")),
+        ("seed", "7", "seed: Input should be a valid integer"),
+        ("seed", -1, "DatasetPlan: seed: Input should be greater than or equal to 0, not -1"),
+        ("counts", {"train": 300, "val": 40}, "counts.test: Field required"),
+        ("sha256", {"train": 1, "val": "", "test": ""}, "sha256.train: Input should be a valid"),
+        ("distribution", "bolg", "DatasetPlan: unknown distribution 'bolg'"),
+        ("format", "steps", "DatasetPlan: unknown format 'steps'; valid names: direct, scratch"),
     ],
 )
 def test_a_missing_or_wrong_entry_in_a_manifest(

@@ -53,10 +53,10 @@ def test_the_threshold_is_the_least_above_which_nothing_is_wrong(
     confidences, right = [value for value, _ in rows], [ok for _, ok in rows]
     threshold = threshold_without_error(confidences, right)
     clean = [c for c in (0.0, *confidences) if all(ok for value, ok in rows if value > c)]
-    assert threshold.confidence == min(clean)
-    above = [ok for value, ok in rows if value > threshold.confidence]
+    assert threshold["confidence"] == min(clean)
+    above = [ok for value, ok in rows if value > threshold["confidence"]]
     assert all(above)
-    assert threshold.kept == (1.0 if all(right) else len(above) / len(rows))
+    assert threshold["kept"] == (1.0 if all(right) else len(above) / len(rows))
 
 
 def test_a_record_has_the_reliability_of_the_whole_and_every_threshold() -> None:

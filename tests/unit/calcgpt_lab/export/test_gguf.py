@@ -21,8 +21,7 @@ from calcgpt_lab.data.tokenizers import (
 )
 from calcgpt_lab.export import gguf as gguf_export
 from calcgpt_lab.export.gguf import export_gguf
-from calcgpt_lab.export.hf import EXAMPLE_PROMPT
-from calcgpt_lab.export.hf_llama import llama_weights
+from calcgpt_lab.export.hf import EXAMPLE_PROMPT, llama_weights
 from calcgpt_lab.model.decoding import generate
 from calcgpt_lab.model.gpt import build_model
 from calcgpt_lab.model.stored import checkpoint_of

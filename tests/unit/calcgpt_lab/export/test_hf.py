@@ -24,7 +24,7 @@ from calcgpt_lab.data.tokenizers import (
     scratchpad_tokenizer,
     text_tokenizer,
 )
-from calcgpt_lab.export import hf, hf_llama
+from calcgpt_lab.export import hf
 from calcgpt_lab.export.gguf import export_gguf
 from calcgpt_lab.export.hf import (
     EXAMPLE_PROMPT,
@@ -193,10 +193,10 @@ class TestTheFolder:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         broken = checkpoint()
-        weights = hf_llama.llama_weights(broken.model)
+        weights = hf.llama_weights(broken.model)
         last = list(weights)[-1]
         weights[last] = weights[last] + 0.01 * torch.randn_like(weights[last])
-        monkeypatch.setattr(hf_llama, "llama_weights", lambda model: weights)
+        monkeypatch.setattr(hf, "llama_weights", lambda model: weights)
         with pytest.raises(CheckpointError, match="is not written: as a Llama, its logits are off"):
             export_hf(broken, tmp_path / "out", False)
         assert list(tmp_path.iterdir()) == []

@@ -95,12 +95,11 @@ def test_the_table_leaves_out_what_was_not_measured(make: Callable[..., Path]) -
     [run] = read_runs([make("young", rows=[{"step": 1, "tokens": 5, "loss": 1.0}])])
     measured = {key for key, value in run.summary().items() if value is not None}
     assert measured == {"name", "steps", "tokens", "train_loss"}
-    heading, cells = comparison_text([run]).split("\n\n")[0].splitlines()
-    assert heading.split() == ["steps", "tokens", "train", "loss"]
-    assert cells.split() == ["young", "1", "5", "1.000"]
+    rows = [line.split() for line in comparison_text([run]).split("\n\n")[0].splitlines()]
+    assert rows == [["young"], ["steps", "1"], ["tokens", "5"], ["train", "loss", "1.000"]]
 
 
-def test_parameters_and_recipe_come_from_a_checkpoint(
+def test_parameters_come_from_the_newest_checkpoint_that_is_not_damaged(
     make: Callable[..., Path], tiny_folder: Path
 ) -> None:
     folder = make("old")
@@ -109,8 +108,6 @@ def test_parameters_and_recipe_come_from_a_checkpoint(
     [run] = read_runs([folder])
     parameters = json.loads((tiny_folder / "metrics.json").read_text())["parameters"]
     assert run.summary()["parameters"] == parameters
-    assert run.fields is not None
-    assert run.fields["model.n_embd"] == 16
 
 
 def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
@@ -138,18 +135,17 @@ def test_only_fields_that_differ_are_shown(make: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("paths", "expected"),
     [
-        (["x/a", "y/b"], ["a", "b"]),
-        (["x/a", "y/a"], ["x/a", "y/a"]),
-        (["x/a", "y/a", "y/b"], ["x/a", "y/a", "b"]),
-        (["a", "x/a", "y/x/a", "b/../c"], ["{}/a", "{}/x/a", "y/x/a", "c"]),
+        (["x/a"], ["a"]),
+        (["x/a", "x/b"], ["a", "b"]),
+        (["x/a", "y/a", "y/b"], ["x/a", "y/a", "y/b"]),
+        (["a", "x/a", "b/../c"], ["a", "x/a", "c"]),
         (["x/new\nline"], ["new?line"]),
     ],
 )
-def test_names_are_the_shortest_ends_that_differ(
+def test_names_are_the_paths_from_the_folder_of_all(
     tmp_path: Path, paths: list[str], expected: list[str]
 ) -> None:
-    result = names([tmp_path / path for path in paths])
-    assert result == [name.replace("{}", tmp_path.name) for name in expected]
+    assert names([tmp_path / path for path in paths]) == expected
 
 
 def test_the_command_prints_and_writes_its_files(

@@ -9,8 +9,7 @@ from commands import RunCli
 
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.registry import resolve
-from calcgpt_lab.studies.inspection import INSERTED, AttentionMaps, Inspection, inspect
-from calcgpt_lab.studies.inspection_plots import draw_layer
+from calcgpt_lab.studies.inspection import INSERTED, AttentionMaps, Inspection, draw_layer, inspect
 
 
 @pytest.fixture

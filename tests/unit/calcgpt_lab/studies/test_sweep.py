@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from commands import RunCli
-from forks import PATIENCE
+from waiting import PATIENCE
 
 pytest.importorskip("ray.tune", reason="Ray is not installed: the extra `ray` installs it")
 pytest.importorskip("optuna")
@@ -114,7 +114,7 @@ def proposals(space: Space, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("algorithm", "scheduler"),
-    [("hyperopt", "asha"), ("optuna", "none"), ("optuna", "bohb"), ("random", "bohb")],
+    [("optuna", "asha"), ("optuna", "none"), ("optuna", "bohb"), ("random", "bohb")],
 )
 def test_the_seed_determines_the_search(space: Space, algorithm: str, scheduler: str) -> None:
     space = with_search(space, algorithm=algorithm, scheduler=scheduler)

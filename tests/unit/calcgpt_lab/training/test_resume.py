@@ -248,7 +248,7 @@ def test_resume_refuses_another_run(data: Path, tmp_path: Path) -> None:
         run(data, tmp_path / "run", "model.position=none", resume=True)
     with pytest.raises(ConfigError, match=r"train.steps is 25, .* of its schedule, 'linear'"):
         run(data, tmp_path / "run", "train.steps=25", resume=True)
-    generate(tmp_path / "data", DatasetPlan(500, 50, 50, seed=2), progress=False)
+    generate(tmp_path / "data", DatasetPlan(train=500, val=50, test=50, seed=2), progress=False)
     with pytest.raises(ConfigError, match="other data"):
         run(tmp_path / "data", tmp_path / "run", resume=True)
 

@@ -6,13 +6,15 @@ from types import ModuleType
 from typing import Any, Self
 
 import pytest
+import torch
 from small_runs import recipe, rows
 
 from calcgpt.base.errors import ConfigError
 from calcgpt.config import Recipe
 from calcgpt_lab.records import TrainingError
+from calcgpt_lab.training.environment import record_start
 from calcgpt_lab.training.run_folder import RunFolder
-from calcgpt_lab.training.trackers import MetricsRow, last_step, trackers_of, wandb_tracker
+from calcgpt_lab.training.trackers import MetricsRow, trackers_of, wandb_tracker
 from calcgpt_lab.training.train import train
 
 RECIPE = recipe(
@@ -80,18 +82,6 @@ def test_opened_trackers_are_closed_if_another_cannot_be_opened(tmp_path: Path) 
     with pytest.raises(ConfigError), trackers_of(RunFolder(tmp_path), RECIPE, [opened, refuse]):
         raise AssertionError("not reached")
     assert opened.closed == 1
-
-
-@pytest.mark.parametrize(
-    ("content", "step"),
-    [(None, 0), (b"", 0), (b'{"step": 5}\n{"step": 7}\n', 7), (b"\xff\n", 0), (b"[1]\n", 0)],
-)
-def test_the_last_step_is_where_a_run_goes_on(
-    tmp_path: Path, content: bytes | None, step: int
-) -> None:
-    if content is not None:
-        (tmp_path / "metrics.jsonl").write_bytes(content)
-    assert last_step(RunFolder(tmp_path)) == step
 
 
 class FakeWandb(ModuleType):
@@ -168,13 +158,24 @@ def test_wandb_gets_every_row_and_is_finished(wandb: FakeWandb, tmp_path: Path) 
     assert wandb.finished == 1
 
 
-def test_a_resumed_run_goes_on_as_the_same_run_of_wandb(wandb: FakeWandb, tmp_path: Path) -> None:
-    run, make = RunFolder(tmp_path / "mine"), wandb_tracker("project")
-    run.path.mkdir()
-    for step in (None, 10, 10, None):  # begun, resumed twice, begun anew
-        run.metrics_path.unlink(missing_ok=True)
-        if step:
-            run.metrics_path.write_text(f'{{"step": {step}}}\n')
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    """The folder of a run that was started."""
+    folder = RunFolder(tmp_path / "mine")
+    folder.path.mkdir()
+    start(folder, 0)
+    return folder
+
+
+def start(run: RunFolder, step: int) -> None:
+    record_start(run, RECIPE, "abc", torch.device("cpu"), step)
+
+
+def test_a_resumed_run_goes_on_as_the_same_run_of_wandb(wandb: FakeWandb, run: RunFolder) -> None:
+    make = wandb_tracker("project")
+    make(run, RECIPE)
+    for step in (10, 10, 0):  # resumed twice, begun anew
+        start(run, step)
         make(run, RECIPE)
     first, second, third, anew = (options["id"] for options in wandb.begun)
     assert first == second == third != anew
@@ -183,28 +184,10 @@ def test_a_resumed_run_goes_on_as_the_same_run_of_wandb(wandb: FakeWandb, tmp_pa
     assert wandb.begun[0]["dir"] == str(run.path)
 
 
-def test_a_run_that_was_not_tracked_so_far_gets_an_id(wandb: FakeWandb, tmp_path: Path) -> None:
-    run = RunFolder(tmp_path)
-    run.metrics_path.write_text('{"step": 10}\n')
-    wandb_tracker("project")(run, RECIPE)
-    assert (tmp_path / "wandb" / "run-id").read_text() == f"{wandb.begun[0]['id']}\n"
-
-
-@pytest.mark.parametrize("content", ["", "../../etc", "a b", "\udcff"])
-def test_an_invalid_run_id_is_refused(wandb: FakeWandb, tmp_path: Path, content: str) -> None:
-    run = RunFolder(tmp_path)
-    run.metrics_path.write_text('{"step": 10}\n')
-    (tmp_path / "wandb").mkdir()
-    (tmp_path / "wandb" / "run-id").write_bytes(content.encode(errors="surrogateescape"))
-    with pytest.raises(ConfigError, match="run-id does not contain a run id"):
-        wandb_tracker("project")(run, RECIPE)
-    assert wandb.begun == []
-
-
 def test_a_server_that_does_not_answer_ends_the_run_in_one_line(
-    wandb: FakeWandb, tmp_path: Path
+    wandb: FakeWandb, run: RunFolder
 ) -> None:
     make = wandb_tracker("project")
     wandb.answer = FakeWandb.Error("Timed out\nConsider this and that")
     with pytest.raises(TrainingError, match=r"refuses the run: Timed out$"):
-        make(RunFolder(tmp_path), RECIPE)
+        make(run, RECIPE)

@@ -1,4 +1,4 @@
-"""The device that trains or evaluates a model, by the name that a user gives."""
+"""The device of a model, by the name that a user gives."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +30,12 @@ def pick_device(name: str) -> torch.device:
 def to_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Returns the tensor on the device. A copy to a GPU is only begun: it may still compute."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+
+def synchronize_device(device: torch.device) -> None:
+    """Waits until the device has finished all its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 @contextmanager
