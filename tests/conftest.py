@@ -106,7 +106,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests. Those in a browser come first: they take longest, and a process of xdist
+    """Marks the tests. Those of the page come first: they take longest, and a process of xdist
     starts one browser for all of its own."""
     for item in items:
         kind = item.path.relative_to(TESTS).parts[0]
@@ -114,7 +114,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(kind)
         if _is_slow(item.path):
             item.add_marker("slow")
-    items.sort(key=lambda item: "browser" not in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: "page" not in str(item.path.relative_to(TESTS)))
 
 
 def _is_slow(path: Path) -> bool:

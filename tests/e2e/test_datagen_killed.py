@@ -13,7 +13,7 @@ from waiting import PATIENCE
 from calcgpt.base.files import sha256
 from calcgpt_lab.data.dataset import DatasetPlan, generate
 
-PLAN = DatasetPlan(train=500_000, val=5_000, test=5_000, seed=11)
+PLAN = DatasetPlan(train=200_000, val=5_000, test=5_000, seed=11)
 FINAL = {"manifest.json", "test.txt", "train.txt", "val.txt"}
 
 # Calls the package's function, and prints its errors in one line, as the command does.
@@ -110,7 +110,7 @@ def test_stopped_it_leaves_no_file_and_no_process(
 def test_a_full_disk_changes_nothing(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: it gives the same error."""
     out = tmp_path / "out"
-    setrlimit = "resource.setrlimit(resource.RLIMIT_FSIZE, (12_345_678, 12_345_678))"
+    setrlimit = "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000_000, 5_000_000))"
     assert finish(start(out, before=setrlimit)) == (1, f"Error: {out}: File too large\n")
     assert not out.exists()
 

@@ -1,7 +1,6 @@
 """`calcgpt export`: other libraries give the same answers; a folder is written whole or not at
 all."""
 
-import resource
 import sys
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import torch
 from checkpoint_folders import make
 from commands import RunCli
 
-from calcgpt.checkpoint import Checkpoint
 from calcgpt_lab.data.problems import read_problems
 from calcgpt_lab.data.tokenizers import arithmetic_tokenizer
 from calcgpt_lab.evaluation.evaluate import evaluate
@@ -116,34 +114,6 @@ def test_a_folder_that_is_not_an_export_is_left_alone(
     outcome = run_cli("export", small_folder, "--to", "hf", tiny_copy, "--force")
     assert "it is not replaced" in outcome.error
     assert files(tiny_copy.parent) == before
-
-
-def test_a_model_without_a_class_in_transformers_is_refused(
-    run_cli: RunCli, tiny: Checkpoint, tmp_path: Path
-) -> None:
-    recipe = load_recipe("nano", ["model.position=shaw"])
-    model = build_model(recipe.model, len(tiny.tokenizer))
-    save(checkpoint_of("shaw", recipe, tiny.tokenizer, model, {}), tmp_path / "shaw")
-    outcome = run_cli("export", tmp_path / "shaw", "--to", "hf", tmp_path / "out")
-    assert "position is 'shaw', and a Llama has 'rope'" in outcome.error
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_full_disk_leaves_the_old_export(
-    run_cli: RunCli, small_folder: Path, exported: Path
-) -> None:
-    """A limit on the size of files, within the weights, stands for the disk: the same error, after
-    a partial write."""
-    before = files(exported.parent)
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, unlimited[1]))
-    try:
-        outcome = run_cli("export", small_folder, "--to", "hf", exported, "--force")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    assert "too large" in outcome.error
-    assert files(exported.parent) == before
-    assert list(exported.parent.iterdir()) == [exported]
 
 
 def test_nothing_is_fetched(

@@ -67,6 +67,7 @@ def test_a_chat_is_streamed(client: openai.OpenAI) -> None:
     assert "".join(thoughts) == REASONING
     assert len(thoughts) > USAGE["completion_tokens"]  # character by character
     assert chunks[-1].usage
+    assert chunks[-1].usage.model_dump(exclude_none=True) == USAGE
     with client.chat.completions.stream(**CHAT_REQUEST) as stream:
         message = stream.get_final_completion().choices[0].message
     assert message.content == "15.5"

@@ -280,19 +280,6 @@ def test_requests_beyond_the_limit_are_refused_and_no_response_is_lost() -> None
     assert 'calcgpt_sheds_total{reason="full"} 1.0' in metrics.render()[0].decode()
 
 
-def test_connections_beyond_the_limit_are_refused() -> None:
-    app = create_app(Settings(), lambda: iter(()))
-    with in_thread(app, limit_concurrency=2) as service, ExitStack() as stack:
-        connections = [stack.enter_context(connect_to(service)) for _ in "123"]
-        wait_for(lambda: len(service.server_state.connections) == 3)
-        connections[2].sendall(HEALTH)
-        assert refusal(connections[2], 503, "full")["retry-after"] == "1"
-        connections[2].close()
-        wait_for(lambda: len(service.server_state.connections) == 2)
-        connections[0].sendall(HEALTH)
-        assert answer(connections[0])[0] == 200
-
-
 def test_what_is_refused_before_it_begins_is_counted(tiny_folder: Path) -> None:
     with server(tiny_folder, "--max-connections", 1) as running:
         with connect(running), connect(running) as second:

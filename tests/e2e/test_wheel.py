@@ -154,10 +154,6 @@ def test_it_serves(start: Start) -> None:
     ("arguments", "what", "libraries"),
     [
         (("train", "--recipe", "nano", "--out", "run", "--wandb"), "training", ("torch", "wandb")),
-        (("eval", "direct", "--data", "x", "--engine", "torch"), "engine 'torch'", ("torch",)),
-        (("export", "direct", "out", "--to", "hf"), "export to hf", ("torch", "transformers")),
-        (("inspect", "direct", "1+1"), "a look inside a model", ("torch", "matplotlib")),
-        (("ablate", "--suite", "nano", "--out", "out"), "an ablation", ("torch", "matplotlib")),
         (("mcp",), "`calcgpt mcp`", ("mcp",)),
     ],
 )

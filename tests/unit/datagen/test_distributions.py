@@ -293,7 +293,7 @@ EVERYDAY: dict[str, Callable[[Problem], bool]] = {
 
 
 @pytest.mark.parametrize("name", TRICKY)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_tricky_kind_is_what_its_name_says(name: str, data: st.DataObject) -> None:
     words = data.draw(words_of(tricky_5_problems.KIND_WORDS))  # often the ends of what is drawn
@@ -338,7 +338,7 @@ def test_all_tricky_kinds_are_equally_frequent() -> None:
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(KINDS), ids=lambda kind: kind.__name__)
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(data=st.data())
 def test_a_kind_of_what_people_type_is_what_its_name_says(kind: Kind, data: st.DataObject) -> None:
     words = data.draw(words_of(KIND_WORDS))

@@ -3,15 +3,12 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from datagen import notation, operations
 from datagen.arithmetic import answer
-from datagen.distributions import distribution
-from datagen.sampling import bit_generator
 from datagen.slots import StepKind
-from datagen.work import render, render_lines
+from datagen.work import render
 
 PAGE = (Path(__file__).parents[3] / "docs" / "NOTATION.md").read_text("utf-8")
 LINES = re.findall(r"^(\$\d*\(\S+)(?: +(.*))?$", PAGE, flags=re.M)
@@ -42,22 +39,6 @@ def test_no_line_is_missed() -> None:
     assert len(LINES) == len(re.findall(r"^\$\d*\(", PAGE, flags=re.M)) > 12
     assert {line.count("=") for line, _ in LINES} == {1, 2}
     assert {line[1 : line.index("(")] for line, _ in LINES} == {"", "0", "8", "9", "12"}
-
-
-def test_the_pieces_of_a_table_are_the_work() -> None:
-    for title in ("Sums", "Quotients"):
-        [text] = re.findall(rf"^### {title}\n(.*?)(?=^#|\Z)", PAGE, flags=re.M | re.S)
-        [line] = re.findall(r"^(\$\S+)$", text, flags=re.M)
-        cells = [row.split("|")[1] for row in text.splitlines() if row.startswith("| `")]
-        pieces = "".join("".join(re.findall(r"`([^`]+)`", cell)) for cell in cells)
-        assert line.split("=")[1] in (pieces, pieces + "+")  # the sign that ends it is left out
-
-
-def test_the_mean_length_is_as_stated() -> None:
-    [problems] = distribution("blog")(bit_generator(0, 0, 0), 20_000)
-    lengths = [len(line) for line in render_lines(problems).splitlines()]
-    assert 82 < np.mean(lengths) < 83
-    assert "about 82 characters" in PAGE
 
 
 def test_the_kinds_of_steps_are_all_there() -> None:

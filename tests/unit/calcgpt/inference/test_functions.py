@@ -145,7 +145,7 @@ def call(name: str, arguments: list[str]) -> str:
 
 
 @pytest.mark.parametrize("name", [*FUNCTIONS, *DEFINITIONS])
-@settings(max_examples=50)  # of each
+@settings(max_examples=30)  # of each
 @given(st.data(), st.sampled_from((0, 2, 8, 8, 15, 30)))
 def test_the_program_of_a_function_gives_the_value_rounded_once(
     name: str, data: st.DataObject, places: int
