@@ -11,7 +11,9 @@ link that names a question, until the whole answer is shown, also on a connectio
 150 ms for a round trip, and without a link, until the first character of the example is shown.
 On the open page, a short product and one of 40 digits by 40 are asked, until the whole work is
 shown, also with the processor slowed down to a sixth as on a weak phone: Chromium slows the page
-down, but not its worker, which computes. Times are medians of those of a clock.
+down, but not its worker, which computes. Times are medians of those of a clock. So slowed down, the
+page adds 1,000 numbers, and at a quarter of the speed it proves the network: how long both take,
+and the longest time for which the page does not answer a touch.
 """
 
 import functools
@@ -78,6 +80,22 @@ ASK = """question => new Promise(resolve => {
 })"""
 ASKED = {"12.5 × 0.25": "12.5*0.25", "40 digits by 40": f"{A}*{B}"}
 WEAK = 6  # times slower
+SUM = "+".join(str(number) for number in range(1, 1001))
+PROVE = """() => new Promise(resolve => {
+    const start = performance.now();
+    const proof = document.getElementById("proof");
+    new MutationObserver(() => {
+        if (!proof.matches(".proved")) return;
+        resolve((performance.now() - start) / 1000);
+    }).observe(proof, { attributeFilter: ["class"] });
+    document.getElementById("prove").click();
+})"""
+WATCH = """() => {
+    window.longest = 0;
+    new PerformanceObserver(list => {
+        for (const { duration } of list.getEntries()) longest = Math.max(longest, duration / 1000);
+    }).observe({ type: "longtask" });
+}"""
 
 FAST_3G = {"latency": 150, "downloadThroughput": 200_000, "uploadThroughput": 94_000}
 
@@ -187,6 +205,25 @@ def answer_seconds(browser: Browser, address: str, runs: int) -> dict[str, list[
     return seconds
 
 
+def blocked_seconds(
+    browser: Browser, address: str, rate: int, script: str, question: str = ""
+) -> dict[str, float]:
+    """Returns how long a script takes on the open page with a processor `rate` times slower, and
+    the longest time for which the page is blocked meanwhile."""
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.set_default_timeout(600_000)
+    page.goto(f"{address}#q=2*3")
+    page.wait_for_selector("#answer .value")
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": rate})
+    page.evaluate(WATCH)
+    seconds = page.evaluate(script, question)
+    longest = page.evaluate("longest")
+    page.close()
+    print(f"{rate} times slower: {seconds:.2f} s, blocked for up to {longest:.2f} s")
+    return {"seconds": round(seconds, 2), "longest_blocked_seconds": round(longest, 3)}
+
+
 def main() -> None:
     options = parser("Measures the exported page in Chromium.", runs=5)
     options.add_argument("--checkpoint", default="calculator")
@@ -220,6 +257,12 @@ def main() -> None:
                 ],
             }
             asked = answer_seconds(browser, address, arguments.runs)
+            blocked = {
+                "sum of 1,000 numbers, 6 times slower": blocked_seconds(
+                    browser, address, WEAK, ASK, SUM
+                ),
+                "proof, 4 times slower": blocked_seconds(browser, address, 4, PROVE),
+            }
         chromium = browser.version
         browser.close()
     results = {
@@ -231,6 +274,7 @@ def main() -> None:
         "engine_40_digits": long,
         "opened": times(first_seconds),
         "asked": times(asked),
+        "blocked": blocked,
     }
     write(arguments.json, results)
 

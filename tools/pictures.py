@@ -54,12 +54,12 @@ def new_page(browser: Browser, width: int, height: int, scale: float = 1.0) -> P
 
 
 def inside(browser: Browser, address: str) -> bytes:
-    """Returns the look inside, where a head fetches digits."""
+    """Returns the look inside, where the model was made to write another digit."""
     page = new_page(browser, 1152, 660)
     page.goto(f"{address}#q={QUESTION}&inside=1")
-    page.locator(".inside[data-drawn]").wait_for()
-    page.evaluate("document.activeElement.blur()")
-    return page.locator(".inside").screenshot()
+    page.get_by_role("button", name="Write 1 instead").click()
+    page.locator(".what-if .cell.off").wait_for()
+    return page.locator("#nodes .inside").screenshot()
 
 
 def division(browser: Browser, address: str) -> bytes:

@@ -142,10 +142,10 @@ export async function* write(model, text, signal) {
 }
 
 /** Takes apart how a model wrote text[position].
- * @type {(model: string, text: string, position: number) => Promise<import("./inside.js").Told>} */
+ * @type {(model: string, text: string, position: number) => Promise<import("./engine/dissect.js").Dissection>} */
 export async function dissect(model, text, position) {
-  const off = offOf(model);
-  for await (const { data } of engine.run("dissect", { model, text, position, off })) return { ...data, off };
+  const payload = { model, text, position, off: offOf(model) };
+  for await (const { data } of engine.run("dissect", payload)) return data;
   throw new service.ServiceError("The engine gave no answer.");
 }
 

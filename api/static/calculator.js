@@ -5,20 +5,21 @@ import { cachePage, calculate, dissect } from "./backend.js";
 import { ServiceError, useKey } from "./client.js";
 import { Brain } from "./brain.js";
 import { takeBackClaim } from "./brain/dare.js";
+import { shapeOf } from "./engine/layout.js";
 import { Field } from "./field.js";
-import { POINT, SYMBOLS, byId, createButton, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
+import { POINT, SYMBOLS, byId, createElement, formatCount, formatNumbers, formatSigns, targetOf } from "./format.js";
 import { History } from "./history.js";
 import { Inspector } from "./inspector.js";
 import { setUpKeypad } from "./keypad.js";
 import { setUpLink } from "./link.js";
 import { Models } from "./models.js";
 import { copyAnswer, renderError } from "./outcome.js";
+import { HAS_WORK } from "./paper.js";
 import { Proof } from "./prove.js";
 import { Runner } from "./runner.js";
 import { store } from "./state.js";
 import { legend } from "./steps.js";
 import { followWork } from "./strip.js";
-import { isShowable } from "./inside/subject.js";
 
 /** @import { State } from "./address.js" */
 /** @import { Step } from "./steps.js" */
@@ -32,6 +33,7 @@ const ANGLES = /sin|cos|tan/;
 const MOVES_CARET = /^(Arrow|Home|End|Page)/;
 const INSERTABLE = /^[0-9.,+()×÷−^%!√π]$/; // keys that insert their character
 const LONG = 20; // digits of the numbers of a random product
+const MAX_INSIDE = 4_000; // characters of a work into which one can look
 
 const input = byId("expression", HTMLInputElement);
 const nodes = byId("nodes");
@@ -68,13 +70,15 @@ const models = new Models({
 /** @type {Inspector} */ const inspector = new Inspector(() => stepAt(store.state.step));
 const runner = new Runner({ field, history, inspector }, {
   onWritten(step) {
-    if (!isShowable(step.describe(0))) return;
-    const look = () => {
-      const isOther = store.state.step !== step.number;
-      store.set({ step: step.number, ...(isOther ? { at: 0 } : {}) });
-      lookInside();
-    };
-    step.body.append(createButton("plain look-inside", "Look inside the model", look));
+    const { prompt, output } = step.describe(0);
+    if (!shapeOf(prompt) || !HAS_WORK.test(output) || output.length > MAX_INSIDE) return;
+    const details = createElement("details", "inside", createElement("summary", "", "Look inside the model"));
+    details.name = "inside"; // one is open at a time
+    details.addEventListener("toggle", () => {
+      store.set({ inside: Number(nodes.querySelector(".inside[open]") !== null) });
+      if (details.open) lookInside(step);
+    });
+    step.body.append(details);
   },
   ask(text) {
     field.text = formatSigns(text);
@@ -185,24 +189,31 @@ async function openAddress() {
   const { question, model, places, ...opened } = { ...state, off };
   if (!(await start({ opened, isKept: false }))) return;
   const step = stepAt(state.step);
-  if (state.inside) {
-    lookInside();
-    return;
-  }
   if (state.at) step?.pointAt(state.at - 1);
+  const details = state.inside && step?.body.querySelector(".inside");
+  if (details instanceof HTMLDetailsElement) details.open = true;
 }
 
-/** Opens the look inside, on what is shown if it has worked steps. */
-async function lookInside() {
+/** Looks into a step that was opened for it: at its chosen character, or else at one that says much.
+ * @param {Step} step */
+async function lookInside(step) {
+  const { mostTelling } = await import("./inside.js");
+  const { at, probability } = step.describe(store.state.at - 1);
+  const isChosen = stepAt(store.state.step) === step && probability !== undefined;
+  choose(step, isChosen ? at : mostTelling(step), null);
+}
+
+/** Selects a character of a step. anchor: its element, beside which the box with its explanation appears, if any.
+ * @type {(step: Step, at: number, anchor: Element | null) => Promise<void>} */
+async function choose(step, at, anchor) {
+  store.set({ step: step.number, at: at + 1 });
+  inspector.show(step, at, anchor, true);
+  const details = step.body.querySelector(".inside[open]");
+  if (!details) return;
   const { Inside } = await import("./inside.js");
-  inside ??= new Inside(async () => {
-    store.set({ off: "" });
-    await askAgain();
-    await lookInside();
-  });
-  const chosen = runner.steps[store.state.step - 1];
-  const steps = [...(chosen ? [chosen] : []), ...runner.steps.toReversed()];
-  await inside.open(steps.map((shown) => shown.describe(0)));
+  inside ??= new Inside();
+  details.append(inside.element);
+  await inside.show(step.describe(at));
 }
 
 /** Returns the step with a number, the last one for 0, or null if there is none.
@@ -335,9 +346,8 @@ byId("key-form").addEventListener("submit", (event) => {
 nodes.addEventListener("point", (event) => {
   const { at, isChosen, anchor } = /** @type {CustomEvent<import("./steps.js").Point>} */ (event).detail;
   const step = stepOf(event);
-  if (!step) return;
-  if (isChosen) store.set({ step: step.number, at: at + 1 });
-  inspector.show(step, at, anchor, isChosen);
+  if (isChosen && step) choose(step, at, anchor);
+  else if (step) inspector.show(step, at, anchor, false);
 });
 nodes.addEventListener("pointerover", (event) => {
   if (event.pointerType !== "mouse") return; // a finger may only scroll
@@ -353,11 +363,10 @@ nodes.addEventListener("focusout", () => inspector.isTouched || inspector.hide()
 angle.addEventListener("change", askAgain);
 store.on(["lesson"], teach);
 setUpLink();
-byId("look-inside").addEventListener("click", () => lookInside());
 byId("fold").addEventListener("click", () => {
-  const all = [...nodes.querySelectorAll("details")];
-  const isAnyClosed = all.some((details) => !details.open);
-  for (const details of all) details.open = isAnyClosed;
+  const operations = /** @type {NodeListOf<HTMLDetailsElement>} */ (nodes.querySelectorAll("details.operation"));
+  const isAnyClosed = [...operations].some((details) => !details.open);
+  for (const details of operations) details.open = isAnyClosed;
 });
 addEventListener("hashchange", () => {
   isEdited = false;

@@ -1,9 +1,11 @@
-// The steps of a function as a tree: the rows of its program, and their operations. It is folded.
+// The steps of a calculation as a tree: those of a function, of the rows of its program, or some of very many are folded.
 
 import { createElement, createIcon, formatResult, formatSigns, groupDigits } from "./format.js";
 
 /** @import { Node, Span } from "./client.js" */
 /** @import { Step } from "./steps.js" */
+
+const MANY = 50; // steps in a list: with a thousand, each frame took a weak phone a third of a second
 
 /** Arranges the steps of a calculation. Those of a function, and of a row of its program, are in a group. */
 export class Outline {
@@ -18,9 +20,24 @@ export class Outline {
     this.#groups = nodes.map(() => []);
   }
 
-  /** Adds all steps to a list, and yields after each. @param {HTMLElement} list */
-  arrange(list) {
-    return this.#arrange(0, this.#nodes.length, 0, list, null);
+  /** Adds all steps to a list, and yields after each. Of very many, MANY and the rest of a function are in a group.
+   * @param {HTMLElement} list */
+  *arrange(list) {
+    const n = this.#nodes.length;
+    for (let first = 0, end; first < n; first = end) {
+      end = Math.min(first + MANY, n);
+      while (end < n && this.#keyOf(end, 0) && this.#keyOf(end, 0) === this.#keyOf(end - 1, 0)) end += 1;
+      const group = end - first < n ? this.#group(`Operations ${first + 1} to ${end}`, "program", first, end) : null;
+      yield* this.#arrange(first, end, 0, group?.list ?? list, null);
+      if (group) list.append(group.element);
+    }
+  }
+
+  /** Returns a group of some steps. @type {(title: string, className: string, first: number, end: number) => Group} */
+  #group(title, className, first, end) {
+    const group = new Group(title, className, end - first);
+    for (let step = first; step < end; step += 1) this.#groups[step].push(group);
+    return group;
   }
 
   /** Adds some steps to a list. depth: the number of groups around them.
@@ -36,8 +53,7 @@ export class Outline {
         return yield* this.#arrange(first, end, depth + 1, list, around);
       }
       if (next > index + 1) {
-        const group = new Group(depth ? key : expression, depth ? "program turn" : "program call", next - index);
-        for (let step = index; step < next; step += 1) this.#groups[step].push(group);
+        const group = this.#group(depth ? key : expression, depth ? "program turn" : "program call", index, next);
         yield* this.#arrange(index, next, depth + 1, group.list, group);
         list.append(group.element);
       } else {
@@ -63,7 +79,7 @@ export class Outline {
   }
 }
 
-/** A function or a row of a program, with the operations that belong to it. */
+/** A function or a row of a program, with the operations that belong to it, or some of very many operations. */
 class Group {
   list = createElement("ol");
   label = createElement("span", "row-name");
@@ -107,6 +123,7 @@ class Group {
     if (this.#nDone < this.#count) return;
     const [sign, verdict] = this.element.classList.contains("wrong") ? ["✗", "wrong"] : ["✓", "right"];
     this.#mark.append(createIcon(sign, ""), createElement("span", "unseen", verdict));
-    this.#heading.append(" = ", createElement("strong", "", ...groupDigits(formatResult(node.result))));
+    const hasResult = this.element.matches(".call, .turn");
+    if (hasResult) this.#heading.append(" = ", createElement("strong", "", ...groupDigits(formatResult(node.result))));
   }
 }

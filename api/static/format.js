@@ -4,7 +4,7 @@ import { decimal } from "./engine/fractions.js";
 import { OPERATIONS } from "./engine/operations.js";
 
 /** The decimal sign of the browser's language, as far as expressions can have it: a point or a comma. */
-export const POINT = new Intl.NumberFormat(navigator.language).format(0.5).includes(",") ? "," : ".";
+export const POINT = (0.5).toLocaleString().includes(",") ? "," : ".";
 export const SYMBOLS = Object.fromEntries(Object.entries(OPERATIONS).map(([sign, { symbol }]) => [sign, symbol]));
 export const SURE = 0.97; // the least probability at which the model counts as sure of a whole answer
 export const SURE_CHARACTER = 0.99; // the least probability at which the model counts as sure of a character

@@ -3,8 +3,8 @@
 
 import { dissect } from "./backend.js";
 import { SURE_CHARACTER, createElement, formatPercent } from "./format.js";
-import { considered } from "./inside/bars.js";
-import { headColour } from "./inside/heads.js";
+import { considered } from "./inside/considered.js";
+import { createSentence, tint } from "./inside/heads.js";
 import { store } from "./state.js";
 
 /** @import { Step } from "./steps.js" */
@@ -78,11 +78,8 @@ export class Inspector {
       const seen = await dissect(model, prompt + output, prompt.length + at);
       if (requestId !== this.#requestId) return;
       this.#considered.replaceChildren(considered(seen));
-      const sources = step.showSources(at, seen);
-      for (const named of /** @type {NodeListOf<HTMLElement>} */ (this.#text.querySelectorAll("[data-source]"))) {
-        const source = sources.find(({ index }) => index === prompt.length + Number(named.dataset.source));
-        if (source) named.style.color = headColour(source.head); // of the head that looked at it most
-      }
+      step.showSources(at, seen);
+      tint(this.#text, prompt, seen);
     } catch {
       if (requestId !== this.#requestId) return;
       this.#box.classList.add("alone"); // the model could not be loaded or run
@@ -140,12 +137,6 @@ function contentOf({ output, at, probability, parts, isChoice }) {
   const probabilityText = isSure ? "sure" : formatPercent(probability);
   const position = `Character ${at + 1} of ${output.length}`;
   const details = createElement("span", "where", `${position}, ${probabilityText}${choice}`);
-  const named = parts.map((part) => {
-    if (typeof part === "string") return part;
-    const element = createElement("span", "", part.text);
-    element.dataset.source = String(part.at);
-    return element;
-  });
-  const sentence = createElement("span", "sentence", ...named, parts.length ? "." : "");
+  const sentence = createElement("span", "sentence", ...createSentence(parts), parts.length ? "." : "");
   return [createElement("b", "", output[at]), sentence, details];
 }

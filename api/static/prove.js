@@ -52,18 +52,26 @@ export class Proof {
       byId("prove").focus();
       this.#close();
     });
-    store.on(["off"], () => this.#close()); // it was about another network
+    store.on(["off"], () => this.#onOther());
   }
 
   /** Offers the proof of a model, if that writes worked steps. @param {import("./client.js").Model} model */
   show({ id, domain }) {
     byId("prove").hidden = !domain.works_in_steps;
-    if (this.#model && id !== this.#model) this.#close();
+    if (id === this.#model) return;
     this.#model = id;
+    this.#onOther();
+  }
+
+  /** Begins anew with another network: a link may be proved before its model and its parts are known. */
+  #onOther() {
+    if (this.#run && !byId("prove").hidden) this.#prove();
+    else this.#close();
   }
 
   #close() {
     this.#run?.abort();
+    this.#run = null;
     this.#setPaused(false);
     this.#section.hidden = true;
   }
@@ -111,6 +119,7 @@ export class Proof {
       this.#count.textContent = "";
       this.#bar.value = 0;
     }
+    this.#run = null;
     this.#pause.hidden = true;
   }
 }

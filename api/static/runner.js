@@ -147,7 +147,7 @@ export class Runner {
     byId("work").ariaBusy = "true";
   }
 
-  /** Shows an event. Unknown events are ignored. Yields between two operations of a long outline.
+  /** Shows an event. Unknown events are ignored. Yields between two operations of a long outline, and after an answer.
    * @type {(event: CalculationEvent, steps: Step[], typed: string) => Generator<void>} */
   *#show({ name, data }, steps, typed) {
     if (name === "loading") {
@@ -179,6 +179,7 @@ export class Runner {
       }
       byId("answer").replaceChildren(renderAnswer(data, this.#callbacks.ask));
       if (!this.isExample) document.title = titleOf(typed, data.result);
+      yield;
       if (this.#run?.isKept) this.#page.history.add(data);
     }
   }

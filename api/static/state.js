@@ -5,7 +5,7 @@ import { DEFAULT_STATE, formatHash } from "./address.js";
 /** @import { State } from "./address.js" */
 
 /** What stays the same when another question is asked. */
-const LASTING = /** @type {const} */ (["off", "lesson", "inside"]);
+const LASTING = /** @type {const} */ (["off", "lesson"]);
 const CLEARED = "cleared"; // marks an entry of the browser's history that shows nothing
 
 class Store {

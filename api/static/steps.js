@@ -188,15 +188,15 @@ export class Step {
     return { model: this.#model, prompt, output: this.#text, at, probability, words, parts, isChoice };
   }
 
-  /** Draws arcs from a character to those that the heads of the first layer looked at. Returns these characters.
-   * @type {(at: number, attention: import("./inside/heads.js").Attention) => import("./inside/heads.js").Source[]} */
+  /** Draws arcs from a character to those that the heads of the first layer looked at.
+   * @type {(at: number, attention: import("./inside/heads.js").Attention) => void} */
   showSources(at, attention) {
-    const sources = headSources(attention, 1);
     const n = this.#question?.prompt.length ?? 0;
     const cell = this.#paper.cellOf(at);
-    const ends = sources.map(({ index, ...source }) => ({ ...source, element: this.#paper.cellOf(index - n) }));
+    const ends = headSources(attention).map(({ index, ...source }) => {
+      return { ...source, element: this.#paper.cellOf(index - n) };
+    });
     if (this.#paper.grid && cell) arcs.draw(this.#paper.grid, cell, ends);
-    return sources;
   }
 
   /** @type {(sign: string, words: string) => void} */
@@ -216,7 +216,7 @@ export class Step {
    * @type {(target: Element, isChosen?: boolean, index?: number) => void} */
   pointAtElement(target, isChosen = false, index) {
     const anchor = target.closest("[data-at]");
-    if (!(anchor instanceof HTMLElement)) return;
+    if (!(anchor instanceof HTMLElement && this.#paper.element.contains(anchor))) return;
     const at = index ?? Number(anchor.dataset.at);
     /** @type {Point} */ const detail = { at, isChosen, anchor };
     this.element.dispatchEvent(new CustomEvent("point", { bubbles: true, detail }));

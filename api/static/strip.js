@@ -11,7 +11,7 @@ export function followWork(nodes, strip) {
   const draw = () => {
     frame = 0;
     if (!strip.checkVisibility()) return;
-    const sheets = [...nodes.querySelectorAll(".sheet")];
+    const sheets = [...nodes.querySelectorAll(".operation > .paper > .sheet")];
     const sheet = sheets.findLast((other) => other.closest(".writing")) ?? sheets.at(-1);
     strip.replaceChildren(...[...(sheet?.querySelectorAll(".row .digits") ?? [])].slice(-ROWS).map(copyOf));
     strip.style.cssText = sheet instanceof HTMLElement ? sheet.style.cssText : ""; // its columns

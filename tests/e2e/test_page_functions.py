@@ -33,6 +33,18 @@ def test_the_steps_of_a_function_are_a_folded_tree(page: Page) -> None:
     expect(rows.nth(0).locator(".sheet:visible")).to_have_count(1)
 
 
+def test_of_very_many_operations_some_are_in_a_folded_group(page: Page) -> None:
+    calculate(page, "1" + "+1" * 49 + "+√2" + "+1" * 9)  # the root has 8 operations
+    answered(page, "60.41421356")
+    groups = page.locator("#nodes > li")
+    expect(groups.locator("> details > summary")).to_have_text(
+        ["Operations 1 to 57✓right57 operations", "Operations 58 to 67✓right10 operations"]
+    )
+    assert page.locator("#nodes > li .node:visible").count() == 0
+    groups.last.locator("summary").first.click()
+    expect(groups.last.locator(".node:visible")).to_have_count(10)
+
+
 def test_a_link_to_a_character_of_a_function_opens_its_groups(page: Page, address: str) -> None:
     page.goto(f"{address}/#q=sqrt(2)&step=6&at=3")
     answered(page, "1.41421356")

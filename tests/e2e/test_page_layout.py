@@ -135,7 +135,7 @@ def test_long_work_is_seen_from_its_lowest_digit_and_without_notes_beside_it(pag
 def test_operations_that_are_right_and_sure_are_folded(page: Page) -> None:
     opened = "all => all.map(e => e.open)"
     calculate(page, "(1/3-12)*(7+8.5)*3", "calculator")
-    details = page.locator("#nodes details")
+    details = page.locator("#nodes details.operation")
     assert details.evaluate_all(opened) == [False, False, False, False, True]
     depths = "all => all.map(e => e.style.getPropertyValue('--depth'))"
     assert page.locator("#nodes .node").evaluate_all(depths) == ["3", "2", "2", "1", "0"]

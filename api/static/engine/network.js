@@ -19,8 +19,8 @@ export const NO_TOKEN = -1; // in place of a source that does not exist
  * gateUp: Float64Array, down: Float64Array, heads: Float64Array, neurons: Float64Array}} Layer */
 
 /** How the network came to its logits. attention: for each layer and head, the weight of each source; streams: the
- * residual stream at first and after each layer; hidden: the neurons of each layer.
- * @typedef {{attention: number[], streams: Float64Array[], hidden: Float64Array[]}} Trace */
+ * residual stream at first and after each layer.
+ * @typedef {{attention: number[], streams: Float64Array[]}} Trace */
 
 export class Network {
   #kinds;
@@ -127,7 +127,7 @@ export class Network {
     trace?.streams.push(x.slice());
     for (const layer of this.#layers) {
       this.#attend(layer, x, tokens, trace);
-      this.#feedForward(layer, x, trace);
+      this.#feedForward(layer, x);
       trace?.streams.push(x.slice());
     }
     return this.readOut(x);
@@ -136,23 +136,6 @@ export class Network {
   /** Returns the output layer applied to a residual stream, (V). @param {Float64Array} stream */
   readOut(stream) {
     return multiply(this.#head, this.#normalized(stream), new Float64Array(this.nTokens));
-  }
-
-  /** Returns for each token a vector, whose product with a part of a residual stream is that part of the logit.
-   * @param {Float64Array} stream that has the scale */
-  readers(stream) {
-    const C = this.width;
-    const scale = scaleOf(stream, 0, C);
-    return Array.from({ length: this.nTokens }, (_, token) => {
-      return this.#head.slice(token * C, (token + 1) * C).map((value) => value * scale);
-    });
-  }
-
-  /** Returns what a neuron adds to the residual stream when its activation is 1. Both count from 0.
-   * @type {(layer: number, neuron: number) => Float64Array} */
-  columnOf(layer, neuron) {
-    const { down } = this.#layers[layer];
-    return Float64Array.from({ length: this.width }, (_, i) => down[i * this.nNeurons + neuron]);
   }
 
   /** Adds the attention of a layer to x (C).
@@ -185,16 +168,14 @@ export class Network {
     multiply(layer.out, mixed, x);
   }
 
-  /** Adds the feed-forward network of a layer to x (C).
-   * @type {(layer: Layer, x: Float64Array, trace?: Trace) => void} */
-  #feedForward(layer, x, trace) {
+  /** Adds the feed-forward network of a layer to x (C). @type {(layer: Layer, x: Float64Array) => void} */
+  #feedForward(layer, x) {
     const F = this.nNeurons;
     const { gateUp, hidden } = this.#buffers;
     multiply(layer.gateUp, this.#normalized(x), gateUp.fill(0));
     for (let i = 0; i < F; i += 1) {
       hidden[i] = (layer.neurons[i] * gateUp[i] * gateUp[F + i]) / (1 + Math.exp(-gateUp[i]));
     }
-    trace?.hidden.push(hidden.slice());
     multiply(layer.down, hidden, x);
   }
 
@@ -215,17 +196,12 @@ function take(tensors, name, ...sizes) {
   return Float64Array.from(data);
 }
 
-/** Returns what normalises `n` numbers from `first` on: 1 over their root mean square.
- * @type {(x: Float64Array, first: number, n: number) => number} */
-function scaleOf(x, first, n) {
+/** Normalises `n` numbers from `first` on, in place: by 1 over their root mean square.
+ * @type {(x: Float64Array, first: number, n: number) => void} */
+function normalize(x, first, n) {
   let square = 0;
   for (let i = first; i < first + n; i += 1) square += x[i] * x[i];
-  return 1 / Math.sqrt(square / n + EPS);
-}
-
-/** Normalises `n` numbers from `first` on, in place. @type {(x: Float64Array, first: number, n: number) => void} */
-function normalize(x, first, n) {
-  const scale = scaleOf(x, first, n);
+  const scale = 1 / Math.sqrt(square / n + EPS);
   for (let i = first; i < first + n; i += 1) x[i] *= scale;
 }
 

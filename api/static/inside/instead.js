@@ -2,27 +2,28 @@
 
 import { write } from "../backend.js";
 import { isAborted, messageOf } from "../client.js";
-import { readAnswer } from "../engine/arithmetic.js";
+import { USUAL_PLACES, readAnswer } from "../engine/arithmetic.js";
 import { plainText } from "../engine/exact.js";
+import { shapeOf } from "../engine/layout.js";
 import { createElement, formatNumbers } from "../format.js";
 import { paper } from "../paper.js";
 import { SheetView } from "../paper/view.js";
 
-/** Returns an element that shows what the model writes after a character in place of the one that is followed.
- * @type {(subject: import("./subject.js").Subject, character: string, signal: AbortSignal) => HTMLElement} */
-export function instead(subject, character, signal) {
+/** Returns an element that shows what the model writes after a character in place of another one.
+ * @type {(replaced: import("../inspector.js").Character, character: string, signal: AbortSignal) => HTMLElement} */
+export function instead({ model, prompt, output, at }, character, signal) {
   const verdict = createElement("p", "", "The model continues …");
   const view = new SheetView();
   const element = createElement("div", "what-if", verdict, view.element);
   element.role = "status";
-  const { model, start, position, text } = subject;
+  const { places = USUAL_PLACES } = shapeOf(prompt) ?? {};
   const draw = (/** @type {string} */ line) => {
-    view.show(paper(line.slice(0, start), line.slice(start)), [], `what follows ${character}`);
-    const [before, after] = [text, line].map((whole) => resultOf(whole, subject.places));
+    view.show(paper(prompt, line.slice(prompt.length)), [], `what follows ${character}`);
+    const [before, after] = [prompt + output, line].map((whole) => resultOf(whole, places));
     const comparison = before === after ? "It recovers: the answer is the same." : `Before, it was ${before}.`;
-    verdict.textContent = `With ${character} instead of ${text[position]}, the answer is ${after}. ${comparison}`;
+    verdict.textContent = `With ${character} instead of ${output[at]}, the answer is ${after}. ${comparison}`;
   };
-  rest(model, text.slice(0, position) + character, signal).then(draw, (error) => {
+  rest(model, prompt + output.slice(0, at) + character, signal).then(draw, (error) => {
     if (!isAborted(error)) verdict.textContent = messageOf(error);
   });
   return element;

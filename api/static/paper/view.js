@@ -6,6 +6,7 @@ import { explain, isWrong, shownText, textOf } from "./cells.js";
 /** @import { ShownRow, Sheet } from "../paper.js" */
 /** @import { Cell } from "./cells.js" */
 
+const FEW_COLUMNS = 18; // which fit into any window: to ask for the width of each of many sheets takes long
 const MAX_COLUMNS_WITH_NOTES = 30; // wider sheets have no room for notes beside them
 
 export class SheetView {
@@ -58,7 +59,7 @@ export class SheetView {
     }
     for (const { element } of this.#rows.splice(sheet.rows.length)) element.remove();
     if (!this.#grid.querySelector("[tabindex='0']")) this.#setTabStop(this.#grid.querySelector("[data-at]"));
-    if (n !== this.#columns) this.element.scrollLeft = this.element.scrollWidth; // to the digits written first
+    if (n !== this.#columns && n > FEW_COLUMNS) this.element.scrollLeft = this.element.scrollWidth; // to what came first
     this.#columns = n;
   }
 
