@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from calcgpt.checkpoint import Checkpoint
-from calcgpt.errors import CheckpointError
 from calcgpt.inference.cases import stored
+from calcgpt.inference.cases.decoder import network_of
 from calcgpt.inference.cases.memory import Entries, Memory
-from calcgpt.inference.cases.network import Network
 from datagen.cases import Cases, all_cases
 from datagen.invariants import check
 from datagen.layout import new_layout
@@ -67,12 +66,8 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
     If all hold, what the engine wrote is kept, and later starts of the engine write the very same.
     Raises ConfigError for a model whose next character is not a function of the case.
     """
-    config, arrays = checkpoint.recipe.model, checkpoint.arrays
+    network = network_of(checkpoint)
     vocabulary = checkpoint.tokenizer.require_characters().vocabulary
-    try:
-        network = Network(config, len(vocabulary), arrays)
-    except CheckpointError as error:
-        raise CheckpointError(f"{checkpoint.name}: {error}") from error
     for part in (*_cases(), _layouts(progress)):
         yield part
         if part.counterexample:
@@ -83,7 +78,7 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
     last = _model(memory, vocabulary, cases, progress)
     yield last
     if last.counterexample is None:
-        stored.save(memory.entries, stored.path_of(config, vocabulary, arrays))
+        stored.save(memory.entries, stored.path_of(checkpoint))
 
 
 def _cases() -> Iterator[Part]:

@@ -3,6 +3,7 @@
 python -m research.case_bits calculator --json research/results/cases/bits.json
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import numpy as np
 
 from calcgpt.base.files import write_json
 from calcgpt.checkpoint import Checkpoint
+from calcgpt.inference.cases.decoder import network_of
 from calcgpt.inference.cases.network import Network
 from calcgpt.registry import resolve
 from datagen.cases import all_cases
@@ -50,7 +52,7 @@ def main(name: str, file: str) -> None:
             key: rounded(array, bits) if array.ndim == 2 else array
             for key, array in checkpoint.arrays.items()
         }
-        network = Network(checkpoint.recipe.model, len(vocabulary), arrays)
+        network = network_of(replace(checkpoint, arrays=arrays))
         wrong, margin = count(network, vocabulary)
         rows.append({"bits": bits, "wrong": wrong, "least_margin": margin})
         print(rows[-1], flush=True)

@@ -33,12 +33,7 @@ def cases_decoder(
     decoder uses one thread."""
     from calcgpt.inference.cases.decoder import CaseDecoder
 
-    config = checkpoint.recipe.model
-    vocabulary = checkpoint.tokenizer.require_characters().vocabulary
-    try:
-        return CaseDecoder(config, vocabulary, checkpoint.arrays, live, checkpoint.is_certain)
-    except CheckpointError as error:
-        raise CheckpointError(f"{checkpoint.name}: {error}") from error
+    return CaseDecoder(checkpoint, live)
 
 
 def engine_names() -> list[str]:

@@ -22,9 +22,10 @@ from calcgpt.base.files import sha256
 from calcgpt.base.progress import progress_bar
 from calcgpt.checkpoint import WEIGHTS, Checkpoint
 from calcgpt.config import DataConfig
+from calcgpt.inference.cases.decoder import network_of
 from calcgpt.inference.cases.memory import Entries
 from calcgpt.inference.cases.network import Network
-from calcgpt.switches import Part, Source, SwitchMap, parts_of, switched_off
+from calcgpt.switches import Part, Source, SwitchMap, parts_of
 from calcgpt_lab.data.problems import FreshProblems, Line, split_line
 from calcgpt_lab.model.sources import SourceTransformer, next_cases, next_slots
 from calcgpt_lab.studies.goals import find_goals
@@ -199,8 +200,7 @@ def measure(folder: Path, n: int, seed: int, progress: bool = True) -> SwitchMap
 
     def wrong(texts: Texts, *parts: str) -> Flags:
         """Returns in which cases the model is wrong without these parts."""
-        arrays = switched_off(config, checkpoint.arrays, parts)
-        return texts.wrong(Network(config, len(tokenizer), arrays))
+        return texts.wrong(network_of(checkpoint.without(parts)))
 
     lines = drawn(n, seed)
     texts = Texts.of(lines, tokenizer.vocabulary)

@@ -3,14 +3,15 @@
 Shapes: B sequences, T tokens, S slots, R sources, N cases, V vocabulary.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calcgpt.base.errors import DataError
-from calcgpt.config import ModelConfig
+from calcgpt.checkpoint import Checkpoint
+from calcgpt.errors import CheckpointError
 from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.memory import (
     AT_ONCE,
@@ -36,32 +37,37 @@ AHEAD = 512  # slots among which the network is asked about all that are ready
 COMPILED_FROM = 500_000  # slots: machine code that has to be made, or loaded, saves time from here
 
 
+def network_of(checkpoint: Checkpoint) -> Network:
+    """Returns the network of a checkpoint. Raises DataError if a token may be longer than one
+    character, and what `Network` raises, with the checkpoint's name."""
+    vocabulary = checkpoint.tokenizer.require_characters().vocabulary
+    try:
+        return Network(checkpoint.recipe.model, len(vocabulary), checkpoint.arrays)
+    except CheckpointError as error:
+        raise CheckpointError(f"{checkpoint.name}: {error}") from error
+
+
 class CaseDecoder(Decoder):
     """Writes with a model of `calcgpt_lab.model.sources`, from a memory whose entries the network
     makes the first time."""
 
     is_fast = True
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        vocabulary: str,
-        tensors: Mapping[str, Floats],
-        live: bool = False,
-        strict: bool = True,
-    ) -> None:
+    def __init__(self, checkpoint: Checkpoint, live: bool = False) -> None:
         """The memory is that of an earlier proof, if there was one, and else empty. With `live`,
-        nothing is remembered: the network is asked about each character. Unless `strict`, it is
-        also asked about what is no case, which a model that is wrong in some cases may come to.
+        nothing is remembered: the network is asked about each character. Of a model that is wrong
+        in some cases, it is also asked about what is no case, to which such a model may come.
 
-        Raises what `Network` raises.
+        Raises what `network_of` raises.
         """
-        self.block_size, self.live, self.strict = config.block_size, live, strict
-        network = Network(config, len(vocabulary), tensors)
-        proved = None if live else stored.load(stored.path_of(config, vocabulary, tensors))
+        self.block_size, self.live = checkpoint.recipe.model.block_size, live
+        self.strict = checkpoint.is_certain
+        network = network_of(checkpoint)
+        proved = None if live else stored.load(stored.path_of(checkpoint))
         #: Whether all that it writes was tried on this machine.
         self.is_proved = proved is not None
         entries = stored.unknown() if proved is None else proved
+        vocabulary = checkpoint.tokenizer.require_characters().vocabulary
         self.memory = Memory(network, vocabulary, entries)
         #: The slots of an answer.
         self.answer = shape_cache(lambda slots: len(slots.kinds))(_answer)

@@ -6,15 +6,13 @@ content has the hash that was written with it, and if no other user may change i
 
 import hashlib
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 import calcgpt
 import datagen
-from calcgpt.config import ModelConfig
+from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference import cache
 from calcgpt.inference.cases.memory import Entries
-from calcgpt.inference.cases.network import Floats
 from datagen.cases import all_cases
 
 log = logging.getLogger(__name__)
@@ -24,10 +22,11 @@ CODE = (
 )
 
 
-def path_of(config: ModelConfig, vocabulary: str, tensors: Mapping[str, Floats]) -> Path:
+def path_of(checkpoint: Checkpoint) -> Path:
     """Returns where the entries of a model are, if they were proved."""
-    digest = hashlib.sha256(f"{_code()} {config.model_dump_json()} {vocabulary}".encode())
-    for name, tensor in sorted(tensors.items()):
+    config, tokenizer = checkpoint.recipe.model.model_dump_json(), checkpoint.tokenizer.to_json()
+    digest = hashlib.sha256(f"{_code()} {config} {tokenizer}".encode())
+    for name, tensor in sorted(checkpoint.arrays.items()):
         digest.update(f"{name} {tensor.shape}".encode())
         digest.update(tensor.tobytes())
     return cache.cache_folder() / f"proved-{digest.hexdigest()}.npz"

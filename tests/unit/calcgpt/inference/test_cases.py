@@ -20,7 +20,7 @@ from calcgpt.errors import CheckpointError
 from calcgpt.inference.calculator import Calculator
 from calcgpt.inference.cases import decoder as module
 from calcgpt.inference.cases import memory, stored
-from calcgpt.inference.cases.decoder import CaseDecoder
+from calcgpt.inference.cases.decoder import CaseDecoder, network_of
 from calcgpt.inference.cases.memory import OUTSIDE, UNKNOWN, Entries, Memory
 from calcgpt.inference.cases.network import Network, shapes
 from calcgpt.inference.decoding import Decoder
@@ -56,16 +56,18 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+def with_arrays(**changed: np.ndarray) -> Checkpoint:
+    return dataclasses.replace(proved(), arrays=proved().arrays | changed)
+
+
 def decoder(live: bool = False, strict: bool = True, **changed: np.ndarray) -> CaseDecoder:
-    checkpoint = proved()
-    arrays = checkpoint.arrays | changed
-    return CaseDecoder(checkpoint.recipe.model, WORK_ALPHABET, arrays, live, strict)
+    checkpoint = with_arrays(**changed)
+    return CaseDecoder(checkpoint if strict else checkpoint.without([]), live)
 
 
 def file_of(**changed: np.ndarray) -> Path:
     """Where the entries of a decoder are kept if they are proved."""
-    arrays = proved().arrays | changed
-    return stored.path_of(proved().recipe.model, WORK_ALPHABET, arrays)
+    return stored.path_of(with_arrays(**changed))
 
 
 def written(decoder: Decoder, prompts: list[str]) -> list[str]:
@@ -76,7 +78,7 @@ def test_logits_are_those_of_torch() -> None:
     checkpoint = proved()
     features, _ = case_arrays(all_cases(), checkpoint.tokenizer)
     rows = np.arange(0, len(features), 29)
-    network = Network(checkpoint.recipe.model, len(WORK_ALPHABET), checkpoint.arrays)
+    network = network_of(checkpoint)
     actual = network(features[rows, 0], features[rows, 1:])
     with torch.no_grad():
         expected = checkpoint.model(torch.from_numpy(features[rows, None].astype(np.int64)))
@@ -220,8 +222,7 @@ def small_memory() -> Memory:
     kinds = np.array([1, 1, 1, 2], np.uint8)
     sources = np.zeros((4, 7), np.uint8)
     sources[:3, :2] = [[ord("0"), ord("+")], [ord("1"), ord("-")], [ord("1"), 0]]
-    network = Network(proved().recipe.model, len(WORK_ALPHABET), proved().arrays)
-    return Memory(network, WORK_ALPHABET, Entries.of(kinds, sources))
+    return Memory(network_of(proved()), WORK_ALPHABET, Entries.of(kinds, sources))
 
 
 def test_an_entry_is_found_for_each_case_and_for_nothing_else() -> None:
@@ -292,7 +293,7 @@ def test_either_of_two_right_digits_is_what_the_model_knows() -> None:
 def test_weights_that_overflow_are_refused_without_a_warning() -> None:
     huge = {name: array * np.float32(1e30) for name, array in proved().arrays.items()}
     with pytest.raises(DataError, match="logits are not finite"):
-        CaseDecoder(proved().recipe.model, WORK_ALPHABET, huge).complete(PROMPTS)
+        decoder(**huge).complete(PROMPTS)
 
 
 def test_a_proved_memory_is_kept_for_the_same_weights(empty_cache: Path) -> None:
