@@ -138,7 +138,7 @@ export class Brain {
   /** Returns the n neurons of a layer, folded. Their switches are made when they are seen.
    * @type {(layer: number, n: number) => HTMLElement} */
   #neurons(layer, n) {
-    const title = `${n} neurons of layer ${layer}, the worst first`;
+    const title = `${n} neurons of layer ${layer}`;
     const details = createElement("details", "neurons", createElement("summary", "", title));
     details.dataset.layer = String(layer);
     details.addEventListener("toggle", () => {

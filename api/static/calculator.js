@@ -377,7 +377,8 @@ addEventListener("beforeprint", () => {
 });
 byId("to-work").addEventListener("click", (event) => {
   event.preventDefault(); // the address stays that of the calculation
-  byId("work").scrollIntoView();
+  const isBelowSwitches = byId("brain", HTMLDetailsElement).open && !byId("written").hidden;
+  byId(isBelowSwitches ? "written" : "work").scrollIntoView();
   byId("work").focus();
 });
 

@@ -3,17 +3,16 @@
 
 import { dissect } from "./backend.js";
 import { messageOf } from "./client.js";
-import { KIND } from "./engine/operations.js";
 import { createButton, createElement, formatProbability } from "./format.js";
 import { createSentence, tint } from "./inside/heads.js";
 import { instead } from "./inside/instead.js";
+import { wordsOf } from "./prove.js";
 
 /** @import { Dissection } from "./engine/dissect.js" */
 /** @import { Character } from "./inspector.js" */
 /** @import { Step } from "./steps.js" */
 
 const LISTED = 5; // characters that it may write instead
-const KINDS = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name]));
 
 const PARTS = /above|carr(y|ies)|borrow|writes|[×÷]/g; // of a sentence
 
@@ -55,8 +54,7 @@ function told({ prompt, output, at, parts }, dissection) {
   tint(sentence, prompt, dissection);
   sentence.role = "status";
   const seen = new Intl.ListFormat("en").format(dissection.sources.map((source) => (prompt + output)[source]));
-  const kind = KINDS[dissection.kind].toLowerCase().replaceAll("_", " ");
-  const text = `The model is told what comes here (${kind}), and which characters that depends on, at most seven: ${seen || "none"}. A program finds their places from the lengths of the numbers alone. What to write, the model has learned.`;
+  const text = `The model is told what comes here (${wordsOf(dissection.kind)}), and which characters that depends on, at most seven: ${seen || "none"}. A program finds their places from the lengths of the numbers alone. What to write, the model has learned.`;
   return [sentence, createElement("p", "", text)];
 }
 

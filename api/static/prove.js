@@ -26,7 +26,8 @@ const WORDS = [
   ["the end", "END"],
 ];
 const WORDS_OF = new Map(WORDS.flatMap(([words, kinds]) => kinds.split(" ").map((kind) => [KIND[kind], words])));
-const wordsOf = (/** @type {number} */ kind) => WORDS_OF.get(kind) ?? "a character of the result";
+/** Returns a kind of characters in words. @param {number} kind */
+export const wordsOf = (kind) => WORDS_OF.get(kind) ?? "a character of the result";
 const [PROMPT, WORK] = ["$(0000000058+0000000067)=", "+850+760+52"]; // of the picture
 const [STEP, HEIGHT] = [28, 92]; // pixels
 

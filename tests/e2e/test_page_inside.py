@@ -37,7 +37,7 @@ def test_the_look_inside_by_keyboard(page: Page) -> None:
     assert [text for text, _ in operands] == ["7", "9", "2", "1"]
     assert all(colour.startswith("var(--head-") for _, colour in operands)
     expect(inside).to_contain_text(
-        "(product digit), and which characters that depends on, at most seven: 9, 7, 2, and 1."
+        "(a digit of a product), and which characters that depends on, at most seven: 9, 7, 2"
     )
     guesses = inside.locator(".of-layers li")
     expect(guesses).to_have_count(4)

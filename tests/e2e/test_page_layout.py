@@ -65,6 +65,11 @@ def test_what_a_phone_shows_of_the_work_leads_to_it(page: Page) -> None:
     expect(page.locator("#work")).to_be_focused()
     expect(page.locator("#work-title")).to_be_in_viewport()
 
+    page.get_by_role("link", name="Remove it").click()
+    answered(page, "14")
+    page.locator("#to-work").click()
+    expect(page.locator("#nodes .sheet")).to_be_in_viewport()  # below the switches, which are open
+
 
 @pytest.mark.parametrize(("width", "height"), [(360, 640), (1280, 800)])
 def test_nothing_moves_while_the_page_loads(open_page: OpenPage, width: int, height: int) -> None:
