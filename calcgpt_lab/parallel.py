@@ -45,15 +45,16 @@ def _computed(
 ) -> Generator[Result, None, None]:
     own, started = local(), list[_Process]()
 
-    def begin() -> None:
-        own.process = _Process()
-        started.append(own.process)
-
     def compute(item: Item) -> Result:
-        return own.process.compute(function, item) if workers > 1 else function(item)
+        if workers == 1:
+            return function(item)
+        if not hasattr(own, "process"):  # here, so that the caller is told why it cannot start
+            own.process = _Process()
+            started.append(own.process)
+        return own.process.compute(function, item)  # type: ignore[no-any-return]
 
     pending: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(workers, initializer=begin if workers > 1 else None) as threads:
+    with ThreadPoolExecutor(workers) as threads:
         try:
             for item in items:
                 pending.append(threads.submit(compute, item))

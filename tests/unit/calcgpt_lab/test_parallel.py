@@ -1,5 +1,6 @@
 """How far a map works ahead, and what it leaves undone."""
 
+import errno
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -47,3 +48,12 @@ def test_a_map_that_is_left_early_does_not_compute_the_rest(
 def test_a_process_that_is_killed_while_it_writes_a_result_is_not_waited_for() -> None:
     with pytest.raises(WorkersDiedError, match="a worker process died"):
         list(parallel_map(die_halfway, [100_000, 200_000], 2))
+
+
+def test_why_a_process_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(module, "get_context", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        list(parallel_map(abs, [1, 2], 2))
