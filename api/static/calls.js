@@ -27,6 +27,7 @@ export class Outline {
     for (let first = 0, end; first < n; first = end) {
       end = Math.min(first + MANY, n);
       while (end < n && this.#keyOf(end, 0) && this.#keyOf(end, 0) === this.#keyOf(end - 1, 0)) end += 1;
+      if (end === n - 1) end = n; // no operation is alone in a group
       const group = end - first < n ? this.#group(`Operations ${first + 1} to ${end}`, "program", first, end) : null;
       yield* this.#arrange(first, end, 0, group?.list ?? list, null);
       if (group) list.append(group.element);

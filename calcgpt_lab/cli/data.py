@@ -43,9 +43,10 @@ def datagen(out: Path, workers: int, force: bool, quiet: bool, **fields: Any) ->
     No validation or test problem occurs in the training data, and none occurs twice. The files
     appear when all of them are whole.
     """
+    from calcgpt.section import build
     from calcgpt_lab.data.dataset import DatasetPlan, generate
 
-    plan = DatasetPlan(**fields)
+    plan = build(DatasetPlan, fields, "datagen")
     generate(out, plan, workers=workers, force=force, progress=not quiet)
     sizes = f"{plan.train:,} training, {plan.val:,} validation and {plan.test:,} test problems"
     click.echo(f"{out}: {sizes}")

@@ -45,7 +45,7 @@ SHAKESPEARE = "there is no data/tinyshakespeare.txt; --data tinyshakespeare=PATH
         (["calc", "1+1", "--chekpoint", "{tiny}"], "No such option '--chekpoint'"),
         (["calc", "1", "-1"], "'1 -1' may be one expression or several"),
         (["inspect", "{tiny}", "1+2+3"], "give exactly one operation"),
-        (["datagen", "out", "--train", "0"], "train: Input should be greater"),
+        (["datagen", "out", "--train", "0"], "datagen: train: Input should be greater"),
         (["datagen", "out", "--places", "31"], "places: Input should be less than or equal to 30"),
         (["datagen", "out", "--distribution", "everday"], "did you mean 'everyday'?"),
         (["datagen", "out", "--format", "scratch"], "did you mean 'scratchpad'?"),

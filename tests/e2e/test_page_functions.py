@@ -43,6 +43,9 @@ def test_of_very_many_operations_some_are_in_a_folded_group(page: Page) -> None:
     assert page.locator("#nodes > li .node:visible").count() == 0
     groups.last.locator("summary").first.click()
     expect(groups.last.locator(".node:visible")).to_have_count(10)
+    calculate(page, "1" + "+1" * 51)  # the last one would be alone
+    answered(page, "52")
+    expect(groups).to_have_count(51)
 
 
 def test_a_link_to_a_character_of_a_function_opens_its_groups(page: Page, address: str) -> None:
