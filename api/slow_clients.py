@@ -140,11 +140,12 @@ class WaitingRoom:
             given_up.give_up()
 
     def _next_given_up(self) -> Kept:
-        by_client, are_many = Counter[str](), len(self._waiting) > self._limit
-        for kept in self._waiting:
-            by_client[kept.client] += 1 if are_many else kept.n_bytes
+        are_many, by_client = len(self._waiting) > self._limit, Counter[str]()
+        sizes = {kept: 1 if are_many else kept.n_bytes for kept in self._waiting}
+        for kept, size in sizes.items():
+            by_client[kept.client] += size
         client = max(by_client, key=by_client.__getitem__)
-        of_client = [kept for kept in self._waiting if kept.client == client]
+        of_client = [kept for kept, size in sizes.items() if size and kept.client == client]
         return max(of_client, key=lambda kept: kept.n_bytes) if self._largest else of_client[0]
 
     def _remove(self, kept: Kept) -> None:

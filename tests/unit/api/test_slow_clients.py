@@ -79,6 +79,13 @@ async def test_a_client_who_waits_with_less_than_its_share_is_not_given_up(
         task.cancel()
 
 
+async def test_a_request_for_which_nothing_is_kept_is_not_given_up_for_its_bytes() -> None:
+    room = WaitingRoom(lambda: None, LIMIT)
+    async with room.wait(CLIENT) as older, room.wait(CLIENT) as body:
+        body.add(bytes(LIMIT + 1))
+        assert (older.is_given_up, body.is_given_up) == (False, True)
+
+
 async def test_what_is_given_up_does_not_end_like_a_whole_response() -> None:
     async with SlowClients(max_unread=LIMIT).unread.wait(CLIENT) as outbox:
         await outbox.fill(events(bytes(LIMIT + 1)))
