@@ -190,7 +190,10 @@ async function openAddress() {
   if (!(await start({ opened, isKept: false }))) return;
   const step = stepAt(state.step);
   if (state.at) step?.pointAt(state.at - 1);
-  const details = state.inside && step?.body.querySelector(".inside");
+  if (!state.inside || !step) return;
+  step.open();
+  step.drawNow();
+  const details = step.body.querySelector(".inside");
   if (details instanceof HTMLDetailsElement) details.open = true;
 }
 

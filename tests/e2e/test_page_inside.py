@@ -77,6 +77,11 @@ def test_the_look_inside_is_at_the_character_that_is_chosen(exported: Page) -> N
     expect(page.locator("#nodes .inside")).to_have_count(0)
 
 
+def test_a_link_to_a_look_opens_a_step_that_is_folded(page: Page, address: str) -> None:
+    page.goto(f"{address}/#q=sqrt(2)&model=calculator&inside=1&step=6")
+    expect(page.locator("#nodes .turn .inside [data-drawn]")).to_be_visible()
+
+
 def test_the_look_is_into_the_model_without_the_parts_that_are_off(
     page: Page, address: str
 ) -> None:
