@@ -5,7 +5,7 @@ Shapes: B sequences, P prompt tokens, T tokens, V vocabulary.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -151,14 +151,16 @@ class TokenDecoder(Decoder):
         return TokenWriting(self, prompt)
 
     def complete(self, prompts: Sequence[str], sampling: Sampling | None = None) -> list[Written]:
-        """Returns what follows each prompt. Those of one length are one batch."""
+        """Returns what follows each prompt. Those of one length are one batch, with draws of
+        its own."""
         completions: dict[int, Written] = {}
         by_length: dict[int, list[int]] = {}
         for row, prompt in enumerate(prompts):
             by_length.setdefault(len(prompt), []).append(row)
-        for _, rows in sorted(by_length.items()):
+        for index, (_, rows) in enumerate(sorted(by_length.items())):
             tokens_BP = np.array([self.tokenizer.encode(prompts[row]) for row in rows], np.int64)
-            written = generate(self.model, tokens_BP, self.stop, sampling=sampling)
+            own = sampling and replace(sampling, seed=sampling.seed ^ index)
+            written = generate(self.model, tokens_BP, self.stop, sampling=own)
             for row, completion in zip(rows, written, strict=True):
                 probabilities = np.array(completion.probabilities, np.float32)
                 completions[row] = Written(self.tokenizer.decode(completion.ids), probabilities)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from calcgpt.base.errors import ConfigError, DataError
 from calcgpt.config import ModelConfig
-from calcgpt_lab.model.decoding import Sampling, choose, generate
+from calcgpt.tokenizer import CharTokenizer
+from calcgpt_lab.model.decoding import Sampling, TokenDecoder, choose, generate
 from calcgpt_lab.model.gpt import GPT
 
 VOCAB = 21
@@ -96,6 +97,15 @@ def test_sampling_is_a_function_of_the_seed(model: GPT) -> None:
         generate(model, prompts, VOCAB + 1, 10, Sampling(1.0, seed=seed)) for seed in (1, 1, 2)
     )
     assert first == again != other
+
+
+def test_prompts_of_other_lengths_have_draws_of_their_own(model: GPT) -> None:
+    uniform = GPT(model.config, VOCAB).eval()
+    for parameter in uniform.parameters():
+        parameter.data.zero_()
+    decoder = TokenDecoder(uniform, CharTokenizer("0123456789abcdefghijk"))
+    texts = [written.text[:9] for written in decoder.complete(["0", "00", "000"], Sampling(1.0))]
+    assert len(set(texts)) == 3
 
 
 LOGITS = np.tile(np.log(np.array([0.3, 0.5, 0.05, 0.15], np.float32)), (20_000, 1))
