@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calcgpt.base.errors import ConfigError
 from calcgpt.checkpoint import Checkpoint
 from calcgpt.inference.cases import stored
 from calcgpt.inference.cases.decoder import network_of
 from calcgpt.inference.cases.memory import Entries, Memory
+from calcgpt.inference.cases.network import unsupported_part
 from datagen.cases import Cases, all_cases
 from datagen.invariants import check
 from datagen.layout import new_layout
@@ -66,6 +68,10 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
     If all hold, what the engine wrote is kept, and later starts of the engine write the very same.
     Raises ConfigError for a model whose next character is not a function of the case.
     """
+    if part := unsupported_part(checkpoint.recipe.model):
+        raise ConfigError(
+            f"{checkpoint.name} cannot be proved: its characters depend on all before ({part})"
+        )
     network = network_of(checkpoint)
     vocabulary = checkpoint.tokenizer.require_characters().vocabulary
     for part in (*_cases(), _layouts(progress)):

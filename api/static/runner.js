@@ -1,7 +1,7 @@
 // Runs one calculation at a time and shows its events: the steps, and then the answer or the error.
 
 import { cachePage } from "./backend.js";
-import { Outline } from "./calls.js";
+import { Outline } from "./outline.js";
 import { ServiceError } from "./client.js";
 import { byId, createElement, formatNumbers, formatResult, formatSigns } from "./format.js";
 import { renderAnswer, renderError } from "./outcome.js";

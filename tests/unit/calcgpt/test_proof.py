@@ -85,4 +85,6 @@ def test_a_wrong_rule_or_an_open_set_is_a_counterexample(
 
 def test_a_model_of_another_form_cannot_be_proved(run_cli: RunCli) -> None:
     error = run_cli("prove", "blog").error
-    assert error == "engine 'cases' does not support architecture 'gpt': use 'torch'"
+    assert (
+        error == "blog cannot be proved: its characters depend on all before (architecture 'gpt')"
+    )
