@@ -68,9 +68,9 @@ def prove(checkpoint: Checkpoint, progress: Callable[[int], object]) -> Iterator
     If all hold, what the engine wrote is kept, and later starts of the engine write the very same.
     Raises ConfigError for a model whose next character is not a function of the case.
     """
-    if part := unsupported_part(checkpoint.recipe.model):
+    if field := unsupported_part(checkpoint.recipe.model):
         raise ConfigError(
-            f"{checkpoint.name} cannot be proved: its characters depend on all before ({part})"
+            f"{checkpoint.name} cannot be proved: its characters depend on all before ({field})"
         )
     network = network_of(checkpoint)
     vocabulary = checkpoint.tokenizer.require_characters().vocabulary
