@@ -20,7 +20,7 @@ from api.telemetry import Metrics
 
 MAX_IDLE = 1_000  # clients that are remembered although nothing of theirs waits, about
 GREED = 4  # a client may have that many times the room that is left
-SLICE = 6_000  # characters: a few milliseconds of work in the event loop
+SLICE = 1_500  # characters: about a millisecond of work in the event loop
 
 
 class Admission:
