@@ -40,7 +40,7 @@ from api.schemas import (
     Start,
     Token,
 )
-from api.service import Service
+from api.service import Service, in_thread
 from api.slow_clients import EventStream, Write
 from calcgpt.errors import ExpressionError
 from calcgpt.inference import spelling
@@ -152,7 +152,7 @@ class Asking:
             shift.spend(len(text))
             return plan()
         try:
-            planned = asyncio.to_thread(plan)
+            planned = in_thread(plan)
             return await service.while_connected(self._request, planned, has_deadline=False)
         finally:
             turns.end()

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,7 @@ from calcgpt.inference.self_test import check_finite, self_test
 from calcgpt.registry import resolve, shipped_checkpoints
 from calcgpt.variants import load_plugin
 
+GIVE_WAY_SECONDS = 0.0001  # in which a thread wakes up
 LONG_PLANS = 2  # expressions that are planned at a time, in threads
 IN_THREAD = 32  # characters that a model writes in a thread before others take their turns
 LONG_TEXT = 20_000  # characters; the layout of a longer one is made in a thread
@@ -225,14 +227,15 @@ class Service:
         is called with each part."""
         if length > LONG_TEXT:
             shift.pause()
-            writing = await asyncio.to_thread(decoder.begin, prompt)
+            writing = await in_thread(partial(decoder.begin, prompt))
         else:
             writing = decoder.begin(prompt)
-        in_thread, n_written = not decoder.is_fast, 0
+        n_written = 0
         while not writing.is_done:
             n = await shift.left()
             n = min(n, REPORTED) if report else n
-            n = await asyncio.to_thread(writing.write, n) if in_thread else writing.write(n)
+            write = partial(writing.write, n)
+            n = write() if decoder.is_fast else await in_thread(write)
             shift.spend(n * REPORTED_COST if report else n)
             if report:
                 report(writing.written(n_written))
@@ -319,6 +322,20 @@ class Service:
         except Exception as error:
             log.error("a stream failed", exc_info=error)
             return internal_problem()
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Returns what `work` returns, which it does in a thread. In each of its rounds, the event loop
+    gives way to that: a loop that is busy would take Python's lock back, after each call of the
+    system, before the thread has woken up."""
+    task = asyncio.create_task(asyncio.to_thread(work))
+    try:
+        while not task.done():
+            time.sleep(GIVE_WAY_SECONDS)
+            await asyncio.sleep(0)
+        return task.result()
+    finally:
+        task.cancel()
 
 
 async def _disconnect(request: Request) -> None:
