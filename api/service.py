@@ -325,9 +325,9 @@ class Service:
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Returns what `work` returns, which it does in a thread. In each of its rounds, the event loop
-    gives way to that: a loop that is busy would take Python's lock back, after each call of the
-    system, before the thread has woken up."""
+    """Runs `work` in a thread, and returns what it returns. In each of its rounds, the event loop
+    gives way to the thread. A busy loop would take Python's lock back after each system call,
+    before the thread has woken up."""
     task = asyncio.create_task(asyncio.to_thread(work))
     try:
         while not task.done():

@@ -50,6 +50,13 @@ def test_a_model_is_asked_what_its_recipe_teaches() -> None:
     check(wrong_for("-*"), CERTAIN, replace(checkpoint, recipe=recipe))
 
 
+def test_what_does_not_fit_into_a_small_context_is_not_asked() -> None:
+    checkpoint = worked_checkpoint()
+    checkpoint.metrics.update(CERTAIN)
+    decoder = completing_decoder(checkpoint.tokenizer, wrong_for("/"), block_size=64)
+    self_test(Calculator(checkpoint, decoder))
+
+
 @pytest.mark.parametrize("sign", SELF_TEST)
 def test_a_model_that_was_never_wrong_and_is_now_is_refused(sign: str) -> None:
     with pytest.raises(CheckpointError, match="and by its metrics it was right in every case"):
